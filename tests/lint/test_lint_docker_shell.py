@@ -347,6 +347,9 @@ def test_pip_takes_what_the_python_of_the_image_has(tmp_path: Path) -> None:
     )
     (told,) = linted(tmp_path, old).lints
     assert "pip takes torch 2.4.1 of PyPI" in told.finding.message
+    named = old.replace("RUN pip3", "RUN apt-get install -y python3.9 python3.9-venv\nRUN pip3")
+    (told,) = linted(tmp_path, named).lints
+    assert "pip takes torch 2.8.0 of PyPI" in told.finding.message
     newer = old.replace("RUN pip3", "RUN add-apt-repository ppa:deadsnakes/ppa\nRUN pip3")
     (told,) = linted(tmp_path, newer).lints
     assert "pip takes torch 2.4.1 of PyPI" not in told.finding.message

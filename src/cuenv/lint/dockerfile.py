@@ -161,6 +161,7 @@ _CLONED = regex(r"\bgit\s+clone\s[^\n;&|]*/(?:DeepSpeed|apex|flash-attention|Tra
 """Sources that compile operators with nvcc, whatever script installs them."""
 _OF_UBUNTU = {"18.04": "3.6", "20.04": "3.8", "22.04": "3.10", "24.04": "3.12"}
 """The python3 of each release of Ubuntu: https://packages.ubuntu.com/search?keywords=python3-minimal."""
+_PYTHON = regex(r"\bpython(3\.\d+)(?![\w.])")
 _OTHER_PYTHON = regex(r"(?i)conda|mamba|\bpython3?\.\d|py3\d|pyenv|deadsnakes|\buv\b|\bpixi\b|Python-3")
 _COPIED = regex(r"--from=\S+\s[^\n]*(?:cuda|nvcc)")
 
@@ -318,6 +319,9 @@ def _python(base: _Base, runs: Iterable[ShellCommands]) -> VersionSpec | None:
     else:
         image = f"{base.name.rpartition('/')[2]}:{tag}"
         release = next((text for name, text in _OF_UBUNTU.items() if re.search(rf"ubuntu:?{name}(?![0-9])", image)), "")
+    named = {found for run in runs for found in _PYTHON.findall(run.text)}
+    if len(named) == 1:
+        return parse_version_spec(named.pop(), what="python")
     if not release or any(_OTHER_PYTHON.search(run.text) for run in runs):
         return None
     return parse_version_spec(release, what="python")
