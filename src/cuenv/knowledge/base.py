@@ -95,8 +95,7 @@ class Knowledge:
             later = vars(self).get("_later", {})
             if name not in later:
                 raise AttributeError(name)
-            found = vars(self)[name] = later[name].read()
-            return found
+            return vars(self).setdefault(name, later[name].read())  # of two threads the first: rows are themselves
 
     def _lacks(self, table: str, package: str) -> bool:
         """Whether a table that was put off has no row about a package, so that it need not be read for it."""
