@@ -281,6 +281,16 @@ def test_of_many_entries_only_those_go_that_have_no_place(clash: tuple[str, ...]
     assert asked <= 10
 
 
+def test_a_name_that_is_listed_twice_is_one_package() -> None:
+    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled:
+        there = {pin.name: pin for pin in [*(pin for each in choices for pin in each[0]), *pins]}
+        return Settled(solution=_solution([*there.values()]), taken=(0,) * len(choices))
+
+    found = relax(entries_of([Pin(name="a", version="1.0.0"), Pin(name="a")], _Shelf()), ask)
+    assert found
+    assert [pin.name for pin in found.pins if pin] == ["a", "a"]
+
+
 def _solution(pins: Sequence[Pin]) -> Solution:
     found = [
         LockedPackage(

@@ -140,7 +140,7 @@ def relax(
     if found is None:
         return None
     kept = [entry for entry in here if _there(entry, found)]
-    at = {entry.pin.name: len(entry.forms) - 1 for entry in kept}
+    at = {entry: len(entry.forms) - 1 for entry in kept}  # a file may list a name twice
     if near:
 
         def beside(pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
@@ -148,9 +148,9 @@ def relax(
 
         if any(entry.pin.name in first for entry in kept):
             found = _nearer(kept, at, beside, found, first)
-        found = _nearer(kept, at, beside, found, frozenset(at))
-    chosen = {entry.pin.name: entry.forms[at[entry.pin.name]] for entry in kept}
-    return Relaxed(pins=tuple(chosen.get(entry.pin.name) for entry in entries), solution=found)
+        found = _nearer(kept, at, beside, found, frozenset(entry.pin.name for entry in kept))
+    chosen = {entry: entry.forms[at[entry]] for entry in kept}
+    return Relaxed(pins=tuple(chosen.get(entry) for entry in entries), solution=found)
 
 
 def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin]) -> Solution | None:
@@ -171,22 +171,21 @@ def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin]) -> Sol
 
 
 def _nearer(
-    entries: Sequence[ListedEntry], at: dict[str, int], ask: Ask, solution: Solution, names: frozenset[str]
+    entries: Sequence[ListedEntry], at: dict[ListedEntry, int], ask: Ask, solution: Solution, names: frozenset[str]
 ) -> Solution:
     """A solution in which entries of some names are as near as they can be beside the rest; ``at`` says how near."""
     for _ in range(_NEARER):
         before = dict(at)
         for entry in entries:
-            at[entry.pin.name] = _nearest(entry, at[entry.pin.name], solution)
-        moving = [entry for entry in entries if entry.pin.name in names and at[entry.pin.name]]
-        rest = [entry.forms[at[entry.pin.name]] for entry in entries if entry not in moving]
-        choices = [tuple((form,) for form in entry.forms[: at[entry.pin.name] + 1]) for entry in moving]
+            at[entry] = _nearest(entry, at[entry], solution)
+        moving = [entry for entry in entries if entry.pin.name in names and at[entry]]
+        rest = [entry.forms[at[entry]] for entry in entries if entry not in moving]
+        choices = [tuple((form,) for form in entry.forms[: at[entry] + 1]) for entry in moving]
         found = ask(rest, choices) if moving else None
         if not isinstance(found, Settled):
             break
         solution = found.solution
-        for entry, place in zip(moving, found.taken, strict=True):
-            at[entry.pin.name] = place
+        at.update(zip(moving, found.taken, strict=True))
         if at == before:
             break
     return solution

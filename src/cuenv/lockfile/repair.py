@@ -305,12 +305,13 @@ class _Repair:
         if spec.platforms:
             spec = replace(spec, platforms=(self.facts.platform,))
         channels = spec.channels or ("defaults",)
-        names = {pin.name for pin in spec.pins}
+        names = {pin.name for pin in spec.pins} | ({"pip"} if spec.pip else set())
         for more in (_FORGE, "nvidia"):
             if more in map(short_channel, channels):
                 continue
             here = self._shelf(names, channels)
             lacking = {pin.name for pin in spec.pins if not any(map(here.has, forms_of(pin)))}
+            lacking |= {name for name in names if not here.has(Pin(name=name))}
             there = self._shelf_beyond(sorted(lacking), channels, (more,)) if lacking else None
             if there and any(there.has(Pin(name=name)) for name in lacking):
                 channels = (*channels, more)
