@@ -197,7 +197,7 @@ def test_the_rule_decides_and_explains() -> None:
     answer = why_not(decision, "pytorch=2.7.1")
     told = [verdict for verdict, _ in answer.verdicts if verdict.rule == "as-of"]
     assert [verdict.outcome for verdict in told] == ["reject"]
-    assert any("released on 2025-06-04" in ground.says for ground in told[0].grounds)
+    assert any("released on 2025-06-04" in reason.says for reason in told[0].reasons)
     unknown = {
         (str(item.candidate.build.version), item.candidate.build.seen)
         for item in decision.fitting

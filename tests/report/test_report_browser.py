@@ -104,17 +104,17 @@ def test_axe_finds_nothing(browser: Any, pages: Mapping[str, Path], scheme: str)
 
 
 def test_the_scheme_and_the_pictures_reach_the_reader(browser: Any, pages: Mapping[str, Path]) -> None:
-    grounds = set()
+    reasons = set()
     for scheme in ("light", "dark"):
         around = browser.new_context(color_scheme=scheme)
         page = around.new_page()
         page.goto(pages["lock"].as_uri())
-        grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        reasons.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
         assert page.get_by_role("img", name="What each component supports on each GPU").count() == 1
         page.goto((doc_pictures.FOLDER / "report-components.svg").as_uri())
-        grounds.add(page.evaluate("getComputedStyle(document.querySelector('.b-no')).fill"))
+        reasons.add(page.evaluate("getComputedStyle(document.querySelector('.b-no')).fill"))
         around.close()
-    assert len(grounds) == 4
+    assert len(reasons) == 4
 
 
 def test_no_letters_leave_their_cell(browser: Any, pages: Mapping[str, Path]) -> None:

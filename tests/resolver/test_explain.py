@@ -248,7 +248,7 @@ def test_what_the_channels_lack_is_said_once_for_all_pythons() -> None:
         assert word in line
 
 
-# verdicts and grounds
+# verdicts and reasons
 
 
 @everyone
@@ -261,19 +261,19 @@ def test_every_ground_of_the_tables_is_cited_in_full(name: str) -> None:
             sources = source_lines(cited, base())
             assert lines[0].split()[0] == verdict.outcome
             assert verdict.because in lines[0]
-            for ground in verdict.grounds:
-                text = reason_text(ground, base(), cited)
+            for reason in verdict.reasons:
+                text = reason_text(reason, base(), cited)
                 assert text in "\n".join(lines)
-                if ground.kind == "row":
-                    for source in ground.sources:
+                if reason.kind == "row":
+                    for source in reason.sources:
                         mark = f"[{cited[source]}]"
                         (line,) = [line for line in sources if line.split()[1] == mark]
                         assert base().sources[source].title in line
                         assert base().sources[source].read_on in line
                         assert str(cited[source]) in text.rpartition("[")[2]
-                    assert ("low confidence" in text) == ground.low
+                    assert ("low confidence" in text) == reason.low
             assert len(sources) == len(cited)
-            assert len(list(evidence_of(verdict, base()))) == len(verdict.grounds)
+            assert len(list(evidence_of(verdict, base()))) == len(verdict.reasons)
 
 
 @examples(20)

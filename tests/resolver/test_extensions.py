@@ -156,7 +156,7 @@ def test_bitsandbytes_says_which_libraries_it_has() -> None:
     assert found.because.endswith(
         "has libraries for CUDA 11.7, 11.8, 12.0, 12.1, 12.2, 12.3, 12.4, 12.5, but PyTorch is built with CUDA 12.9"
     )
-    assert {source for ground in found.grounds for source in ground.sources} >= {"bnbw"}
+    assert {source for reason in found.reasons for source in reason.sources} >= {"bnbw"}
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_every_host_answers_every_why(name: str, subject: str) -> None:
 def test_why_pytorch_is_every_rule_in_order(name: str) -> None:
     answer = why(settled(name), "pytorch")
     assert [verdict.rule for verdict, _ in answer.verdicts] == [rule.name for rule in RULES]
-    cited = {source for verdict, _ in answer.verdicts for ground in verdict.grounds for source in ground.sources}
+    cited = {source for verdict, _ in answer.verdicts for reason in verdict.reasons for source in reason.sources}
     assert len(cited & set(base().sources)) >= 5
     names = [criterion.name for criterion in PREFERENCE]
     assert {loss.criterion for loss in answer.losses} <= set(names)

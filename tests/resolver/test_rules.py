@@ -20,7 +20,7 @@ from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, verdict_of
 from cuenv.resolver.rules.driver import minimum_driver_of
-from cuenv.resolver.rules.layers import range_for
+from cuenv.resolver.rules.libraries import range_for
 from cuenv.resolver.verdict import Remedy, worst
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
 from thorough import examples
@@ -44,7 +44,7 @@ def says(found: Verdict, *words: str) -> None:
 
 
 def grounded(found: Verdict) -> set[str]:
-    return {source for ground in found.grounds for source in ground.sources}
+    return {source for reason in found.reasons for source in reason.sources}
 
 
 # the wishes
@@ -64,7 +64,7 @@ def test_a_build_is_for_its_platform() -> None:
 def test_a_cpu_build_is_taken_when_it_is_asked_for_and_only_then(item: Candidate, cpu: bool, outcome: str) -> None:
     found = verdict("cpu", item, machine("8.9"), cpu=cpu)
     assert found.outcome == outcome
-    assert found.grounds[0].kind == "wish"
+    assert found.reasons[0].kind == "wish"
 
 
 @collect(
@@ -110,7 +110,7 @@ def test_without_a_gpu_the_reasons_of_the_probe_are_the_grounds() -> None:
     found = verdict("gpu", CUDA129, bare)
     assert found.outcome == "reject"
     says(found, "box")
-    assert "libnvidia-ml.so.1 was not found on the library paths" in {ground.says for ground in found.grounds}
+    assert "libnvidia-ml.so.1 was not found on the library paths" in {reason.says for reason in found.reasons}
     assert verdict("gpu", CPU, bare, cpu=True).outcome == "pass"
 
 
@@ -690,12 +690,12 @@ def test_every_verdict_has_a_sentence_and_what_it_cites_exists(
         assert one.because
         assert "None" not in one.because
         assert "  " not in one.because
-        for ground in one.grounds:
-            assert ground.says
-            assert "None" not in ground.says
-            if ground.kind == "row":
-                assert set(ground.sources) <= set(base().sources)
-                assert ground.sources
+        for reason in one.reasons:
+            assert reason.says
+            assert "None" not in reason.says
+            if reason.kind == "row":
+                assert set(reason.sources) <= set(base().sources)
+                assert reason.sources
         if one.remedy:
             assert one.outcome in ("reject", "unknown")
             assert bool(one.remedy.driver) != bool(one.remedy.option)
@@ -744,7 +744,7 @@ def test_labels_of_one_build_are_told_apart_where_a_patch_is_asked_for() -> None
         says(of_item["roles"], f"cuda-{item.label.label} ")
         if not fits:
             says(of_item["wish"], "the build does not match --cuda 12.4.1")
-            assert of_item["wish"].grounds[0].says.endswith(f"its CUDA toolkit is {item.label.label}")
+            assert of_item["wish"].reasons[0].says.endswith(f"its CUDA toolkit is {item.label.label}")
     assert {of_item["wish"].outcome for of_item in found} == {"pass", "reject"}
 
 

@@ -93,7 +93,7 @@ def test_a_release_of_cudnn_that_is_asked_for_is_that_of_the_wheel_and_no_second
     assert [pin.name for pin in answer.spec.pins] == ["python", "pip"]
     none = asked(host, packages=("cudnn<9.6",), pytorch="2.9")
     assert none.decision.chosen is None
-    said = [ground.says for item in none.decision.rejections for ground in item.lead.grounds]
+    said = [reason.says for item in none.decision.rejections for reason in item.lead.reasons]
     assert any("this wheel of torch requires cudnn 9.10.2.21 exactly" in text for text in said)
 
 

@@ -1,4 +1,4 @@
-"""Every sentence of the rules, with its grounds and its remedy, as somebody reads it: ``verdicts.txt`` is to be read.
+"""Every sentence of the rules, with its reasons and its remedy, as somebody reads it: ``verdicts.txt`` is to be read.
 
 When a rule, a row or a sentence changes on purpose, this test with ``CUENV_WRITE_VERDICTS=1`` writes the file anew, and
 its difference is what a reviewer looks at.
@@ -226,9 +226,9 @@ CASES: dict[str, tuple[HostFacts, tuple[Candidate, ...], dict[str, Any]]] = {
 
 def lines(verdict: Verdict) -> Iterator[str]:
     yield f"{verdict.rule}: {verdict.outcome}: {verdict.because}"
-    for ground in verdict.grounds:
-        low = " (low confidence)" if ground.low else ""
-        yield f"    {ground.kind}: {ground.says} [{', '.join(ground.sources)}]{low}"
+    for reason in verdict.reasons:
+        low = " (low confidence)" if reason.low else ""
+        yield f"    {reason.kind}: {reason.says} [{', '.join(reason.sources)}]{low}"
     if verdict.remedy:
         remedy = verdict.remedy
         what = remedy.option or f"driver {'up to ' if remedy.upto else ''}{remedy.driver}"

@@ -125,7 +125,7 @@ def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
 
 def _more(answer: Answer) -> list[str]:
     """Where the sources are, when there are any."""
-    facts = any(ground.kind == "row" for verdict, _ in answer.verdicts for ground in verdict.grounds)
+    facts = any(reason.kind == "row" for verdict, _ in answer.verdicts for reason in verdict.reasons)
     return ["sources with -v"] if facts else []
 
 

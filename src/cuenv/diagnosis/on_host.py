@@ -21,7 +21,7 @@ from cuenv.prefix.inventory import Prefix
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.rules import Context, Reason, Verdict, rule_named, verdict_of
-from cuenv.resolver.rules.layers import glibc_verdict
+from cuenv.resolver.rules.libraries import glibc_verdict
 from cuenv.resolver.verdict import told
 from cuenv.resolver.wheels import wheel_row
 from cuenv.solve.model import build_cuda
@@ -320,9 +320,9 @@ def glibc(case: LogContext) -> Joined:
     wanted = version_in(case.told.get("glibc", ""))
     if case.facts is None or case.facts.libc is None or wanted is None:
         return Joined()
-    ground = Reason("row", f"the file of this line needs glibc {wanted} or later")
+    reason = Reason("row", f"the file of this line needs glibc {wanted} or later")
     machines = [machine for machine in case.facts.machines if machine.libc]
-    verdicts = [told(glibc_verdict(wanted, ground, machine.libc), machine) for machine in machines]
+    verdicts = [told(glibc_verdict(wanted, reason, machine.libc), machine) for machine in machines]
     return Joined(because=tuple(dict.fromkeys(map(with_code, verdicts))))
 
 

@@ -29,7 +29,7 @@ from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec
 from cuenv.resolver.ranking import LAYERS, Assessment
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
 from cuenv.resolver.rules.device import THIS_BUILD
-from cuenv.resolver.rules.layers import glibc_verdict, range_for, younger
+from cuenv.resolver.rules.libraries import glibc_verdict, range_for, younger
 from cuenv.resolver.verdict import both, told
 from cuenv.resolver.wheels import (
     cuda_of_wheels,
@@ -367,12 +367,12 @@ def _narrowed(candidate: Candidate, case: Context) -> FileEdit | None:
 
 
 def evidence_of(verdict: Verdict, knowledge: Knowledge) -> Iterator[str]:
-    """The grounds of a verdict as text, each with the titles of its sources."""
-    for ground in verdict.grounds:
-        cited = [knowledge.sources[item].title for item in ground.sources if item in knowledge.sources]
-        low = " (low confidence)" if ground.low else ""
-        where = "; ".join(cited or ground.sources)
-        yield f"{ground.says} [{where}]{low}" if where else f"{ground.says}{low}"
+    """The reasons of a verdict as text, each with the titles of its sources."""
+    for reason in verdict.reasons:
+        cited = [knowledge.sources[item].title for item in reason.sources if item in knowledge.sources]
+        low = " (low confidence)" if reason.low else ""
+        where = "; ".join(cited or reason.sources)
+        yield f"{reason.says} [{where}]{low}" if where else f"{reason.says}{low}"
 
 
 def unknown_build(candidate: Candidate) -> Finding:

@@ -261,16 +261,16 @@ def _on_host(
 
 
 def _reasons(verdicts: Sequence[Verdict], knowledge: Knowledge) -> Iterator[ReportSection]:
-    """What each rule says, with its grounds, and the sources by number."""
+    """What each rule says, with its reasons, and the sources by number."""
     if not verdicts:
         return
     cited: dict[str, int] = {}
     rows = []
     for verdict in verdicts:
-        grounds = "; ".join(reason_text(ground, knowledge, cited) for ground in verdict.grounds)
+        reasons = "; ".join(reason_text(reason, knowledge, cited) for reason in verdict.reasons)
         rule = rule_named(verdict.rule)
-        rows.append((rule.title, _OUTCOMES[verdict.outcome], verdict.because, grounds))
-    yield ReportSection(title="What each rule says", table=Table(("rule", "result", "because", "grounds"), tuple(rows)))
+        rows.append((rule.title, _OUTCOMES[verdict.outcome], verdict.because, reasons))
+    yield ReportSection(title="What each rule says", table=Table(("rule", "result", "because", "reasons"), tuple(rows)))
     sources = (knowledge.sources[name] for name in cited)
     yield ReportSection(
         title="Sources", sources=tuple(Cited(f"{row.shown}, read {row.read_on}.", row.url) for row in sources)

@@ -14,7 +14,7 @@ from cuenv.resolver.conflicts import bound, conflicts_of
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import lock_command, minimum_text, served_lines
 from cuenv.resolver.rules import Context
-from cuenv.resolver.rules.layers import range_for
+from cuenv.resolver.rules.libraries import range_for
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
 
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")

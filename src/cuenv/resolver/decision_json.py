@@ -71,7 +71,7 @@ def _chosen(decision: Decision) -> ChosenFields | None:
 
 
 def answer_plain(answer: Answer, knowledge: Knowledge) -> WhyDocument:
-    """An answer as plain data, each ground with its sources in full."""
+    """An answer as plain data, each reason with its sources in full."""
     return {
         "schema": "cuenv/why/1",
         "question": answer.question,
@@ -91,12 +91,12 @@ def _verdict(verdict: Verdict, count: int, knowledge: Knowledge) -> VerdictField
         "because": verdict.because,
         "grounds": [
             {
-                "kind": ground.kind,
-                "says": ground.says,
-                "sources": [source_plain(item, knowledge) for item in ground.sources],
-                "confidence": "low" if ground.low else "high",
+                "kind": reason.kind,
+                "says": reason.says,
+                "sources": [source_plain(item, knowledge) for item in reason.sources],
+                "confidence": "low" if reason.low else "high",
             }
-            for ground in verdict.grounds
+            for reason in verdict.reasons
         ],
         "remedy": verdict.remedy.text if verdict.remedy else None,
         "count": count,

@@ -37,7 +37,7 @@ class Rule(NamedTuple):
         order: the most basic rules first: the first objection leads.
         per: what it is asked about: the host, each machine, each GPU, or each capability; the worst verdict counts.
         unless: answers before, where it is no matter of the host; it names nothing of a host.
-        cites: the ground that comes first in each of its verdicts.
+        cites: the reason that comes first in each of its verdicts.
         without: why it passes where there is nothing to ask it about.
         locked: it judges a locked environment as well as a choice.
     """
@@ -304,7 +304,7 @@ def _side_of(functions: tuple[Question, ...]) -> str:
 
 
 class _Memory(NamedTuple):
-    """What a rule said already, by what it reads, and without the ground that it cites."""
+    """What a rule said already, by what it reads, and without the reason that it cites."""
 
     rule: Rule
     key: Callable[[Candidate], Hashable]
@@ -393,7 +393,7 @@ class Judge:
         found = known.get(same)
         if found is None:
             found = known[same] = self._asked(memory, candidate)
-        return found._replace(grounds=(one.cites(**values(one.cites, candidate)), *found.grounds))
+        return found._replace(reasons=(one.cites(**values(one.cites, candidate)), *found.reasons))
 
     def _asked(self, memory: _Memory, candidate: Candidate) -> Verdict:
         judge = memory.rule.judge

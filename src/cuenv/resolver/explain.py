@@ -77,7 +77,7 @@ def services(decision: Decision) -> list[tuple[str, Support]]:
 
 
 def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
-    """The reasoned summary of ``resolve``: what, for what, on which grounds, what else there would be."""
+    """The reasoned summary of ``resolve``: what, for what, for which reasons, what else there would be."""
     lines = []
     chosen = decision.chosen
     unknown_driver = decision.case.facts.driver is None
@@ -277,7 +277,7 @@ def _request_text(decision: Decision) -> str:
 
 
 def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] | None = None) -> list[str]:
-    """One verdict with its grounds, each with the numbers of its sources.
+    """One verdict with its reasons, each with the numbers of its sources.
 
     Args:
         verdict: what a rule says.
@@ -285,7 +285,7 @@ def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] 
         cited: the number of each source that was cited so far, which grows; ``None`` leaves sources out.
     """
     lines = [f"{verdict.outcome:7} {verdict.rule}: {verdict.because}"]
-    lines += [f"        - {reason_text(ground, knowledge, cited)}" for ground in verdict.grounds]
+    lines += [f"        - {reason_text(reason, knowledge, cited)}" for reason in verdict.reasons]
     if verdict.remedy and verdict.outcome in ("reject", "unknown"):
         lines.append(f"        remedy: {verdict.remedy.text}")
     return lines
@@ -297,14 +297,14 @@ def source_lines(cited: dict[str, int], knowledge: Knowledge) -> list[str]:
     return [f"source  {f'[{number}]':5} {row.shown}, read {row.read_on}" for number, row in rows]
 
 
-def reason_text(ground: Reason, knowledge: Knowledge, cited: dict[str, int] | None = None) -> str:
-    """A ground in words, with the numbers of its sources and how sure it is; see `verdict_lines`."""
-    low = "low confidence" if ground.low else ""
-    if ground.kind == "wish":
-        return f"{ground.says} (asked for)"
-    if ground.kind == "host":
-        return f"{ground.says} [{', '.join(ground.sources)}]"
-    named = [item for item in ground.sources if item in knowledge.sources] if cited is not None else []
+def reason_text(reason: Reason, knowledge: Knowledge, cited: dict[str, int] | None = None) -> str:
+    """A reason in words, with the numbers of its sources and how sure it is; see `verdict_lines`."""
+    low = "low confidence" if reason.low else ""
+    if reason.kind == "wish":
+        return f"{reason.says} (asked for)"
+    if reason.kind == "host":
+        return f"{reason.says} [{', '.join(reason.sources)}]"
+    named = [item for item in reason.sources if item in knowledge.sources] if cited is not None else []
     numbers = [str(cited.setdefault(item, len(cited) + 1)) for item in named] if cited is not None else []
     marks = ", ".join([*numbers, *([low] if low else [])])
-    return f"{ground.says} [{marks}]" if marks else ground.says
+    return f"{reason.says} [{marks}]" if marks else reason.says

@@ -1,4 +1,4 @@
-"""What a rule says about a candidate, and on which grounds. Deciding, explaining, checking and hinting read it."""
+"""What a rule says about a candidate, and for which reasons. Deciding, explaining, checking and hinting read it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Outcome = Literal["pass", "warn", "reject", "unknown"]
 
 
 class Reason(NamedTuple):
-    """What a verdict rests on: a fact of the host, a row of a table, or a wish.
+    """What a verdict rests on: a fact of the host, a row of a table, or the request (``wish``).
 
     Attributes:
         kind: ``host``, ``row`` or ``wish``.
@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
     rule: str
     outcome: Outcome
     because: str
-    grounds: tuple[Reason, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     remedy: Remedy | None = None
     open: int = 1
 
@@ -84,7 +84,7 @@ class Context:
 
 HOST, GPU, BARE, BLIND, GAPS, NAMES = "\ue000\ue001\ue002\ue003\ue004\ue005"
 """Words that name a host, in the text of a rule: its label, the GPU, the machines without a GPU, the GPUs of unknown
-capability; as a whole ground, what could not be found out; and, behind a compute capability, the names of its GPUs.
+capability; as a whole reason, what could not be found out; and, behind a compute capability, the names of its GPUs.
 `told` fills them in, so that equal hosts share a verdict."""
 _NAMED = regex(rf"([0-9]+\.[0-9]+){NAMES}")
 
@@ -101,18 +101,18 @@ def of_capability(*capabilities: Capability) -> str:
 
 
 def row_reason(row: Row, says: str) -> Reason:
-    """A ground that is a row of a table."""
+    """A reason that is a row of a table."""
     return Reason("row", says, row.sources, row.low)
 
 
 def fact_reason(fact: str, says: str) -> Reason:
-    """A ground that is a fact of the host; `told` adds where it was seen."""
+    """A reason that is a fact of the host; `told` adds where it was seen."""
     return Reason("host", says, (fact,))
 
 
 def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
     """A verdict with the words that name the host, and the evidence of the facts that it rests on."""
-    if verdict.because.isascii() and all(ground.kind != "host" for ground in verdict.grounds):
+    if verdict.because.isascii() and all(reason.kind != "host" for reason in verdict.reasons):
         return verdict
     words = {ord(HOST): facts.label}
     if gpu:
@@ -122,8 +122,8 @@ def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
     if BLIND in verdict.because:
         blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
         words[ord(BLIND)] = ", ".join(dict.fromkeys(blind))
-    grounds = tuple([each for ground in verdict.grounds for each in _told_reason(ground, facts, words)])
-    return verdict._replace(because=_filled(verdict.because, facts, words), grounds=grounds)
+    reasons = tuple([each for reason in verdict.reasons for each in _told_reason(reason, facts, words)])
+    return verdict._replace(because=_filled(verdict.because, facts, words), reasons=reasons)
 
 
 def _filled(text: str, facts: HostFacts, words: dict[int, str]) -> str:
@@ -141,14 +141,14 @@ def _named(text: str, facts: HostFacts) -> str:
     return _NAMED.sub(name, text) if NAMES in text else text
 
 
-def _told_reason(ground: Reason, facts: HostFacts, words: dict[int, str]) -> Iterable[Reason]:
-    if ground.kind != "host":
-        return (ground,)
-    if ground.says == GAPS:
-        gaps = (gap for gap in facts.gaps if gap.fact in ground.sources)
+def _told_reason(reason: Reason, facts: HostFacts, words: dict[int, str]) -> Iterable[Reason]:
+    if reason.kind != "host":
+        return (reason,)
+    if reason.says == GAPS:
+        gaps = (gap for gap in facts.gaps if gap.fact in reason.sources)
         return [Reason("host", gap.reason, (gap.source,)) for gap in gaps]
-    evidence = facts.evidence_for(ground.sources[0])
-    return (Reason("host", _filled(ground.says, facts, words), (evidence.source if evidence else facts.label,)),)
+    evidence = facts.evidence_for(reason.sources[0])
+    return (Reason("host", _filled(reason.says, facts, words), (evidence.source if evidence else facts.label,)),)
 
 
 def _gpu_name(gpu: Gpu) -> str:
@@ -158,16 +158,16 @@ def _gpu_name(gpu: Gpu) -> str:
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    """The gravest of one or more verdicts of one rule, with the grounds of all that are as grave."""
+    """The gravest of one or more verdicts of one rule, with the reasons of all that are as grave."""
     if len(verdicts) == 1:
         return verdicts[0]
     order = ("reject", "unknown", "warn", "pass")
     gravest = min(verdicts, key=lambda verdict: order.index(verdict.outcome))
     equal = [verdict for verdict in verdicts if verdict.outcome == gravest.outcome]
     because = "; ".join(dict.fromkeys(verdict.because for verdict in equal))
-    grounds = tuple(dict.fromkeys(ground for verdict in equal for ground in verdict.grounds))
+    reasons = tuple(dict.fromkeys(reason for verdict in equal for reason in verdict.reasons))
     left = sum(verdict.open for verdict in equal)
-    return gravest._replace(because=because, grounds=grounds, remedy=_remedy(equal), open=left)
+    return gravest._replace(because=because, reasons=reasons, remedy=_remedy(equal), open=left)
 
 
 def _remedy(verdicts: Sequence[Verdict]) -> Remedy | None:

@@ -16,7 +16,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.engine import Judge, Rule, rule, rules
-from cuenv.resolver.rules import device, driver, layers, wishes  # noqa: F401 - each holds rules
+from cuenv.resolver.rules import device, driver, libraries, requested  # noqa: F401 - each holds rules
 from cuenv.resolver.verdict import Context, Outcome, Reason, Remedy, Verdict
 
 __all__ = [
@@ -102,7 +102,7 @@ def inferred(candidate: Candidate, case: Context) -> bool:
     """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
     lowest = minimum_driver(candidate, case)
     needs = (pair for machine in case.facts.machines for pair in _needs(machine, candidate, case))
-    return any(need == lowest and any(ground.low for ground in verdict.grounds) for need, verdict in needs)
+    return any(need == lowest and any(reason.low for reason in verdict.reasons) for need, verdict in needs)
 
 
 def _needs(machine: HostFacts, candidate: Candidate, case: Context) -> Iterator[tuple[str, Verdict]]:

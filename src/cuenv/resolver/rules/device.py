@@ -37,7 +37,7 @@ def _no_code(build: TorchBuild) -> Verdict | None:
         return Verdict(rule="device-code", outcome="pass", because="a CPU build contains no GPU code")
     if build.code is None:
         because = f"the cuenv tables do not list the GPU code of pytorch {build.version} {build.build}"
-        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=(_build_reason(build),))
+        return Verdict(rule="device-code", outcome="unknown", because=because, reasons=(_build_reason(build),))
     return None
 
 
@@ -53,32 +53,32 @@ def _no_code(build: TorchBuild) -> Verdict | None:
 )
 def device_code(code: DeviceCode, capability: Capability, level: Version | None, kb: Knowledge) -> Verdict:
     """The build has code for every GPU: machine code, or PTX that the machine's driver can compile."""
-    grounds: tuple[Reason, ...] = (fact_reason("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
+    reasons: tuple[Reason, ...] = (fact_reason("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
     service = support_of(code, capability)
     if isinstance(service, Native):
         by = "" if service.target.capability == capability else f" (its code for {service.target} runs there)"
         because = f"{THIS_BUILD} supports {of_capability(capability)}{by}"
-        return Verdict(rule="device-code", outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule="device-code", outcome="pass", because=because, reasons=reasons)
     if not isinstance(service, Jit):
         tegra = "; code for desktop GPUs does not run on a Tegra chip" if is_tegra(capability) else ""
         because = f"{THIS_BUILD} has code for {_code_text(code)}, but not for {of_capability(capability)}{tegra}"
-        return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds)
+        return Verdict(rule="device-code", outcome="reject", because=because, reasons=reasons)
     how = f"{THIS_BUILD} has only PTX ({service.target}) for {of_capability(capability)}"
     if service.needs is None:
         because = f"{how}, and the cuenv tables do not list the driver that compiles this PTX"
-        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds)
+        return Verdict(rule="device-code", outcome="unknown", because=because, reasons=reasons)
     needs = kb.jit_driver(service.needs)
     remedy = Remedy(text=f"driver {needs} or later", driver=needs) if needs else None
     if level is None:
         because = f"{how}; the PTX needs a driver that supports CUDA {service.needs}, but the driver is not known"
-        return Verdict(rule="device-code", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
-    grounds = (*grounds, fact_reason("driver.cuda", f"the driver of {HOST} supports CUDA {level}"))
+        return Verdict(rule="device-code", outcome="unknown", because=because, reasons=reasons, remedy=remedy)
+    reasons = (*reasons, fact_reason("driver.cuda", f"the driver of {HOST} supports CUDA {level}"))
     if level < service.needs:
         needed = f"the PTX needs a driver that supports CUDA {service.needs}"
         because = f"{how}; {needed}, but the driver of {HOST} supports CUDA {level}"
-        return Verdict(rule="device-code", outcome="reject", because=because, grounds=grounds, remedy=remedy)
+        return Verdict(rule="device-code", outcome="reject", because=because, reasons=reasons, remedy=remedy)
     because = f"{how}; the driver compiles every kernel at the first start (JIT)"
-    return Verdict(rule="device-code", outcome="warn", because=because, grounds=grounds)
+    return Verdict(rule="device-code", outcome="warn", because=because, reasons=reasons)
 
 
 def _no_compiler(cuda: Version | None, dev: bool) -> Verdict | None:
@@ -101,13 +101,13 @@ def nvcc(cuda: Version, compiler: Version | None, capabilities: tuple[Capability
     if row is None or not row.targets:
         because = f"the cuenv tables do not list the compute capabilities that nvcc {release} compiles for"
         return Verdict(rule="nvcc", outcome="unknown", because=because)
-    ground = row_reason(row, f"nvcc {row.version} compiles for compute capability {both(row.targets)}")
+    reason = row_reason(row, f"nvcc {row.version} compiles for compute capability {both(row.targets)}")
     lacking = [capability for capability in capabilities if target_for(capability, row.targets) is None]
     if lacking:
         because = f"nvcc {row.version} cannot compile for {of_capability(*lacking)}"
-        return Verdict(rule="nvcc", outcome="reject", because=because, grounds=(ground,))
+        return Verdict(rule="nvcc", outcome="reject", because=because, reasons=(reason,))
     because = f"nvcc {row.version} compiles for every GPU of the host"
-    return Verdict(rule="nvcc", outcome="pass", because=because, grounds=(ground,))
+    return Verdict(rule="nvcc", outcome="pass", because=because, reasons=(reason,))
 
 
 def jit_count(code: DeviceCode | None, capabilities: Iterable[Capability]) -> int:

@@ -42,13 +42,13 @@ def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
     if presence in ("no", "untold"):
         reasons = (Reason("host", GAPS, ("driver", "gpus")),)
         because = f"no NVIDIA GPU was found on {HOST}" if presence == "no" else f"the GPUs of {HOST} are not known"
-        return Verdict(rule="gpu", outcome="reject", because=because, grounds=reasons)
+        return Verdict(rule="gpu", outcome="reject", because=because, reasons=reasons)
     if presence == "bare":
         return Verdict(rule="gpu", outcome="reject", because=f"no NVIDIA GPU was found on {BARE}")
     if presence == "blind":
         return Verdict(rule="gpu", outcome="unknown", because=f"the compute capability of {BLIND} is not known")
     because = f"the host has GPUs of {of_capability(*capabilities)}"
-    return Verdict(rule="gpu", outcome="pass", because=because, grounds=(fact_reason("gpus", because),))
+    return Verdict(rule="gpu", outcome="pass", because=because, reasons=(fact_reason("gpus", because),))
 
 
 @rule(
@@ -66,29 +66,29 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
     if row is None:
         because = f"the cuenv tables do not list the drivers that support {GPU}"
         return Verdict(rule="driver-gpu", outcome="unknown", because=because)
-    ground = _capability_reason(row)
+    reason = _capability_reason(row)
     branch = _branch(driver, kb)
     lowest = kb.first_drives(row)
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest) if lowest else None
     if driver is None or branch is None:
         needs = f"; {GPU} needs {_first_text(row)} or later" if row.first_branch else ""
         because = f"the driver is not known{needs}"
-        return Verdict("driver-gpu", "unknown", because, (ground,), remedy)
-    grounds = (_driver_reason(driver), ground)
+        return Verdict("driver-gpu", "unknown", because, (reason,), remedy)
+    reasons = (_driver_reason(driver), reason)
     have = _driver_text(driver)
     fit = driver_fit(driver.version, branch, row)
     if lowest and fit in ("old", None):
         if fit is None:
             because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
-            return Verdict("driver-gpu", "unknown", because, grounds, remedy)
+            return Verdict("driver-gpu", "unknown", because, reasons, remedy)
         because = f"{GPU} needs {_first_text(row)} or later{_inferred(row)}, but {HOST} has {have}"
-        return Verdict("driver-gpu", "reject", because, grounds, remedy)
+        return Verdict("driver-gpu", "reject", because, reasons, remedy)
     if fit == "new":
         return Verdict(
             rule="driver-gpu",
             outcome="reject",
             because=f"branch {row.last_branch} is the last driver branch that supports {GPU}, but {HOST} has {have}",
-            grounds=grounds,
+            reasons=reasons,
             remedy=Remedy(text=f"a driver of branch {row.last_branch}", driver=str(row.last_branch), upto=True),
         )
     newest = max(item.number for item in kb.branches)
@@ -96,11 +96,11 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
         because = (
             f"{have} is newer than branch {newest}, the last branch of the cuenv tables, so it may not support {GPU}"
         )
-        return Verdict("driver-gpu", "unknown", because, grounds)
+        return Verdict("driver-gpu", "unknown", because, reasons)
     if row.low and branch == row.first_branch:
         because = f"branch {branch} probably supports {GPU} (inferred, of low confidence); {HOST} has {have}"
-        return Verdict("driver-gpu", "unknown", because, grounds)
-    return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} supports {GPU}", grounds=grounds)
+        return Verdict("driver-gpu", "unknown", because, reasons)
+    return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} supports {GPU}", reasons=reasons)
 
 
 def _first_text(row: ComputeCapability) -> str:
@@ -135,7 +135,7 @@ def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict
     assert found  # noqa: S101 - `_no_floor` has answered
     lowest, row = found
     what = f"CUDA {cuda.major}.x" if isinstance(row, MinimumDriver) else f"CUDA {cuda}"
-    ground = row_reason(row, f"{what} needs driver {lowest} or later")
+    reason = row_reason(row, f"{what} needs driver {lowest} or later")
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest)
     enough: bool | None
     if driver and driver.version:
@@ -144,17 +144,17 @@ def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict
         enough = driver.cuda.major >= cuda.major if cuda.major > 10 else driver.cuda >= cuda
     else:
         because = f"the driver is not known, and {what} needs driver {lowest} or later"
-        return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=(ground,), remedy=remedy)
+        return Verdict(rule="driver-floor", outcome="unknown", because=because, reasons=(reason,), remedy=remedy)
     have = _driver_text(driver)
-    grounds = (_driver_reason(driver), ground)
+    reasons = (_driver_reason(driver), reason)
     if enough is None:
         because = f"{have} is only a branch number, and {what} needs driver {lowest} or later"
-        return Verdict(rule="driver-floor", outcome="unknown", because=because, grounds=grounds, remedy=remedy)
+        return Verdict(rule="driver-floor", outcome="unknown", because=because, reasons=reasons, remedy=remedy)
     if enough:
         because = f"{have} meets the minimum driver {lowest} of {what}"
-        return Verdict(rule="driver-floor", outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule="driver-floor", outcome="pass", because=because, reasons=reasons)
     because = f"{what} needs driver {lowest} or later, but {HOST} has {have}"
-    return Verdict(rule="driver-floor", outcome="reject", because=because, grounds=grounds, remedy=remedy)
+    return Verdict(rule="driver-floor", outcome="reject", because=because, reasons=reasons, remedy=remedy)
 
 
 @rule(
@@ -169,21 +169,21 @@ def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
     if cuda is None or level is None:
         because = "a CPU build has no CUDA toolkit" if cuda is None else "the driver's CUDA version is not known"
         return Verdict(rule="driver-level", outcome="pass", because=because)
-    grounds = (fact_reason("driver.cuda", f"the driver supports CUDA {level}"),)
+    reasons = (fact_reason("driver.cuda", f"the driver supports CUDA {level}"),)
     if cuda.major > level.major:
         because = "minor-version compatibility ends with the CUDA major version, so the minimum driver decides"
-        return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule="driver-level", outcome="pass", because=because, reasons=reasons)
     if cuda <= level:
         because = f"CUDA {cuda} is not newer than CUDA {level}, which the driver supports"
-        return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule="driver-level", outcome="pass", because=because, reasons=reasons)
     if cuda.major < 11:
         because = "CUDA 10 has no minor-version compatibility, so the minimum driver decides"
-        return Verdict(rule="driver-level", outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule="driver-level", outcome="pass", because=because, reasons=reasons)
     because = (
         f"CUDA {cuda} is newer than CUDA {level}, which the driver supports; it runs by minor-version compatibility, "
         "which covers machine code but not PTX"
     )
-    return Verdict(rule="driver-level", outcome="warn", because=because, grounds=grounds)
+    return Verdict(rule="driver-level", outcome="warn", because=because, reasons=reasons)
 
 
 def minimum_driver_of(cuda: Version, knowledge: Knowledge) -> tuple[str, Row] | None:

@@ -78,8 +78,8 @@ def _not_judged(strange: list[Demand]) -> Verdict:
     """Libraries that no row knows: they may need another torch, and nobody here can say."""
     names = ", ".join(dict.fromkeys(item.name for item in strange))
     because = f"the cuenv tables do not list which PyTorch and CUDA {names} need{'' if len(strange) > 1 else 's'}"
-    grounds = tuple(Reason("wish", item.text) for item in strange)
-    return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds)
+    reasons = tuple(Reason("wish", item.text) for item in strange)
+    return Verdict(rule=_NAME, outcome="unknown", because=because, reasons=reasons)
 
 
 def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
@@ -94,11 +94,11 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     left = tuple(row for row in meant if meets(demand, row, out))
     if meant and not left:
         because = f"{demand.text} fails with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
-        grounds = (asked, *(row_reason(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
-        return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
+        reasons = (asked, *(row_reason(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
+        return Verdict(rule=_NAME, outcome="reject", because=because, reasons=reasons)
     if not left:
         because = f"the cuenv tables do not list which PyTorch and CUDA {demand.text} needs"
-        return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=(asked,))
+        return Verdict(rule=_NAME, outcome="unknown", because=because, reasons=(asked,))
     faults = [(row, _fault(row, same, torch, case)) for row, same in reversed(_speaking(left, torch))]
     suits = [row for row, fault in faults if fault is None]
     if suits:
@@ -114,14 +114,14 @@ def _suits(
     ready = [row for row in suits if "source" not in row.comes]
     row = (ready or suits)[0]
     says = f"{demand.name} ({row.span()}) works with pytorch {torch.release} and CUDA {torch.toolkit}"
-    grounds = (asked, row_reason(row, says))
+    reasons = (asked, row_reason(row, says))
     if ready or not any("wheel" in item.comes for item in meant):
-        return Verdict(rule=_NAME, outcome="pass", because=says, grounds=grounds)
+        return Verdict(rule=_NAME, outcome="pass", because=says, reasons=reasons)
     because = (
         f"no prebuilt wheel of {demand.text} works with pytorch {torch.release} and CUDA {torch.toolkit}, so pip "
         "compiles it with nvcc, which can take an hour"
     )
-    return Verdict(rule=_NAME, outcome="warn", because=because, grounds=grounds)
+    return Verdict(rule=_NAME, outcome="warn", because=because, reasons=reasons)
 
 
 def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: Reason) -> Verdict | None:
@@ -137,8 +137,8 @@ def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: R
         f"{demand.text} compiles with the ptxas of CUDA {holds} that it holds, which does not know {gpus}, "
         "so torch.compile fails there"
     )
-    ground = row_reason(row, f"{row.package} {row.span()} holds ptxas of CUDA {holds}")
-    return Verdict(rule=_NAME, outcome="warn", because=because, grounds=(asked, ground))
+    reason = row_reason(row, f"{row.package} {row.span()} holds ptxas of CUDA {holds}")
+    return Verdict(rule=_NAME, outcome="warn", because=because, reasons=(asked, reason))
 
 
 def _dropped(demand: Demand, asked: Reason, case: _Asked) -> Verdict | None:
@@ -155,28 +155,28 @@ def _dropped(demand: Demand, asked: Reason, case: _Asked) -> Verdict | None:
     if not below:
         return None
     because = f"{demand.text} {_needs_gpu(min(limits), below[0])}"
-    grounds = (
+    reasons = (
         asked,
         *(
             row_reason(row, f"{row.package} {row.span()} needs compute capability {row.serves_from} or later")
             for row in meant
         ),
     )
-    return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds)
+    return Verdict(rule=_NAME, outcome="reject", because=because, reasons=reasons)
 
 
 def _rejected(demand: Demand, faults: list[_Fault], asked: Reason, *, whole: bool) -> Verdict:
     """No release that a row speaks of suits: the newest says why."""
     last = max(faults, key=_Fault.leads)
-    grounds = (asked, *(row_reason(item.row, f"{demand.name} {item.row.span()} {item.says}") for item in faults))
+    reasons = (asked, *(row_reason(item.row, f"{demand.name} {item.row.span()} {item.says}") for item in faults))
     if whole:
         because = f"{demand.text} does not work here: {demand.name} ({last.row.span()}) {last.says}"
-        return Verdict(rule=_NAME, outcome="reject", because=because, grounds=grounds, remedy=last.remedy)
+        return Verdict(rule=_NAME, outcome="reject", because=because, reasons=reasons, remedy=last.remedy)
     because = (
         f"the cuenv tables list no release of {demand.text} that works here, but a release that they do not list may: "
         f"{demand.name} ({last.row.span()}) {last.says}"
     )
-    return Verdict(rule=_NAME, outcome="unknown", because=because, grounds=grounds, remedy=last.remedy)
+    return Verdict(rule=_NAME, outcome="unknown", because=because, reasons=reasons, remedy=last.remedy)
 
 
 def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:

@@ -16,25 +16,25 @@ from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, fact_reason, r
 @rule("platform", code="CU110", order=10, title="the build is for the platform of the host", locked=False)
 def platform(built_for: str, platform: str) -> Verdict:
     """The build exists for the platform of the host."""
-    grounds = (fact_reason("platform", f"the platform of {HOST} is {platform}"),)
+    reasons = (fact_reason("platform", f"the platform of {HOST} is {platform}"),)
     if platform == built_for:
-        return Verdict(rule="platform", outcome="pass", because=f"this build is for {built_for}", grounds=grounds)
+        return Verdict(rule="platform", outcome="pass", because=f"this build is for {built_for}", reasons=reasons)
     because = f"this build is for {built_for}, but the platform of the host is {platform}"
-    return Verdict(rule="platform", outcome="reject", because=because, grounds=grounds)
+    return Verdict(rule="platform", outcome="reject", because=because, reasons=reasons)
 
 
 @rule("cpu", code="CU110", order=20, title="a CPU build is chosen only on request", locked=False)
 def cpu_only_when_asked_for(built_cuda: Version | None, cpu: bool) -> Verdict:
     """A CPU build is chosen when it is asked for, and only then."""
     is_cpu = built_cuda is None
-    grounds = (Reason("wish", "--cpu was given" if cpu else "--cpu was not given"),)
+    reasons = (Reason("wish", "--cpu was given" if cpu else "--cpu was not given"),)
     if is_cpu == cpu:
         because = "--cpu requests this CPU build" if is_cpu else "this is a CUDA build"
-        return Verdict(rule="cpu", outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule="cpu", outcome="pass", because=because, reasons=reasons)
     because = (
         "a CPU build is chosen only with --cpu" if is_cpu else "--cpu requests a CPU build, but this is a CUDA build"
     )
-    return Verdict(rule="cpu", outcome="reject", because=because, grounds=grounds)
+    return Verdict(rule="cpu", outcome="reject", because=because, reasons=reasons)
 
 
 _AS_ASKED = Verdict(rule="wish", outcome="pass", because="this build has the requested versions")
@@ -91,7 +91,7 @@ def _library_of_wheel(build: TorchBuild, asked: Request, kb: Knowledge) -> Verdi
 def _refused(asked: str, but: str) -> Verdict:
     because = f"the build does not match {asked}"
     return Verdict(
-        rule="wish", outcome="reject", because=because, grounds=(Reason("wish", f"{asked} was given, but {but}"),)
+        rule="wish", outcome="reject", because=because, reasons=(Reason("wish", f"{asked} was given, but {but}"),)
     )
 
 
@@ -112,30 +112,30 @@ def _no_day(as_of: str) -> Verdict | None:
 )
 def existed(build: TorchBuild, cuda: Version | None, as_of: str, kb: Knowledge, *, proving: bool) -> Verdict:
     """The build existed on the day of --as-of: PyTorch was released by then, or its channel had the build."""
-    wish = Reason("wish", f"--as-of {as_of} was given")
+    asked = Reason("wish", f"--as-of {as_of} was given")
     row, what = kb.released(build.version), f"PyTorch {build.version.public}"
     released = row_reason(row, f"{what} was released on {row.released}") if row else None
     there = build.since or build.seen
     undated = not proving and cuda is not None and cuda != build.cuda and kb.cuda_days.get(cuda, "9999") > as_of
     if undated and not (row and row.released > as_of):
         because = f"the cuenv tables do not list since when there is CUDA {cuda}: --prove asks the channel"
-        return Verdict("as-of", "unknown", because, (wish,))
+        return Verdict("as-of", "unknown", because, (asked,))
     if build.stack != WHEELS and there and there <= as_of:
         because = f"this build was in its channel on {there}, so it existed as of {as_of}"
-        return Verdict("as-of", "pass", because, (wish, row_reason(build, f"{build.shown} was there on {there}")))
+        return Verdict("as-of", "pass", because, (asked, row_reason(build, f"{build.shown} was there on {there}")))
     if row and released and row.released > as_of:
         because = f"this release of PyTorch came after {as_of}"
-        return Verdict("as-of", "reject", because, (wish, released))
+        return Verdict("as-of", "reject", because, (asked, released))
     if row and released and build.stack == WHEELS:
         because = f"{released.says}, so its wheels existed as of {as_of}"
-        return Verdict("as-of", "pass", because, (wish, released))
-    grounds = (wish, released) if released else (wish,)
+        return Verdict("as-of", "pass", because, (asked, released))
+    reasons = (asked, released) if released else (asked,)
     if proving:
         because = f"the records of its channel decide which builds existed as of {as_of}"
-        return Verdict("as-of", "pass", because, grounds)
+        return Verdict("as-of", "pass", because, reasons)
     since = f"{released.says}, but the" if released else "the"
     because = f"{since} cuenv tables do not list since when its channel has this build: --prove asks the channel"
-    return Verdict("as-of", "unknown", because, grounds)
+    return Verdict("as-of", "unknown", because, reasons)
 
 
 @rule(
@@ -162,8 +162,8 @@ def roles(stack: str, cuda: Version | None, label: LabelFit | None, dev: bool, k
 def _pytorch(cuda: Version, label: LabelFit | None) -> Verdict:
     if label:
         because = f"the packages of nvidia/label/cuda-{label.label} fit pytorch-cuda {cuda}"
-        ground = row_reason(label, f"the packages of label {label.label} are within the bounds of pytorch-cuda {cuda}")
-        return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
+        reason = row_reason(label, f"the packages of label {label.label} are within the bounds of pytorch-cuda {cuda}")
+        return Verdict(rule="roles", outcome="pass", because=because, reasons=(reason,))
     because = f"the cuenv tables list no label of the nvidia channel that fits pytorch-cuda {cuda}"
     return Verdict(rule="roles", outcome="unknown", because=because)
 
@@ -174,9 +174,9 @@ def _wheels(cuda: Version, kb: Knowledge, *, dev: bool) -> Verdict:
         return Verdict(rule="roles", outcome="pass", because=because)
     row = kb.conda_compiler(cuda)
     if row:
-        ground = row_reason(row, f"conda-forge has cuda-nvcc and headers of CUDA {row.version}")
+        reason = row_reason(row, f"conda-forge has cuda-nvcc and headers of CUDA {row.version}")
         because = f"conda-forge has nvcc and headers of CUDA {row.version} for a torch built with CUDA {cuda}"
-        return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
+        return Verdict(rule="roles", outcome="pass", because=because, reasons=(reason,))
     because = (
         f"conda-forge has no nvcc of CUDA {cuda.major} that a lock file can pin, "
         f"so the environment of this torch, built with CUDA {cuda}, has no compiler"
@@ -187,15 +187,15 @@ def _wheels(cuda: Version, kb: Knowledge, *, dev: bool) -> Verdict:
 def _conda_forge(cuda: Version, kb: Knowledge) -> Verdict:
     row = kb.cuda(cuda)
     if row and row.conda_nvcc:
-        ground = row_reason(row, f"conda-forge has cuda-nvcc and headers of CUDA {row.version}")
+        reason = row_reason(row, f"conda-forge has cuda-nvcc and headers of CUDA {row.version}")
         because = f"conda-forge has the runtime, nvcc and headers of CUDA {row.version}, cuDNN and NCCL"
-        return Verdict(rule="roles", outcome="pass", because=because, grounds=(ground,))
+        return Verdict(rule="roles", outcome="pass", because=because, reasons=(reason,))
     able = [row.version for row in kb.cudas if row.conda_nvcc]
     lowest = min(able, default=None)
     ends = (kb.discontinued("cudatoolkit-dev"), kb.discontinued("nvcc_linux-64"))
-    grounds: tuple[Reason, ...] = tuple(row_reason(end, f"{end.package}: {end.says}") for end in ends if end)
+    reasons: tuple[Reason, ...] = tuple(row_reason(end, f"{end.package}: {end.says}") for end in ends if end)
     because = f"conda-forge has no nvcc of CUDA {cuda} that a lock file can pin"
     if lowest and cuda < lowest:
         because = f"conda-forge has no nvcc older than CUDA {lowest} that a lock file can pin"
     remedy = Remedy(text="an environment without a compiler (--no-dev)", option="--no-dev")
-    return Verdict(rule="roles", outcome="reject", because=because, grounds=grounds, remedy=remedy)
+    return Verdict(rule="roles", outcome="reject", because=because, reasons=reasons, remedy=remedy)

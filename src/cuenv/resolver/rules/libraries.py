@@ -126,23 +126,23 @@ def _layer(
     if release is not None:
         return _known(library, release, devices, built_cuda, kb, exact=_inside(requirement, release))
     found = range_for(library, requirement, oldest, built_cuda, kb)
-    grounds = tuple(row_reason(row, _says(row)) for row in found.rows)
+    reasons = tuple(row_reason(row, _says(row)) for row in found.rows)
     if found.answer == "any" and _doubtful(found.rows, oldest, kb.layers_of(library, built_cuda)):
         because = (
             f"the {name} that this build allows probably supports {of_capability(oldest)} (evidence of low confidence)"
         )
-        return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
+        return Verdict(rule=library, outcome="warn", because=because, reasons=reasons)
     if found.answer == "any":
         because = f"every {name} release that this build allows supports {of_capability(oldest)}"
-        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule=library, outcome="pass", because=because, reasons=reasons)
     if found.answer == "below":
         because = f"{name} {found.below} dropped {of_capability(oldest)}, so {name} is pinned below {found.below}"
-        return Verdict(rule=library, outcome="warn", because=because, grounds=grounds)
+        return Verdict(rule=library, outcome="warn", because=because, reasons=reasons)
     if found.answer == "none":
         because = f"the {name} that this build needs ({requirement}) has dropped {of_capability(oldest)}"
-        return Verdict(rule=library, outcome="reject", because=because, grounds=grounds)
+        return Verdict(rule=library, outcome="reject", because=because, reasons=reasons)
     because = f"the cuenv tables do not say whether the {name} of this build supports {of_capability(oldest)}"
-    return Verdict(rule=library, outcome="unknown", because=because, grounds=grounds)
+    return Verdict(rule=library, outcome="unknown", because=because, reasons=reasons)
 
 
 def _of_releases(
@@ -203,15 +203,15 @@ def _known(
         because = f"the cuenv tables do not list the GPUs that {name} {release} supports"
         return Verdict(rule=library, outcome="unknown", because=because)
     lacking = [device for device in devices if device < row.serves_from]
-    grounds = (row_reason(row, _says(row)),)
+    reasons = (row_reason(row, _says(row)),)
     if not lacking:
         because = f"{name} {release} supports compute capability {row.serves_from} and later"
-        return Verdict(rule=library, outcome="pass", because=because, grounds=grounds)
+        return Verdict(rule=library, outcome="pass", because=because, reasons=reasons)
     gone = of_capability(*lacking)
     because = f"{name} {release} supports compute capability {row.serves_from} and later, but not {gone}"
     because += f"; this build of PyTorch requires {name} {release} exactly" if exact else ""
     outcome: Literal["unknown", "reject"] = "unknown" if _silent(row, cuda) else "reject"
-    return Verdict(rule=library, outcome=outcome, because=because, grounds=grounds)
+    return Verdict(rule=library, outcome=outcome, because=because, reasons=reasons)
 
 
 class GlibcNeed(NamedTuple):
@@ -298,20 +298,20 @@ def glibc(glibc_need: GlibcNeed, libc: Libc | None) -> Verdict:
     return glibc_verdict(lowest, Reason("row", f"{what} needs glibc {lowest} or later", sources, low), libc)
 
 
-def glibc_verdict(lowest: Version, ground: Reason, libc: Libc | None) -> Verdict:
-    """What the rule on the C library says where something, by its ground, needs a release of glibc."""
+def glibc_verdict(lowest: Version, reason: Reason, libc: Libc | None) -> Verdict:
+    """What the rule on the C library says where something needs a release of glibc."""
     if libc is None:
         because = f"the C library is not known, and the packages need glibc {lowest} or later"
-        return Verdict(rule="glibc", outcome="unknown", because=because, grounds=(ground,))
-    grounds = (fact_reason("libc", f"{HOST} has {libc.family} {libc.version}"), ground)
+        return Verdict(rule="glibc", outcome="unknown", because=because, reasons=(reason,))
+    reasons = (fact_reason("libc", f"{HOST} has {libc.family} {libc.version}"), reason)
     if libc.family != "glibc":
         because = f"conda packages for Linux need glibc {lowest} or later, but {HOST} has {libc.family}"
-        return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
+        return Verdict(rule="glibc", outcome="reject", because=because, reasons=reasons)
     if libc.version >= lowest:
         because = f"glibc {libc.version} is new enough, because the packages need glibc {lowest} or later"
-        return Verdict(rule="glibc", outcome="pass", because=because, grounds=grounds)
-    because = f"{ground.says}, but {HOST} has glibc {libc.version}"
-    return Verdict(rule="glibc", outcome="reject", because=because, grounds=grounds)
+        return Verdict(rule="glibc", outcome="pass", because=because, reasons=reasons)
+    because = f"{reason.says}, but {HOST} has glibc {libc.version}"
+    return Verdict(rule="glibc", outcome="reject", because=because, reasons=reasons)
 
 
 @lru_cache(maxsize=512)
