@@ -164,7 +164,7 @@ def test_what_no_job_can_hold_is_refused(tmp_path: Path) -> None:
         (("missing",), ExitCode.INPUT, "missing"),
         (("empty.yml",), ExitCode.INPUT, "empty.yml"),
         (("bare",), ExitCode.INPUT, "has no environment file beside it"),
-        ((own / "conda-linux-64.lock",), ExitCode.USAGE, "is no conda-lock.yml"),
+        ((own / "conda-linux-64.lock",), ExitCode.USAGE, "is not a conda-lock.yml"),
         ((own, "--tag", "a b\n  script: x"), ExitCode.USAGE, "is not a tag of a runner"),
         ((own, "--tag", "$HOME"), ExitCode.USAGE, "is not a tag of a runner"),
         ((own, "--tag", ""), ExitCode.USAGE, "is not a tag of a runner"),

@@ -54,7 +54,7 @@ def _edition(folder: Path) -> str:
     """The edition, which stands in the table of sources, whose rows are seldom asked for."""
     faults = Faults(str(folder), KnowledgeError)
     found = edition_of(decode(folder / "sources.json"), faults)
-    faults.check()
+    faults.check(hint=_HINT)
     return found
 
 
