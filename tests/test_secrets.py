@@ -78,6 +78,7 @@ def leaks(root: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_secret_comes_out_of_any_command(folder: Path, server: Faulty) -> None:
     address = server.url.removeprefix("http://")
     by_mirror = f"conda-forge=http://me:{SECRET['mirror']}@{address}/conda-forge"

@@ -75,7 +75,7 @@ def ended(slurm: Slurm, folder: Path, bin_: Path, *options: str) -> tuple[str, s
     return state, (folder / "out").read_text()
 
 
-@pytest.mark.parametrize(("node", "code"), [("gpu01", 0), ("mix01", 3)])
+@pytest.mark.parametrize(("node", "code"), [("gpu01", 0), pytest.param("mix01", 3, marks=pytest.mark.slow)])
 def test_the_job_checks_its_node_and_then_runs(tmp_path: Path, slurm: Slurm, lock: Path, node: str, code: int) -> None:
     log, bin_ = tmp_path / "log", tmp_path / "bin"
     bin_.mkdir()

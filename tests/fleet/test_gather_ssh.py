@@ -128,6 +128,7 @@ def test_what_failed_is_named_by_its_set_with_the_command_that_asks_only_those(t
     assert f"hint: cuenv fleet gather --ssh 'closed[1-3]' --ssh-options '{nodes.options}' -o fleet.ndjson" in told
 
 
+@pytest.mark.slow
 def test_a_node_that_never_answers_is_left(tmp_path: Path, nodes: SshNodes) -> None:
     for name in ("gpu4", "gpu5", "gpu6"):
         nodes.has(name, "answer", "sleep 60")

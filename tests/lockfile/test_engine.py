@@ -324,6 +324,7 @@ def test_the_client_is_looked_for_in_order(tmp_path: Path, client: Callable[[str
         find_client(str(other), {"PATH": path})
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_its_time_is_waited_for() -> None:
     ticks: list[float] = []
     done = run_program(["sleep", "1.3"], None, tick=lambda: ticks.append(time.monotonic()))

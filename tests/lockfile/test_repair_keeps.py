@@ -129,6 +129,7 @@ def test_torchvision_goes_with_torch(channel: Sources, tmp_path: Path) -> None:
     assert "torchvision-0.19.0" in locked
 
 
+@pytest.mark.slow
 def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path) -> None:
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - old-one\n"
     done, made = repaired(tmp_path, channel, text)

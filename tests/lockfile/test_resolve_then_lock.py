@@ -219,6 +219,7 @@ def test_a_build_that_is_missing_is_answered_with_the_best_that_is_there(
     assert "ninja>=1.1" in (tmp_path / "my env.new.yml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_where_nothing_near_closes_the_hint_keeps_what_can_be_kept(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     run("resolve", *HOST, "--with", "never-was", "-o", "environment.yml", folder=tmp_path)
     done = run("lock", *mirrors, folder=tmp_path)

@@ -145,7 +145,7 @@ def tags() -> list[Tag]:
     return [*cpython_tags((3, 12), ["cp312"], platforms), *compatible_tags((3, 12), "cp312", platforms)]
 
 
-@pytest.mark.parametrize("kind", ["pylock", "requirements"])
+@pytest.mark.parametrize("kind", quick(["pylock", "requirements"], first=1))
 def test_uv_installs_what_was_written(tmp_path: Path, server: Server, kind: str) -> None:
     made = locked(tmp_path, server, kind, python=HERE)
     assert made.lock, made.report
@@ -164,7 +164,7 @@ def test_uv_installs_what_was_written(tmp_path: Path, server: Server, kind: str)
     assert (tmp_path / "there" / "nvidia_nvjitlink_cu12-12.9.86.dist-info").is_dir()
 
 
-@pytest.mark.parametrize("kind", ["pylock", "requirements"])
+@pytest.mark.parametrize("kind", quick(["pylock", "requirements"], first=1))
 def test_check_says_fine_of_it_and_names_a_gpu_that_it_does_not_serve(
     tmp_path: Path, server: Server, kind: str
 ) -> None:
@@ -175,6 +175,7 @@ def test_check_says_fine_of_it_and_names_a_gpu_that_it_does_not_serve(
     assert "CU403" in {item.code for item in found}
 
 
+@pytest.mark.slow
 def test_a_pylock_remembers_its_host(tmp_path: Path, server: Server) -> None:
     (path,) = locked(tmp_path, server, "pylock").written
     assert read_lock(path, LockPart()).metadata["cuenv_gpus"] == "6.1"
@@ -221,6 +222,7 @@ def test_lock_check_of_another_programs_pylock_says_so(tmp_path: Path, server: S
     assert "conda-lock.yml is not there" in run("lock", "--check", folder=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_there_keeps_its_packages_until_they_are_updated(
     tmp_path: Path, server: Server, files: Path
 ) -> None:
@@ -239,6 +241,7 @@ def test_a_lock_that_is_there_keeps_its_packages_until_they_are_updated(
     assert found == ["12.6.85", "12.9.86"]
 
 
+@pytest.mark.slow
 def test_packages_of_conda_are_named_that_it_leaves_out(tmp_path: Path, server: Server) -> None:
     path = chosen(tmp_path, server, machine("6.1", driver="580.65.06"))
     path.write_text(path.read_text().replace("  - pip\n", "  - pip\n  - ffmpeg\n"))

@@ -67,6 +67,7 @@ def test_what_a_child_may_do_is_a_finding(tmp_path: Path, body: str, expected: s
     assert seen in "\n".join(check.findings[0].evidence)
 
 
+@pytest.mark.slow
 def test_a_child_that_hangs_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     body = f"""

@@ -224,6 +224,7 @@ def test_a_file_that_changed_meanwhile_is_fetched_anew(server: Faulty, tmp_path:
         assert ask(where) == GOOD
 
 
+@pytest.mark.slow
 def test_a_server_may_take_its_time_but_not_be_silent(server: Faulty, tmp_path: Path) -> None:
     body = body_of(server)
 
@@ -258,7 +259,9 @@ def test_a_server_may_take_its_time_but_not_be_silent(server: Faulty, tmp_path: 
         assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize("asks", ["100000", "Fri, 31 Dec 2099 23:59:59 GMT", "-5", "soon"])
+@pytest.mark.parametrize(
+    "asks", ["100000", "-5", "soon", pytest.param("Fri, 31 Dec 2099 23:59:59 GMT", marks=pytest.mark.slow)]
+)
 def test_a_server_may_not_ask_to_wait_for_long(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
