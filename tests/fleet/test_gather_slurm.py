@@ -121,6 +121,7 @@ def test_the_job_of_a_node_that_is_too_slow_does_not_keep_it(tmp_path: Path, slu
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_controller_that_does_not_answer_is_left(
     tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:

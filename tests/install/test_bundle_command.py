@@ -401,6 +401,7 @@ def test_several_at_one_place_take_turns(lock: tuple[Path, Sources], tmp_path: P
     assert not (tmp_path / ".b.cuenv-part").exists()
 
 
+@pytest.mark.slow
 def test_what_is_waited_for_is_told(tmp_path: Path) -> None:
     told: list[str] = []
 

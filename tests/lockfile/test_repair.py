@@ -227,6 +227,7 @@ def here(sources: Sources) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.slow
 def test_the_nearest_torch_that_closes_is_named(small: Sources, tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(RECIPE)
     done = run("lock", "--repair", *HOST, *here(small), folder=tmp_path)

@@ -145,6 +145,7 @@ def tags() -> list[Tag]:
     return [*cpython_tags((3, 12), ["cp312"], platforms), *compatible_tags((3, 12), "cp312", platforms)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick(["pylock", "requirements"], first=1))
 def test_uv_installs_what_was_written(tmp_path: Path, server: Server, kind: str) -> None:
     made = locked(tmp_path, server, kind, python=HERE)
@@ -185,6 +186,7 @@ def test_a_pylock_remembers_its_host(tmp_path: Path, server: Server) -> None:
     assert done.stdout.endswith("fine\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick(["pylock", "requirements"], first=1))
 def test_lock_check_knows_whether_it_is_up_to_date(tmp_path: Path, server: Server, kind: str) -> None:
     (path,) = locked(tmp_path, server, kind).written
@@ -215,6 +217,7 @@ def test_lock_check_knows_whether_it_is_up_to_date(tmp_path: Path, server: Serve
     assert f"error CU107 {path.name} is not there" in checked("--format", kind)[1]
 
 
+@pytest.mark.slow
 def test_lock_check_of_another_programs_pylock_says_so(tmp_path: Path, server: Server) -> None:
     (path,) = locked(tmp_path, server, "pylock").written
     path.write_text(path.read_text().partition("[tool.cuenv]")[0])
@@ -304,6 +307,7 @@ def test_options_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...],
     assert says in done.stderr
 
 
+@pytest.mark.slow
 def test_json_names_what_was_written(tmp_path: Path, server: Server) -> None:
     chosen(tmp_path, server, machine("6.1", driver="580.65.06"))
     user: dict[str, Any] = variables(tmp_path / "home", UV_DEFAULT_INDEX=f"{server.url}/none")

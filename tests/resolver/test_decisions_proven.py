@@ -39,7 +39,7 @@ EXPECTED = {
     "gh200": {"platform": "linux-aarch64"},
 }
 
-SLOW = set(CASES) - {"rtx 4090 with torch 2.5", "gh200"}
+SLOW = set(CASES) - {"gh200"}
 """Each has a sibling among the others that goes the same way; the session of the README shows the RTX 4090."""
 
 

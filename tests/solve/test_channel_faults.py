@@ -143,6 +143,7 @@ def test_a_passing_fault_is_tried_again(server: Faulty, tmp_path: Path) -> None:
         assert time.monotonic() - began < 20
 
 
+@pytest.mark.slow
 def test_a_slow_server_is_waited_for(server: Faulty, tmp_path: Path) -> None:
     server.fault = lambda _path, good, _before: replace(good, wait=0.2)
     assert ask(sources(server, tmp_path)) == GOOD

@@ -135,6 +135,7 @@ def test_a_refused_connection_is_an_error_with_a_hint(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers(server: Server, tmp_path: Path) -> None:
     def sleep(_: str) -> tuple[int, bytes]:
         time.sleep(2)
