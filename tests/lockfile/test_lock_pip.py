@@ -197,13 +197,13 @@ def test_what_no_hash_can_pin_is_set_aside(tmp_path: Path, channel: Sources, ser
     environment(tmp_path, "psutil", "ops/", repository, "-r gone.txt")
     answer = locked(tmp_path, channel, server)
     assert answer.lock, answer.report
-    assert codes(answer.report) == {("CU514", "warning"), ("CU518", "warning")}
+    assert codes(answer.report) == {("CU521", "warning"), ("CU518", "warning")}
     (solution,) = answer.lock.solutions
     assert [item.name for item in solution.pip] == ["psutil"]
     assert [item.text for item in solution.aside] == ["ops/", repository, "-r gone.txt"]
     assert [item.build for item in solution.aside] == [True, False, False]
     assert unlocked_lines(tmp_path) == ["torch==2.5.1.*", "ops/", repository, "-r gone.txt"]
-    said = {item.subject: item.message for item in answer.report.findings if item.code == "CU514"}
+    said = {item.subject: item.message for item in answer.report.findings if item.code == "CU521"}
     assert "it is a folder with a CUDA extension" in said["ops"]
     assert "it names a commit, and pip cannot check a repository by a hash" in said["a"]
     assert "the list is not there" in said["-r gone.txt"]
@@ -219,9 +219,9 @@ def test_check_names_what_was_set_aside(tmp_path: Path, channel: Sources, server
     assert locked(tmp_path, channel, server).lock
     host = HostOptions(hosts=("rtx4090-535",), environ={})
     found = check(tmp_path / LOCK_NAME, host, base()).report
-    assert [(item.code, item.severity) for item in found.findings if item.severity != "info"] == [("CU514", "warning")]
+    assert [(item.code, item.severity) for item in found.findings if item.severity != "info"] == [("CU521", "warning")]
     command = f"cd {tmp_path} && python -m pip install -r {UNLOCKED}"
-    assert [item.fix for item in found.findings if item.code == "CU514"] == [
+    assert [item.fix for item in found.findings if item.code == "CU521"] == [
         f"install afterwards, in the environment: {command}"
     ]
     (tmp_path / UNLOCKED).write_text((tmp_path / UNLOCKED).read_text().replace("-e .", "-e ./other"))
@@ -257,7 +257,7 @@ def test_a_package_that_needs_torch_to_build_is_set_aside(tmp_path: Path, channe
     (aside,) = solution.aside
     assert re.fullmatch(r"ops @ \S+/ops-1\.0\.tar\.gz#sha256=[0-9a-f]{64}", aside.text)
     assert aside.build
-    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    (finding,) = [item for item in answer.report.findings if item.code == "CU521"]
     assert "its setup imports torch" in finding.message
     command = f"python -m pip install --no-build-isolation -r {tmp_path / UNLOCKED}"
     assert answer.afterwards == {"linux-64": command}
@@ -323,7 +323,7 @@ def test_a_list_outside_of_the_project_is_not_read(tmp_path: Path, channel: Sour
     answer = locked(inside, channel, server)
     assert answer.lock, answer.report
     assert SECRET not in "".join(content(inside).values()) + str(answer.report)
-    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    (finding,) = [item for item in answer.report.findings if item.code == "CU521"]
     assert "the list lies outside of the folder of the environment file" in finding.message
     (tmp_path / ".git").mkdir()
     (tmp_path / "secret.txt").write_text("rich\n")
@@ -379,7 +379,7 @@ def test_a_package_without_a_good_hash_is_set_aside(tmp_path: Path, channel: Sou
     assert answer.lock, answer.report
     assert answer.lock.solutions[0].pip == ()
     assert unlocked_lines(tmp_path) == ["torch==2.5.1.*", "psutil==6.0"]
-    (finding,) = [item for item in answer.report.findings if item.code == "CU514"]
+    (finding,) = [item for item in answer.report.findings if item.code == "CU521"]
     assert "the index gives no sha256 for it" in finding.message
 
 

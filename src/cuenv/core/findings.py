@@ -16,13 +16,15 @@ _RANK = {"error": 0, "warning": 1, "info": 2}
 FORMS = ("text", "json", "markdown", "github", "sarif", "codequality")
 """What ``--format`` takes, of every command that prints findings; `cuenv.core.render` has them."""
 UNREADABLE = "CU514"
-"""The code of a pip requirement that nobody can read: no repair of the file mends it."""
+"""The code of a pip requirement that pip refuses as well: no repair of the file mends it."""
+SET_ASIDE = "CU521"
+"""The code of pip requirements that no hash can pin."""
 NEVER_ALLOWED: Mapping[str, str] = {
     "CU108": "",
     "CU112": "",
     "CU413": "",
     "CU510": "CU501",
-    "CU514": "CU501",
+    UNREADABLE: "CU501",
     "CU517": "",
 }
 """Codes that ``--allow`` cannot allow, since nothing could be locked or believed then, and the code that can be

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.findings import FileEdit, Finding, mended_by
+from cuenv.core.findings import SET_ASIDE, UNREADABLE, FileEdit, Finding, mended_by
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
@@ -36,7 +36,7 @@ def _wrong(texts: list[str], why: str, fix: str) -> Finding:
     more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     one = len(texts) == 1
     return Finding(
-        code="CU514",
+        code=UNREADABLE,
         severity="error",
         subject=(requirement_name(texts[0]) or texts[0]) if one else "pip",
         message=f"pip: {', '.join(texts[:_SHOWN])}{more} cannot be locked, and pip does not take "
@@ -320,7 +320,7 @@ def _aside_findings(aside: tuple[SetAside, ...], command: str | None) -> Iterato
             else f"pip: {names} {'are' if len(mine) > 1 else 'is'} not locked but set aside: {why}"
         )
         yield Finding(
-            code=UNLOCKED if left_out else "CU514",
+            code=UNLOCKED if left_out else SET_ASIDE,
             severity="warning",
             subject="pip" if len(mine) > 1 or left_out else project_of(mine[0]) or mine[0],
             message=said,
@@ -337,7 +337,7 @@ def _label(text: str) -> str:
 def _ignored(lines: PipLines) -> Iterator[Finding]:
     for text, why in lines.ignored:
         yield Finding(
-            code="CU514",
+            code=SET_ASIDE,
             severity="info",
             subject="pip",
             message=f"pip: the option {text} is not used: {why}",
