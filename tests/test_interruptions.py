@@ -97,7 +97,8 @@ def interrupted(project: Path, runs: int, number: signal.Signals, seed: int, sta
                 process.wait(chance.uniform(0, 1.1 * length))
             process.send_signal(number)
             stderr = process.communicate()[1]
-        if b"Fatal Python error: init_import_site" not in stderr:  # Python alone; it ends with 1
+        if b"Fatal Python error: " not in stderr:  # Python alone, at its own start; it ends with 1
+            assert process.returncode != 1, stderr
             codes.add(process.returncode)
         assert b"Traceback" not in stderr or b"__main__.py" not in stderr, stderr  # Python had not come to us yet
         there = products(project)
