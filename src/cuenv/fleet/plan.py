@@ -25,13 +25,6 @@ _PRICES = 8
 """Numbers of environments of which the price is told, beyond those that are needed."""
 
 
-class Shared(NamedTuple):
-    """An environment and the classes of hosts that it serves together."""
-
-    candidate: Candidate
-    classes: tuple[int, ...]
-
-
 class Class(NamedTuple):
     """Kinds of hosts that every candidate serves in the same way."""
 

@@ -1,7 +1,7 @@
 """Repair: the file that does what an environment file was meant to do, proven by locking it.
 
 What is wrong is mended by what the findings say themselves, and by relaxing entries that the channels cannot satisfy.
-Where torch itself must move, the solver chooses the nearest of those that serve the host. A lock in which one component
+Where torch itself must move, the solver chooses the nearest of those that fit the host. A lock in which one component
 lacks a GPU needs pins: all sets of them are tried on the solver, smaller ones first, so that the first that works is
 the smallest.
 """
@@ -539,7 +539,7 @@ class _Repair:
             self.progress(text)
 
     def _judged(self, draft: _Draft, needed: frozenset[str]) -> _Judged:
-        """The candidates that serve the host, nearest to what a draft means first."""
+        """The candidates that fit the host, nearest to what a draft means first."""
         intent = intent_of(draft.spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
         wishes = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
@@ -561,7 +561,7 @@ class _Repair:
         return _Judged(intent=intent, rows=rows, needed=needed)
 
     def _servable(self, draft: _Draft) -> _Draft:
-        """A draft without what cannot be had beside any torch that serves the host."""
+        """A draft without what cannot be had beside any torch that fits the host."""
         judged = self._judged(draft, frozenset())
         names = frozenset(pin.name for pin in judged.intent.packages)
         pairs = names.intersection(OF_TORCH)
@@ -766,7 +766,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged:
-    """The candidates that serve the host, nearest first, for what a file means; and the entries that are needed."""
+    """The candidates that fit the host, nearest first, for what a file means; and the entries that are needed."""
 
     intent: Intent
     rows: list[_Row]

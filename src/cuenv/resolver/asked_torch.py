@@ -26,7 +26,6 @@ _FIRST = 100
 _MAIN = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+)")
 _ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
-_ENDLESS = version("9999")
 OF_TORCH = ("torchaudio", "torchvision")
 """Libraries of PyTorch, of which each release is made for one torch in every channel."""
 
