@@ -97,10 +97,11 @@ def interrupted(project: Path, runs: int, number: signal.Signals, seed: int, sta
                 process.wait(chance.uniform(0, 1.1 * length))
             process.send_signal(number)
             stderr = process.communicate()[1]
-        if b"Fatal Python error: " not in stderr:  # Python alone, at its own start; it ends with 1
+        if b"Fatal Python error: " in stderr or b"Traceback" in stderr:  # Python alone, at its own start
+            assert b"__main__.py" not in stderr, stderr
+        else:
             assert process.returncode != 1, stderr
             codes.add(process.returncode)
-        assert b"Traceback" not in stderr or b"__main__.py" not in stderr, stderr  # Python had not come to us yet
         there = products(project)
         mixed = {name for name in NAMES if there[name] not in (old[name], new[name])}
         assert not mixed
