@@ -19,7 +19,7 @@ from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
 from cuenv.lockfile.files import LOCK_NAME, is_requirements, locked_from
-from cuenv.lockfile.formats import mended_there, parse_lock, readers
+from cuenv.lockfile.formats import mended_there, parse_lock, readers, stranger
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import LintDocument, LintedFile
@@ -142,10 +142,12 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     kind = kind or _recognised(path.name, text)
     if kind is None:
         listed = _is_list_of_packages(text) or (path.suffix == ".txt" and is_requirements(text))
-        instead = "check" if listed else "lint --as environment.yml"
+        other = None if listed else stranger(text, str(path))
+        instead = f"cuenv {'check' if listed else 'lint --as environment.yml'} {shlex.quote(str(path))}"
         raise UsageError(
-            f"{path} is not a known kind of file by its name or content (known are {', '.join(KINDS)})",
-            hint=f"cuenv {instead} {shlex.quote(str(path))}",
+            f"{path} is {other[0] if other else 'not a known kind of file by its name or content'} "
+            f"(known are {', '.join(KINDS)})",
+            hint=other[1] if other else instead,
         )
     rules = _rules(kind, str(path), machine, knowledge)
     lints = in_order(text, rules(text))

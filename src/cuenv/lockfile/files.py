@@ -16,7 +16,7 @@ from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.select import ARCH, CUDA, GLIBC, HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
+from cuenv.lockfile.formats import LockPart, other_than_environment, parse_lock, reader_of
 from cuenv.lockfile.requirement_files import with_lists
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, digest
@@ -57,13 +57,20 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
         hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     text = read_text(path)
-    if path.suffix == ".txt" and is_requirements(text):
+    if path.suffix == ".txt" and is_requirements(text) and "--hash=" not in text:
         line = shlex.quote(f"dependencies: [python=3.12, {{pip: [-r {path.name}]}}]")
         raise InputError(
             f"{path} is a list of requirements for pip; cuenv lock reads an environment file, which may name it",
             hint=f"echo {line} > {ENVIRONMENT}, with your Python, then: cuenv lock --format pylock",
         )
-    spec, warnings = environment_yml.parse(text, str(path))
+    try:
+        spec, warnings = environment_yml.parse(text, str(path))
+    except InputError:
+        other = other_than_environment(text, str(path))
+        if other is None:
+            raise
+        message = f"{path} is {other[0]}; cuenv lock reads an environment file, such as {ENVIRONMENT}"
+        raise InputError(message, hint=other[1]) from None
     if spec.pip:
         spec = with_lists(spec, path.parent)
     return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
