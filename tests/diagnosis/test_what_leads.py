@@ -141,6 +141,9 @@ def test_an_envelope_with_a_strange_exception_inside_is_unknown_and_shows_it() -
         "could not open the camera",
         "ImportError: /opt/x.so: undefined symbol: foo_bar",
         "RuntimeError",
+        "return code = -6",
+        "Exit code: 3. Reason: the backend",
+        '{"level": "ERROR", "message": "the shard failed", "span": {"name": "send_error"}}',
     ],
 )
 def test_what_fails_is_never_clean(line: str) -> None:
@@ -233,14 +236,41 @@ def test_what_tools_print_when_all_is_well_is_fine(name: str) -> None:
 SAYS = "RuntimeError: the reactor was not told which colour to use"
 
 
-def test_an_error_that_no_row_knows_leads_with_its_own_words() -> None:
+def test_an_error_that_no_row_knows_leads_with_its_own_words_and_stays_unknown() -> None:
     found = read(TRACEBACK + SAYS.encode() + b"\n")
-    assert (found.verdict, ids(found)) == ("known", ["error-in-words"])
+    assert (found.verdict, ids(found)) == ("unknown", ["error-in-words"])
     assert found.causes[0].sighting.text == SAYS
+    assert (found.causes[0].kind, found.causes[0].command) == ("words", "")
+    assert [text for _, text in found.strange] == [SAYS]
     build = b"  error: subprocess-exited-with-error\n  error: the widget cannot be bent so far\n"
     found = read(build + b"  ERROR: Failed building wheel for widget\n")
     assert ids(found) == ["error-in-words"]
     assert [one.symptom.id for one in found.causes[0].followers] == ["pip-build-failed"]
+
+
+def test_a_record_of_json_that_says_in_words_what_failed_leads() -> None:
+    says = '{"time": "10:00", "level": "ERROR", "message": "the shard is lost", "errors": 0, "on_error": "stop"}'
+    found = read(f"starting\n{says}\n".encode())
+    assert (found.verdict, ids(found)) == ("unknown", ["error-in-words"])
+    assert found.causes[0].sighting.text == says
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("slurmstepd: error: Detected 2 oom-kill event(s) in step 7.0 cgroup.", "host-out-of-memory"),
+        ("mpirun noticed that process rank 2 with PID 0 on node a exited on signal 9 (Killed).", "host-out-of-memory"),
+        ("mpirun noticed that process rank 2 with PID 0 on node a exited on signal 11 (X).", "segmentation-fault"),
+        (
+            "RuntimeError: Resource exhausted: Failed to allocate request for 2.00GiB on device 0",
+            "cuda-oom-raw",
+        ),
+        ("ptxas /tmp/a.ptx, line 6; error   : Feature '.bf16' requires .target sm_80 or higher", "ptx-feature"),
+    ],
+)
+def test_the_end_of_a_process_is_read_in_the_words_of_each_launcher(line: str, name: str) -> None:
+    found = read(f"step 1\n{line}\n".encode())
+    assert (found.verdict, ids(found)[:1]) == ("known", [name])
 
 
 @pytest.mark.parametrize(

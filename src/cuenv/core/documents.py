@@ -247,7 +247,7 @@ class CauseFields(SymptomFields):
     """A cause and its remedy."""
 
     layer: str
-    kind: str  # cause, effect or remark
+    kind: str  # cause, effect, remark or words: an error of which only its own words are known
     rank: int  # place among the causes, from 1
     leads: str  # why it stands at this place
     told: dict[str, str]  # what the line says, by name
@@ -282,7 +282,7 @@ class LogDiagnosisDocument(TypedDict):
     evidence: list[EvidenceFields]  # where each fact of the host is from
     contradictions: list[str]  # facts of the host that are told in two ways
     mentions: dict[str, str]  # versions that the log names
-    causes: list[CauseFields]  # the first cause leads; of an unknown log none does
+    causes: list[CauseFields]  # the first leads; of an unknown log only one of the kind words does
     unknown: list[UnknownLine]
     send: str | None  # the command whose output helps to explain an unknown log
 

@@ -94,7 +94,8 @@ class Diagnosis:
         verdict: ``known``: a cause stands in it; ``effect``: only what follows from a cause that is not in it;
             ``harmless``: only what harms nothing; ``unknown``: it fails, and no row knows why; ``clean``: nothing in
             it looks like a failure.
-        causes: what nothing else explains, the one that leads first; where it is unknown, none of them ended the run.
+        causes: what nothing else explains, the one that leads first; where it is unknown, none of them ended the run
+            but one of the kind ``words``: the error itself, of which no more is known than what it says.
         facts: the host that it is from, as far as the log, or who gave it, tells.
         contradictions: what is told of the host in two ways.
         strange: the lines that fail and that nothing explains; only when it is unknown.
@@ -113,6 +114,11 @@ class Diagnosis:
     def fine(self) -> bool:
         """Whether nothing has to be done."""
         return self.verdict in ("clean", "harmless")
+
+    @property
+    def in_words(self) -> bool:
+        """Whether only the error's own words are known of what ended the run."""
+        return bool(self.causes) and self.causes[0].kind == "words"
 
 
 def diagnose(

@@ -3,7 +3,7 @@
 An exception or an error leads before a line that only mentions something, and that before a warning. Of several
 exceptions the last one leads, where one process ran; of several ranks, the one that failed first. A warning, or a line
 in passing, does not lead where the run was ended by something that has nothing to do with it. An error that no row
-explains, and whose message is a sentence, leads with that sentence.
+explains, and whose message is a sentence, leads with that sentence; what it means stays unknown.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _GRADES = {"exception": 0, "error": 0, "line": 1, "warning": 2}
 _BEFOREHAND = ("install", "solve")
 """Layers whose warnings come before a program runs: its own warnings say more."""
 _STRANGE = 3
+_IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Ranked:
     """What a scan means.
 
     Attributes:
-        roots: the one that leads first; where the verdict is ``unknown``, none of them does.
+        roots: the one that leads first; where the verdict is ``unknown``, only one of the kind ``words`` does.
         strange: the lines that fail and that nothing explains; only where the verdict is ``unknown``.
     """
 
@@ -187,8 +188,8 @@ def _in_words(failures: tuple[FailedLine, ...], roots: tuple[RankedSymptom, ...]
         return None
     effects = tuple(root.sighting for root in roots if root.sighting.kind == "effect")
     rest = tuple(root for root in roots if root.sighting.kind != "effect")
-    why = f"it is an error (line {one.line}) that no row explains further, and it says in words what failed"
-    return Ranked(verdict="known", roots=(RankedSymptom(sighting=one.said, followers=effects, leads=why), *rest))
+    words = RankedSymptom(sighting=one.said, followers=effects, leads=_IN_WORDS.format(one.line))
+    return Ranked(verdict="unknown", roots=(words, *rest), strange=(one,))
 
 
 def _told(failures: tuple[FailedLine, ...]) -> tuple[FailedLine, ...]:

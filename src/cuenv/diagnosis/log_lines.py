@@ -48,6 +48,7 @@ FAILURE_MARKS = (
     "ssertion",
     "No solution",
     "exit",
+    "Exit",
     "return code",
     "core dumped",
     "Abort",
@@ -79,27 +80,30 @@ _FAILURE = regex(
     rb"^\W*Killed\b|[:>|Z\]] ?Killed\b|: *[0-9]{1,8} Killed\b|\bFAIL(?:ED|URE)?\b|\b[Ff]ailed\b|\b[Ff]ailure\b|"
     rb"\b[Aa]ssertion\b|"
     rb"\b(?:error|critical) {1,8}libmamba\b|\bNo solution found\b|"
-    rb"\b[Ee]xit(?:ed)?[ _]?(?:with )?(?:code|status) {0,3}[:=]? {0,3}(?:of |is )?-?[1-9]|"
+    rb"\b[Ee]xit(?:ed)?[ _]?(?:with |on )?(?:code|status|signal) {0,3}[:=]? {0,3}(?:of |is )?-?[1-9]|"
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
     rb"free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
     rb"HYDRA_FULL_ERROR=1 for|"
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
-_HARMLESS = regex(
+_HARMLESS_WORDS = regex(
     rb"\b(?:0|no|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|\b(?:errors?|failed|"
     rb"failures?)[\"']? {0,2}[:=] {0,2}0\b|"
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
     rb"[\"'](?:\w{0,30}_)?error[\"']|"
-    rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bRetrying \(Retry\(|"
-    rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return |if |from |import )|"
+    rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bon_error\b|"
+    rb"NCCL_ASYNC_ERROR_HANDLING|[Ee]xit(?:ed)? (?:code|status):? 0\b"
+)
+"""Words of failure that say no failure; the rest of their line may."""
+_HARMLESS = regex(
+    rb"\bRetrying \(Retry\(|"
+    rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return (?!code)|if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
-    rb"NCCL_ASYNC_ERROR_HANDLING|\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
-    rb"\bon_error\b|^debconf: |Could not collect|fatal: not a git repository|"
+    rb"\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
+    rb"^debconf: |Could not collect|fatal: not a git repository|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
-    rb"detect the name of this notebook|\bINFO\b[^\n]{0,200}\b[Ff]ailed over|"
-    rb"[Ee]xit(?:ed)? (?:code|"
-    rb"status):? 0\b"
+    rb"detect the name of this notebook|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
 _WEAK = regex(
     rb"\b(?:[Uu]nable to|UNABLE|[Cc]annot|[Cc]an.?t|[Cc]ould ?n.{0,3}t|[Cc]ould not|not found|NOT found|NOT FOUND|"
@@ -129,7 +133,8 @@ _ENVELOPE = regex(
     rb"libmamba Could not solve|recipe for target|\.o' failed|didn't exit successfully|"
     rb"errored out with exit status|failed with error code|status\.FAILED|\"FAILED\"|triggered an exception|"
     rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
-    rb"executor failed running|HYDRA_FULL_ERROR=1 for"
+    rb"executor failed running|HYDRA_FULL_ERROR=1 for|"
+    rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(
     rb"(?i)cuda|gpu|nvidia|nccl|cudnn|cublas|devices?\b|driver|nvml|nvcc|torch|bf16|bfloat|fp16|kernel|triton|compil|"
@@ -228,12 +233,19 @@ def statuses_in(line: bytes) -> tuple[bytes, ...]:
 
 def fails(line: bytes) -> bool:
     """Whether a line says in so many words that something failed."""
-    return bool(_FAILURE.search(line)) and not _HARMLESS.search(line)
+    return _says(_FAILURE, line)
 
 
 def fails_weakly(line: bytes) -> bool:
     """Whether a line may say that something failed: it counts where the log ends."""
-    return bool(_WEAK.search(line)) and not _HARMLESS.search(line)
+    return _says(_WEAK, line)
+
+
+def _says(words: re.Pattern[bytes], line: bytes) -> bool:
+    """Whether a line says words of failure in earnest: not of a line that harms nothing, nor in a phrase that does."""
+    if not words.search(line) or _HARMLESS.search(line):
+        return False
+    return not _HARMLESS_WORDS.search(line) or bool(words.search(_HARMLESS_WORDS.sub(b" ", line)))
 
 
 def is_envelope(line: bytes) -> bool:

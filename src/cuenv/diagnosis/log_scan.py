@@ -446,7 +446,9 @@ class _Seeker:
             found = next((hit for hit in (compiled(one).search(part) for one in row.patterns) if hit), None)
             if found and not of_the_user(part):
                 text = shown(part, found.start())
-                return SymptomMatch(symptom=row, line=number, text=text, told={}, grade=grade, last=number)
+                return SymptomMatch(
+                    symptom=row, line=number, text=text, told={}, kind=row.kind, grade=grade, last=number
+                )
         return None
 
     def failures(self, total: int) -> tuple[FailedLine, ...]:

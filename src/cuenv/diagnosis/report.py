@@ -28,15 +28,17 @@ _HEADS = {
     "unknown": "the log shows a failure that cuenv does not know",
     "clean": "the log shows nothing that looks like a failure",
 }
+_IN_WORDS = "cuenv knows no more of this failure than what the error says"
 
 
 def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose: bool, brief: bool) -> list[str]:
     """A diagnosis as lines, each with a word in front."""
     size = counted(found.lines, "line")
     text: list[str] = []
+    words = found.in_words
     if found.verdict != "known":
-        text.append(f"{found.verdict}  {size}: {_HEADS[found.verdict]}")
-    if found.verdict == "unknown":
+        text.append(f"{found.verdict}  {size}: {_IN_WORDS if words else _HEADS[found.verdict]}")
+    if found.verdict == "unknown" and not words:
         text += [f"         line {number}: {line}" for number, line in found.strange]
     for index, cause in enumerate(found.causes):
         word = "also" if index or found.verdict == "unknown" else "cause"
@@ -56,8 +58,9 @@ def _cause(
     cause: Cause, guidance: Guidance, knowledge: Knowledge, *, word: str, verbose: bool, brief: bool
 ) -> list[str]:
     row = cause.symptom
-    mark = {"cause": word, "effect": "effect", "remark": "harmless"}[cause.kind]
-    text = [f"{mark:8} {row.says} ({row.id})"]
+    mark = {"cause": word, "effect": "effect", "remark": "harmless", "words": "error"}[cause.kind]
+    says = cause.sighting.text if cause.kind == "words" and brief else row.says
+    text = [f"{mark:8} {says} ({row.id})"]
     if brief:
         return [*text, *([f"         {cause.command}"] if cause.command else [])]
     by = "do       (an administrator, when the machine is idle)" if cause.for_administrators else "do      "
@@ -92,7 +95,7 @@ def _seen(item: SymptomMatch) -> list[str]:
 
 def results(found: Diagnosis, log: str) -> list[CheckResult]:
     """The causes as findings, each at its line of the log; the code is the symptom's."""
-    severities: dict[str, Severity] = {"cause": "error", "effect": "warning"}
+    severities: dict[str, Severity] = {"cause": "error", "words": "error", "effect": "warning"}
     findings = [
         Finding(
             code=cause.symptom.id,
@@ -108,6 +111,7 @@ def results(found: Diagnosis, log: str) -> list[CheckResult]:
     findings += [
         Finding(code="unknown", severity="error", subject="log", message=text, at=(number, 1))
         for number, text in found.strange
+        if not found.in_words
     ]
     size = counted(found.lines, "line")
     report = Report(title=printable(log), findings=tuple(findings), looked_at=(size,))
