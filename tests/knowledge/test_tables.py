@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from cuenv.core.io.files import DATA
 from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load, load_from
+from cuenv.knowledge.schema import NEEDED
 from cuenv.knowledge.tables import TABLES, dump, merge, parse, rows_of
 from thorough import examples
 
@@ -114,7 +116,10 @@ def test_a_row_with_an_unknown_key_is_refused_with_the_keys_there_are(name: str)
     refuse(table(name, {**first(name), "verison": "1"}), f"{name}[0]: unknown key 'verison'; there are ")
 
 
-@collect(("name", "key"), [(name, key) for name, table in TABLES.items() for key in sorted(table.schema.needed)])
+@collect(
+    ("name", "key"),
+    [(name, item.key) for name, table in TABLES.items() for item in table.schema.columns if item.default is NEEDED],
+)
 def test_a_row_without_a_needed_cell_is_refused(name: str, key: str) -> None:
     row = first(name)
     del row[key]
@@ -343,11 +348,24 @@ def test_a_table_of_packages_is_read_only_for_a_package_that_it_has(table: str) 
     assert table in vars(known)
 
 
-def test_a_fault_in_a_seldom_asked_table_is_said_with_its_place(tmp_path: Path) -> None:
+def test_a_fault_in_a_table_is_said_with_its_place_when_the_cell_is_asked_for(tmp_path: Path) -> None:
     for name in TABLES:
         (tmp_path / f"{name}.json").write_text((DATA / f"{name}.json").read_text())
-    (tmp_path / "wheels.json").write_text('{"schema": "cuenv/kb/wheels/1", "rows": [{"version": 1}]}')
-    known = load_from(tmp_path)
+    rows = '[{"version": 1, "cuda": "12.6", "pythons": ["3.12", 3]}, 1]'
+    (tmp_path / "wheels.json").write_text(f'{{"schema": "cuenv/kb/wheels/1", "rows": {rows[:-4]}]}}')
+    known = load_from.__wrapped__(tmp_path)
     assert known.extensions
-    with pytest.raises(KnowledgeError, match=r"wheels\[0\]\.version"):
-        _ = known.wheels
+    (wheel,) = known.wheels
+    assert str(wheel.cuda) == "12.6"
+    assert wheel.code is None
+    for field, says in (
+        ("version", "wheels[0].version: expected a string, got 1"),
+        ("pythons", "wheels[0].pythons[1]: expected a string, got 3"),
+        ("platform", "wheels[0].platform: expected a value, got nothing"),
+    ):
+        with pytest.raises(KnowledgeError, match=re.escape(says)) as caught:
+            getattr(wheel, field)
+        assert str(tmp_path) in caught.value.message
+    (tmp_path / "wheels.json").write_text(f'{{"schema": "cuenv/kb/wheels/1", "rows": {rows}}}')
+    with pytest.raises(KnowledgeError, match=r"wheels\[1\]: expected a mapping, got 1"):
+        _ = load_from.__wrapped__(tmp_path).wheels

@@ -40,15 +40,18 @@ class Faults:
 
     def check(self, hint: str | None = None) -> None:
         """Raise what was collected; do nothing when there is nothing."""
-        if not self.items:
-            return
+        if self.items:
+            raise self.whole(hint)
+
+    def whole(self, hint: str | None = None) -> InputError:
+        """What was collected, as one error."""
         shown, source = self.items[:_MAX_FAULTS], one_line(self.source)
         if len(self.items) > _MAX_FAULTS:
             shown.append(f"... and {len(self.items) - _MAX_FAULTS} more")
         if len(shown) == 1:
-            raise self.error(f"{source}: {shown[0]}", hint=hint)
+            return self.error(f"{source}: {shown[0]}", hint=hint)
         lines = "\n".join(f"  {item}" for item in shown)
-        raise self.error(f"{source}: {len(self.items)} faults\n{lines}", hint=hint)
+        return self.error(f"{source}: {len(self.items)} faults\n{lines}", hint=hint)
 
 
 def describe(value: object) -> str:

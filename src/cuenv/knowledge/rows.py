@@ -286,6 +286,7 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
         "its device code, PTX in the ISA of the build's own CUDA release; empty: the CPU build; left out: unknown",
         default=None,
         key="arch_list",
+        joined=lambda row, text: device_code(text, row.cuda),
     )
     glibc: Version | None = column(RELEASE, "oldest glibc that the build itself asks for", default=None)
     cudnn: Requirement | None = column(
@@ -307,13 +308,6 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
         " says that it was there",
         default=None,
     )
-
-    @classmethod
-    def of_cells(cls, values: dict[str, Any]) -> TorchBuild:
-        """The row of all fields, with PTX in the ISA of its CUDA release."""
-        if values["code"] is not None:
-            values["code"] = device_code(values["code"], values["cuda"])
-        return super().of_cells(values)
 
     @property
     def shown(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from packaging.version import Version
 
@@ -164,28 +164,75 @@ ARCH_LIST = Cell(
 )
 
 
+Joined: TypeAlias = Callable[[Any, Any], Any]
+
+
 class _Needed:
     """The default of a column that has none."""
 
 
 NEEDED = _Needed()
+_CELLS = "_cells"
+"""Where a row keeps its cells, its place in the table, and where faults are noted."""
 
 
 class Column:
     """A column of a table: its key in the file, the field that it fills, its cell, its meaning and its default."""
 
-    __slots__ = ("cell", "default", "field", "key", "meaning")
+    __slots__ = ("cell", "default", "field", "joined", "key", "meaning")
 
-    def __init__(self, cell: Cell, meaning: str, default: Any, key: str) -> None:
-        self.cell, self.meaning, self.default, self.key = cell, meaning, default, key
+    def __init__(self, cell: Cell, meaning: str, default: Any, key: str, joined: Joined | None) -> None:
+        self.cell, self.meaning, self.default, self.key, self.joined = cell, meaning, default, key, joined
         self.field = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.field = name
         self.key = self.key or name
 
+    def __get__(self, row: TableRow | None, owner: type) -> Any:
+        """The value in a row, read from its cell when it is first asked for: a run asks for few of them.
 
-def column(cell: Cell, meaning: str, *, default: Any = NEEDED, key: str = "") -> Any:
+        Raises:
+            KnowledgeError: the cell is wrong, or needed and not there.
+        """
+        if row is None:
+            return self
+        cells, place, faults = row.__dict__[_CELLS]
+        try:
+            value = self.read(cells)
+        except ValueError as error:
+            faults.add(*self.fault(place, error))
+            raise faults.whole() from error
+        if self.joined and value is not None:
+            value = self.joined(row, value)
+        row.__dict__[self.field] = value
+        return value
+
+    def read(self, cells: Mapping[str, Any]) -> Any:
+        """The value of its cell among those of a row.
+
+        Raises:
+            ValueError: the cell is wrong, or needed and not there.
+        """
+        if self.key in cells:
+            return self.cell.read(cells[self.key])
+        if self.default is NEEDED:
+            raise ValueError("expected a value, got nothing")
+        return self.default
+
+    def fault(self, place: str, error: ValueError) -> tuple[str, str]:
+        """What is wrong with its cell in the row at a place: the path, and the words."""
+        return f"{place}.{self.key}{error.where if isinstance(error, CellError) else ''}", str(error)
+
+
+def column(
+    cell: Cell,
+    meaning: str,
+    *,
+    default: Any = NEEDED,
+    key: str = "",
+    joined: Joined | None = None,
+) -> Any:
     """Declare a column of a row type.
 
     Args:
@@ -193,8 +240,9 @@ def column(cell: Cell, meaning: str, *, default: Any = NEEDED, key: str = "") ->
         meaning: in words, with its unit, for the README of the knowledge base.
         default: what a row has whose cell is left out; without one the cell is needed.
         key: its key in the file, when the field has another name.
+        joined: makes the value of the row and of what the cell holds, where another column has a say.
     """
-    return Column(cell, meaning, default, key)
+    return Column(cell, meaning, default, key, joined)
 
 
 class Schema(NamedTuple):
@@ -202,13 +250,10 @@ class Schema(NamedTuple):
 
     Attributes:
         key: the fields that are unique together, and give the order.
-        readers: the field and the reader of each column by its key: asked for every cell.
     """
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
-    readers: Mapping[str, tuple[str, Callable[[Any], Any]]]
-    needed: frozenset[str]
     defaults: Mapping[str, Any]
 
 
@@ -220,7 +265,7 @@ class TableRow:
     those classes cost 10 ms at every start.
     """
 
-    schema: ClassVar[Schema] = Schema((), (), {}, frozenset(), {})
+    schema: ClassVar[Schema] = Schema((), (), {})
 
     def __init_subclass__(cls, *, key: tuple[str, ...] = ()) -> None:
         """Collect the columns: own ones before those that every row carries, one that is declared anew in its place."""
@@ -232,8 +277,6 @@ class TableRow:
         cls.schema = Schema(
             columns=columns,
             key=key,
-            readers={item.key: (item.field, item.cell.read) for item in columns},
-            needed=frozenset(item.key for item in columns if item.default is NEEDED),
             defaults={item.field: item.default for item in columns if item.default is not NEEDED},
         )
 
@@ -247,18 +290,21 @@ class TableRow:
         raise AttributeError(f"a row does not change: {name}")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values().items())})"
 
     @classmethod
-    def of_cells(cls, values: dict[str, Any]) -> Self:
-        """The row of all fields, as their cells were read."""
+    def of_cells(cls, cells: Mapping[str, Any], place: str, faults: Faults) -> Self:
+        """The row of these cells, each of which is read when it is asked for; a fault is noted with their place."""
         row = cls.__new__(cls)
-        row.__dict__.update(values)
+        vars(row)[_CELLS] = cells, place, faults
         return row
+
+    def _values(self) -> dict[str, Any]:
+        return {item.field: getattr(self, item.field) for item in self.schema.columns}
 
     def replaced(self, **changes: Any) -> Self:
         """The same row with other values."""
-        return type(self)(**{**vars(self), **changes})
+        return type(self)(**{**self._values(), **changes})
 
     def sort_key(self) -> Any:
         """The key: unique in the table, whose rows are in its order."""
@@ -282,8 +328,16 @@ def _cells(of: type[TableRow], row: Any) -> dict[str, Any]:
     return {item.key: item.cell.write(value) for item, value in pairs if value != item.default}
 
 
-def rows_in(name: str, of: type[Rows], data: object, faults: Faults) -> Iterator[Rows | None]:
-    """The rows of a table file; ``None`` for one with a fault, so that indexes stay right."""
+def rows_in(name: str, of: type[Rows], data: object, faults: Faults, *, strict: bool = True) -> Iterator[Rows | None]:
+    """The rows of a table file; ``None`` for one with a fault, so that indexes stay right.
+
+    Args:
+        name: of the table.
+        of: what its rows are.
+        data: the decoded JSON of the file.
+        faults: where to note what is wrong.
+        strict: whether every cell is read at once, and not when it is asked for.
+    """
     if not isinstance(data, dict):
         faults.add(name, f"expected a mapping, got {describe(data)}")
         return
@@ -298,7 +352,13 @@ def rows_in(name: str, of: type[Rows], data: object, faults: Faults) -> Iterator
         faults.add(f"{name}.rows", f"expected a list, got {describe(found)}")
         return
     for index, cells in enumerate(found):
-        yield _row(f"{name}[{index}]", of, cells, faults)
+        place = f"{name}[{index}]"
+        if type(cells) is not dict:
+            faults.add(place, f"expected a mapping, got {describe(cells)}")
+            yield None
+        else:
+            sound = not strict or _sound(place, of.schema, cells, faults)
+            yield of.of_cells(cells, place, faults) if sound else None
 
 
 def read_all(
@@ -356,30 +416,16 @@ def check_sources(rows: Mapping[str, Iterable[Any]], ids: frozenset[str], faults
                 faults.add(f"{name}[{index}].src", f"no source has the id {lost}")
 
 
-def _row(where: str, of: type[Rows], cells: object, faults: Faults) -> Rows | None:
-    """One row, or ``None`` when it has a fault."""
-    if type(cells) is not dict:
-        faults.add(where, f"expected a mapping, got {describe(cells)}")
-        return None
-    schema = of.schema
-    sound = True
-    values = dict(schema.defaults)
-    for key, raw in cells.items():
-        known = schema.readers.get(key)
-        if known is None:
-            faults.add(where, f"unknown key {describe(key)}; there are {', '.join(schema.readers)}")
-            sound = False
-            continue
-        field, read = known
+def _sound(place: str, schema: Schema, cells: Mapping[str, Any], faults: Faults) -> bool:
+    """Whether every cell of a row can be read; what is wrong with it is noted."""
+    before = len(faults.items)
+    keys = [item.key for item in schema.columns]
+    for key in cells:
+        if key not in keys:
+            faults.add(place, f"unknown key {describe(key)}; there are {', '.join(keys)}")
+    for item in schema.columns:
         try:
-            values[field] = read(raw)
-        except CellError as error:
-            faults.add(f"{where}.{key}{error.where}", str(error))
-            sound = False
-        except ValueError as error:
-            faults.add(f"{where}.{key}", str(error))
-            sound = False
-    for key in schema.needed.difference(cells):
-        faults.add(f"{where}.{key}", "expected a value, got nothing")
-        sound = False
-    return of.of_cells(values) if sound else None
+            item.read(cells)
+        except ValueError as error:  # noqa: PERF203 - every cell is read, and every fault noted
+            faults.add(*item.fault(place, error))
+    return len(faults.items) == before
