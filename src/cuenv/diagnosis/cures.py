@@ -299,6 +299,10 @@ def distribution(case: LogContext) -> Joined:
     if not rows:
         return Joined(because=(f"the cuenv tables list no wheel of torch {asked.public}",))
     local = asked.local or ""
+    if "installation candidates" in case.line:  # of Poetry, which has the index of the project already
+        python = rows[-1].pythons[-2:][0]
+        because = (f"torch {asked.public} has wheels for Python {rows[-1].pythons[0]} to {rows[-1].pythons[-1]}",)
+        return Joined(because=because, command=f"poetry env use python{python} && poetry install")
     if local.startswith("cu") and any(row.build == local for row in rows):
         row = next(row for row in rows if row.build == local)
         because = (f"torch {asked} is on PyTorch's own index, and not on PyPI",)
@@ -478,6 +482,9 @@ def built_again(case: LogContext) -> Joined:
         return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall {again(case, 'torch')}")
     if _IN_TREE.search(case.line):
         return Joined(remedy="remove its build folder, and build it again where its setup.py lies")
+    if "THPVariableClass" in case.line:  # of libtorch_python.so, which import torch alone loads
+        remedy = "write import torch before the import of the extension; if it stands there, build the extension again"
+        return Joined(remedy=remedy)
     package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
     if not package:
         return Joined()

@@ -107,7 +107,7 @@ _HARMLESS = regex(
 )
 _WEAK = regex(
     rb"\b(?:[Uu]nable to|UNABLE|[Cc]annot|[Cc]an.?t|[Cc]ould ?n.{0,3}t|[Cc]ould not|not found|NOT found|NOT FOUND|"
-    rb"[Nn]o such|not supported|"
+    rb"[Nn]o such|[Nn]o (?:viable|candidates|matching)|not supported|"
     rb"[Uu]nsupported|[Ii]ncompatible|[Mm]ismatch(?:es)?|refused|[Dd]enied|[Tt]imed out|[Cc]rash(?:ed|es)?|[Kk]illed|"
     rb"aborted|"
     rb"[Uu]ndefined|unreachable|not installed|not available|unavailable|too old|does ?n.?t exist|does not exist|"
@@ -125,7 +125,7 @@ _ENVELOPE = regex(
     rb"Error building extension|FAILED: |compilation terminated|ld returned 1|Command .{0,400} (?:returned|failed)|"
     rb"exit ?code|"
     rb"[Ee]xit(?:ed)?(?: with)? (?:code|status)|return code|See above for output|originates from a subprocess|"
-    rb"Failures:|FAILURE|"
+    rb"Failures:|FAILURE|[Bb]uild failed\b|"
     rb"Root Cause|error_file|TORCH_USE_CUDA_DSA|core dumped|Could not build wheels|errors occurred!|See also \"|"
     rb"\[end of output\]|Fatal Python error: Aborted|Engine (?:core|process)|closing signal|\bAborted\b|"
     rb"torch\.distributed\.elastic|CUDA kernel errors might|\bFAILED\s*$|"

@@ -388,6 +388,17 @@ def apt_package(case: LogContext) -> Joined:
     return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
 
 
+def apt_refused(case: LogContext) -> Joined:
+    """What apt itself could not do: without root it does nothing, and lists of packages that are old are fetched."""
+    if re.search(r"Permission denied|are you root", case.line):
+        return Joined(remedy="run apt as root: put sudo before the command")
+    if re.search(r"[Cc]ould not get lock|is another process using it", case.line):
+        return Joined(remedy="wait until the other apt or dpkg has ended, which the line may name, and try again")
+    if re.search(r"Failed to fetch|404 +Not Found|Hash Sum mismatch|some archives", case.line):
+        return Joined(remedy="fetch the lists of packages again", command="sudo apt-get update")
+    return Joined()
+
+
 _RENAMED = {
     "libgl1-mesa-glx": "libgl1",
     "libegl1-mesa": "libegl1",
@@ -568,6 +579,7 @@ def numba(case: LogContext) -> Joined:
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "apt_key": apt_key,
     "apt_package": apt_package,
+    "apt_refused": apt_refused,
     "cmake_package": cmake_package,
     "cuda_part": cuda_part,
     "dgl": dgl,

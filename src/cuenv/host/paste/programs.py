@@ -77,7 +77,16 @@ MESSAGE_MARKS = (
     *("PyTorch (", "(you have ", "PyTorch has CUDA Version", "Last error:", "Unable to find image", "docker run "),
     *("torchrun ", "deepspeed ", "python ", "accelerate launch "),
     *("uv pip", "uv sync", "uv run", "uv add", "uv lock", "/.pixi/", "pixi run", "pixi install", "pixi add"),
-    *("pypoetry", "poetry run", "poetry add", "poetry install", "conda env ", "mamba env ", "unsafe-best-match"),
+    *(
+        "pypoetry",
+        "poetry/installation/",
+        "poetry run",
+        "poetry add",
+        "poetry install",
+        "conda env ",
+        "mamba env ",
+        "unsafe-best-match",
+    ),
     *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
 )
 _PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
@@ -99,7 +108,10 @@ _MESSAGES = (
     ("manager", regex(r"(?:^|[\s$`'\"(])(uv) (?:pip|sync|run|add|lock)\b")),
     ("manager", regex(r"/(uv)/(?:builds|archive|wheels|sdists|git)-v[0-9]")),
     ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
-    ("manager", regex(r"\bpy(poetry)/|\b(?P<value>poetry) (?:run|add|install)\b")),
+    (
+        "manager",
+        regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)"),
+    ),
     ("file", regex(r"\b(?:conda|mamba) env (?:create|update)\b[^\n]{0,120}?(?:-f|--file)[ =]([\w./-]{1,80}\.ya?ml)\b")),
     ("hint", regex(r"(unsafe-best-match)|You're on Linux \(`(?P<value>manylinux)_")),
     ("script", regex(r"\b(?:python3?|torchrun|deepspeed|accelerate launch)(?: [^\n]{0,400}?)? ([\w./-]{1,120}\.py)\b")),
