@@ -271,6 +271,35 @@ def test_a_requirement_of_an_image_is_not_skipped_while_the_driver_is_not_known(
     )
 
 
+def test_a_package_that_names_its_torch_brings_it() -> None:
+    """A wheel of vLLM is the same file again: what is wrong is the torch beside it."""
+    line = "ImportError: /e/lib/python3.11/site-packages/vllm/_C.abi3.so: undefined symbol: _ZN3c106detail4failEv\n"
+    assert "--no-deps" not in led(line).command
+    assert "vllm" in led(line).command
+    assert "--no-deps" in led(line.replace("vllm/_C", "gsplat/csrc")).command
+
+
+def test_an_extension_before_torch_wants_torch_first() -> None:
+    cause = led("ImportError: ./raster_cuda.so: undefined symbol: THPVariableClass\n")
+    assert cause.remedy.startswith("write import torch before")
+    assert not cause.command
+
+
+def test_poetry_is_given_a_python_that_the_wheel_is_for() -> None:
+    cause = led(
+        "  - Installing torch (2.5.1+cu124): Failed\n\n    Unable to find installation candidates for torch (2.5.1)\n"
+    )
+    assert cause.command == "poetry env use python3.12 && poetry install"
+
+
+def test_apt_is_told_what_it_lacks() -> None:
+    locked = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (apt)\n"
+    assert led(locked).remedy.startswith("wait until")
+    assert led("E: Could not open lock file /var/lib/dpkg/lock - open (13: Permission denied)\n").remedy.startswith(
+        "run apt"
+    )
+
+
 def test_java_gets_no_command_of_pip() -> None:
     line = (
         "/tmp/onnxruntime-java123/libonnxruntime_providers_cuda.so: libcublasLt.so.12: cannot open shared object file\n"

@@ -76,6 +76,8 @@ _PARTS = {
     "-cluster": "torch-cluster",
 }
 """Compiled modules that are named otherwise than their package."""
+_PINNING = frozenset({"vllm", "xformers"})
+"""Packages whose releases name the one torch that they were built with (Requires-Dist; xformers up to 0.0.33)."""
 _OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib", "gnu"})
 _NEWS = {
     "3.4.22": "6",
@@ -488,6 +490,9 @@ def built_again(case: LogContext) -> Joined:
     package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
     if not package:
         return Joined()
+    if package in _PINNING:
+        remedy = f"let pip install the torch that this release of {package} names, for which its wheel was built"
+        return Joined(remedy=remedy, command=f"{PIP} install {again(case, package)}")
     pip = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
     return Joined(command=f"{pip} {again(case, package)}")
 
@@ -698,13 +703,26 @@ def download(case: LogContext) -> Joined:
 _DOWNLOADS = (
     (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
     (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),
-    (r"InvalidArchiveError|ChecksumMismatch|did not match Content-Length", "conda clean --packages --tarballs -y"),
+    (
+        r"InvalidArchiveError|ChecksumMismatch|CondaVerificationError|libmamba|did not match Content-Length",
+        "conda clean --packages --tarballs -y",
+    ),
     (r"CondaHTTPError.*(?:CONNECTION FAILED|000)", "conda config --set remote_read_timeout_secs 600"),
     (r"RPC failed", "git config --global http.postBuffer 524288000"),
 )
 
 
+def isolation(case: LogContext) -> Joined:
+    """A build that must see the torch of its environment, as the program that manages the environment is told so."""
+    package = case.mentions.get("failed") or case.mentions.get("building") or "PACKAGE"
+    if case.mentions.get("manager") == "pixi":
+        remedy = f"name {package} in pixi.toml under [pypi-options]: no-build-isolation; torch is a conda package there"
+        return Joined(remedy=remedy, command="")
+    return Joined()
+
+
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
+    "isolation": isolation,
     "arch_list": arch_list,
     "asked_release": asked_release,
     "container_driver": container_driver,
