@@ -132,8 +132,12 @@ def test_what_a_file_asks_of_pip_is_judged_before_anything_is_solved(
 
 def test_tensorflow_with_an_old_cuda_for_a_new_gpu_is_not_passed_over() -> None:
     asked = spec("cudatoolkit=10.0", pip=("tensorflow-gpu==1.15",))
-    (finding,) = judge_file(asked, options("8.9", driver="535.129.03"), base())
-    assert (finding.code, finding.unknown) == ("CU405", True)
+    (finding,) = judge_file(asked, options("8.9", driver="535.129.03"), shipped_base())
+    assert (finding.code, finding.severity) == ("CU405", "error")
+    assert "cuDNN for CUDA 10.0 does not support the newer compute capability 8.9" in finding.message
+    newer = spec("cudatoolkit=12.1", "tensorflow")
+    (finding,) = judge_file(newer, options("12.0", driver="575.57.08"), shipped_base())
+    assert (finding.code, finding.unknown) == ("CU405", True)  # it depends on the release of cuDNN
     assert judge_file(spec("cudatoolkit=10.0", "numpy"), options("8.9", driver="535.129.03"), base()) == ()
 
 
@@ -201,3 +205,30 @@ def test_wheels_that_bear_a_cuda_major_are_judged_by_the_driver(requirement: str
     said = judge_file(asked, options("8.0", driver="470.129.06"), shipped_base())
     assert "".join(item.code for item in said if item.severity == "error") == code
     assert judge_file(asked, options("8.0", driver="535.129.03"), shipped_base()) == ()
+
+
+def test_a_torch_that_the_tables_lack_is_judged_by_the_toolkit_beside_it() -> None:
+    asked = spec("python=3.6", "pytorch=1.0.1", "cudatoolkit=10.0")
+    said = {item.code: item for item in judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())}
+    assert said["CU405"].severity == "error"
+    assert said["CU111"].severity == "warning"
+    on_volta = judge_file(asked, options("7.0", driver="575.57.08"), shipped_base())
+    assert [item.code for item in on_volta] == ["CU111"]
+
+
+def test_pytorch_cuda_says_that_torch_comes_from_the_channel_pytorch_whatever_is_listed_first() -> None:
+    channels = ("somebody", "pytorch", "nvidia", "conda-forge")
+    asked = spec("pytorch=2.1.0", "pytorch-cuda=12.1", channels=channels)
+    said = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
+    assert {item.code for item in said} == {"CU403", "CU405"}
+    assert all("pytorch 2.1.0 for CUDA 12.1" in item.message for item in said)
+
+
+def test_another_environment_is_not_asked_for_libraries_of_the_torch_that_cannot_run() -> None:
+    pins = ("pytorch=1.11.0", "cudatoolkit=11.3", "torchvision=0.12.0", "pytorch::torchaudio", "transformers=4.33.3")
+    asked = spec(*pins, channels=("pytorch", "conda-forge"), pip=("accelerate==1.9.0", "torchtext==0.12.0"))
+    said = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
+    fixes = {item.fix or "" for item in said if item.code == "CU405"}
+    assert len(fixes) == 1
+    assert " --with torchvision --with torchaudio --with transformers=4.33.3 --with pip:" in "".join(fixes)
+    assert "0.12.0" not in "".join(fixes)

@@ -27,6 +27,7 @@ from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.ranking import LAYERS, Assessment
+from cuenv.resolver.requirements import demands
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.rules.libraries import glibc_verdict, range_for, younger
@@ -329,11 +330,11 @@ def _command(verdict: Verdict, case: Context) -> str | None:
         return (
             f"install {verdict.remedy.text}"
             if verdict.remedy.driver
-            else _resolve(case.facts, *_libraries(case.request), verdict.remedy.option)
+            else _resolve(case.facts, *_libraries(case.request, case.knowledge), verdict.remedy.option)
         )
     if verdict.rule == "gpu":
         return "name the machine that it is for: --gpu NAME --driver VERSION, or --host FILE (cuenv inspect --json)"
-    return choose_anew(case.facts, case.request) if verdict.rule in (*_CHOSEN, "cudnn") else None
+    return choose_anew(case.facts, case) if verdict.rule in (*_CHOSEN, "cudnn") else None
 
 
 def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
@@ -343,14 +344,21 @@ def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     return ", or ".join(filter(None, (driver, words))) or None, edits
 
 
-def choose_anew(facts: HostFacts, request: Request | None = None) -> str:
+def choose_anew(facts: HostFacts, case: Context | None = None) -> str:
     """The command that chooses another environment for the host that was judged, whichever machine it is typed on."""
-    return _resolve(facts, *(_libraries(request) if request else ()), "--prove", "-o", "environment.new.yml")
+    wishes = _libraries(case.request, case.knowledge) if case else ()
+    return _resolve(facts, *wishes, "--prove", "-o", "environment.new.yml")
 
 
-def _libraries(request: Request) -> list[str]:
-    """The wishes for libraries, as options: another environment is to have them too."""
-    return [word for text in (*request.packages, *(f"pip:{item}" for item in request.pip)) for word in ("--with", text)]
+def _libraries(request: Request, knowledge: Knowledge) -> list[str]:
+    """The wishes for libraries, as options: another environment is to have them too, each in a release that fits it."""
+    found: dict[str, None] = {}
+    for text in (*request.packages, *(f"pip:{item}" for item in request.pip)):
+        by_pip, bare = text.startswith("pip:"), text.removeprefix("pip:").rpartition("::")[2]
+        asked = demands((), (bare,)) if by_pip else demands((bare,), ())
+        bound = any(row.torch or row.cuda for item in asked for row in knowledge.extension(item.name))
+        found["pip:" * by_pip + (asked[0].name if bound else bare)] = None
+    return [word for text in found for word in ("--with", text)]
 
 
 def _resolve(facts: HostFacts, *options: str | None) -> str:
@@ -463,7 +471,9 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
 def covered(spec: EnvironmentSpec) -> bool:
     """Whether the tables know the channel that torch comes from: its own, else the first that may hold it."""
     torch = spec.pin("pytorch")
-    listed = (short_channel(item) for item in spec.channels)
+    listed = [short_channel(item) for item in spec.channels]
+    if spec.pin("pytorch-cuda") and "pytorch" in listed:
+        return torch is not None and torch.channel in ("", *STACKS)  # its builds alone depend on that metapackage
     first = next((channel for channel in listed if channel.split("/")[0] != "nvidia"), "")
     return torch is not None and (torch.channel or first) in STACKS
 
@@ -522,7 +532,7 @@ def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Fi
         severity="warning" if unknown else "error",
         subject="pytorch",
         message=f"no build with {text} is known for {facts.platform}{unknown or others}",
-        fix=None if unknown else choose_anew(facts, request),
+        fix=None if unknown else choose_anew(facts, Context(facts=facts, request=request, knowledge=knowledge)),
     )
 
 

@@ -38,7 +38,8 @@ def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
     """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host."""
     found = (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
     told = any(item.severity == "error" for item in found)
-    return (*_of_cpu(spec, facts), *found, *(() if told else _judge_cuda(spec, facts, knowledge)))
+    listed = covered(spec) and not any(item.code == "CU111" for item in found)
+    return (*_of_cpu(spec, facts), *found, *(() if told else _judge_cuda(spec, facts, knowledge, listed=listed)))
 
 
 def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
@@ -52,8 +53,15 @@ def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
         )
 
 
-def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    """The CUDA release of a file, of whose programs nothing is known: driver, cuDNN and nvcc, before a solver runs."""
+def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, listed: bool) -> Iterator[Finding]:
+    """The CUDA release of a file, of whose programs nothing is known: driver, cuDNN and nvcc, before a solver runs.
+
+    Args:
+        spec: the file.
+        facts: the host.
+        knowledge: the tables.
+        listed: whether the tables have the torch that it asks for.
+    """
     exact = toolkit_asked(spec)
     cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or oldest_cuda(spec) or _of_wheels(spec)
     if cuda is None:
@@ -62,8 +70,8 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -
     release = version(cudnn.text) if cudnn and cudnn.prefix else None
     candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
     case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
-    # A torch of a channel without rows calls cuDNN as every torch does.
-    users = _CUDNN_USERS if covered(spec) else {*_CUDNN_USERS, *_CONDAS}
+    # A torch without rows calls cuDNN as every torch does.
+    users = _CUDNN_USERS if listed else {*_CUDNN_USERS, *_CONDAS}
     calls_cudnn = release or (exact and users.intersection(_names(spec)))
     names = ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if calls_cudnn else ()))
     verdicts = [verdict_of(name, candidate, case) for name in names]

@@ -148,12 +148,14 @@ def _layer(
 def _of_releases(
     library: str, requirement: Requirement | None, release: Version | None, cuda: Version, knowledge: Knowledge
 ) -> tuple[LibrarySupport, ...]:
-    """The rows on a release that is known, else on those that a build admits."""
+    """The rows on a release that is known, else on those that a build admits; on all where those say one thing."""
     if release is not None:
         row = knowledge.library_support(library, release, cuda)
         return (row,) if row else ()
     rows = knowledge.layers_of(library, cuda)
-    return tuple(row for row in rows if requirement and requirement.overlaps(row.first, row.below))
+    if requirement is None:
+        return rows if all(row.forward == "no" for row in rows) else ()
+    return tuple(row for row in rows if requirement.overlaps(row.first, row.below))
 
 
 def _younger_than(library: str, what: str, young: list[Capability], rows: tuple[LibrarySupport, ...]) -> Verdict:
