@@ -232,3 +232,40 @@ def test_another_environment_is_not_asked_for_libraries_of_the_torch_that_cannot
     assert len(fixes) == 1
     assert " --with torchvision --with torchaudio --with transformers=4.33.3 --with pip:" in "".join(fixes)
     assert "0.12.0" not in "".join(fixes)
+
+
+@pytest.mark.parametrize(
+    ("wheels", "severity", "said"),
+    [
+        (
+            (wheel("tensorflow", "2.12.0"),),
+            "warning",
+            "beside tensorflow 2.12.0, which loads CUDA and cuDNN at the start",
+        ),
+        ((wheel("tensorflow-cpu", "2.12.0"), wheel("jaxlib", "0.4.30")), "", ""),
+        ((wheel("faiss-gpu", "1.7.2"),), "info", "list neither the CUDA release nor the GPU code of faiss-gpu 1.7.2"),
+        ((wheel("cupy-cuda12x", "13.6.0"),), "info", "do not list the GPU code of cupy-cuda12x"),
+        (
+            (wheel("tensorflow", "2.15.1"), wheel("nvidia-cuda-runtime-cu12", "12.2.140")),
+            "warning",
+            "whose nvcc compiles no machine code for the newer compute capability 12.0 (GeForce RTX 5090): only what",
+        ),
+    ],
+)
+def test_other_programs_for_gpus_that_pip_brings_are_unknown_and_not_fine(
+    wheels: tuple[PipLocked, ...], severity: str, said: str
+) -> None:
+    told = [item for item in found(options("RTX 5090", driver="575.57.08"), *wheels) if item.code == "CU403"]
+    assert [(item.severity, item.unknown) for item in told] == ([(severity, True)] if severity else [])
+    assert all(said in item.message for item in told)
+    assert report("", told, ()).verdict(strict=False) == ("unknown" if severity else "fine")
+
+
+def test_cuda_that_a_wheel_bears_in_its_name_alone_is_compared_with_the_driver() -> None:
+    old = found(options("A100", driver="470.129.06"), wheel("cupy-cuda12x", "13.6.0"))
+    assert "CU401" in codes(old, "error")
+    assert codes(found(options("A100", driver="470.129.06"), wheel("cudf-cu11", "24.2.0")), "error") == set()
+
+
+def test_tensorflow_without_cuda_is_no_matter_where_no_gpu_is() -> None:
+    assert found(replace(options("A100", driver="535.129.03"), gpus=()), wheel("tensorflow", "2.12.0")) == []

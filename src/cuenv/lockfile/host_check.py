@@ -6,7 +6,7 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from packaging.version import Version
@@ -31,9 +31,11 @@ from cuenv.resolver.requirements import demands
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.rules.libraries import glibc_verdict, range_for, younger
-from cuenv.resolver.verdict import both, told
+from cuenv.resolver.verdict import of_capability, told
 from cuenv.resolver.wheels import (
+    cuda_in_names,
     cuda_of_wheels,
+    gpu_programs,
     library_advice,
     locked_libraries,
     mixed_findings,
@@ -54,6 +56,9 @@ _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
 _NEEDED = ("device-code", "cudnn")
 """Those of them that every program on a GPU needs: not to know is a warning."""
+_AND_CUDA = "take tensorflow[and-cuda] of a release from 2.14 on: that extra brings its own CUDA"
+_LOADERS = {"tensorflow": _AND_CUDA, "tensorflow-gpu": _AND_CUDA, "onnxruntime-gpu": "", "paddlepaddle-gpu": ""}
+"""Programs of pip that load the shared libraries of CUDA when they start, and what brings those."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
 
 
@@ -70,7 +75,7 @@ def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
 def without_torch(solution: Solution) -> Candidate | None:
     """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
     built = [found for package in solution.packages if (found := build_cuda(package.build))]
-    cuda = _release(solution) or cuda_of_wheels(solution.pip) or max(built, default=None)
+    cuda = _release(solution) or cuda_of_wheels(solution.pip) or max(built, default=None) or cuda_in_names(solution.pip)
     return _candidate(solution, no_row("", NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
 
 
@@ -143,6 +148,7 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         yield unknown_build(torch)  # a wheel of which not even the CUDA release is known
     candidate = torch or without_torch(solution)
     if candidate is None or candidate.cuda is None:
+        yield from _without_cuda(solution, facts) if torch is None else ()
         return
     if by_pip:
         yield from mixed_findings(solution.pip, candidate.build)
@@ -181,15 +187,20 @@ def verdicts_on(
 def _programs(solution: Solution, facts: HostFacts, cuda: Version, knowledge: Knowledge) -> Iterator[Finding]:
     """Programs for GPUs of which no row says for which they hold code, such as TensorFlow, JAX and CuPy."""
     names = [package.name for package in solution.packages if _uses_cuda(package, knowledge)]
+    names += [item.name for item in gpu_programs(solution.pip)]
     if not names or not facts.capabilities:
         return
-    listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-    newer = [item for item in facts.capabilities if younger(item, cuda, knowledge)]
+    listed = _listed(names)
+    exact = (
+        _release(solution) or cuda_of_wheels(solution.pip) or any(build_cuda(item.build) for item in solution.packages)
+    )
+    newer = [item for item in facts.capabilities if exact and younger(item, cuda, knowledge)]
     message = f"the cuenv tables do not list the GPU code of {listed}"
     if newer:
-        verb, given = "is" if len(names) == 1 else "are", both(newer)
-        nothing = f"CUDA {cuda}, whose nvcc compiles no machine code for the newer compute capability {given}"
-        message = f"{listed} {verb} for {nothing}: only what contains PTX can run there"
+        verb = "is" if len(names) == 1 else "are"
+        nothing = f"CUDA {cuda}, whose nvcc compiles no machine code for the newer {of_capability(*newer)}"
+        because = f"{listed} {verb} for {nothing}: only what contains PTX can run there"
+        message = told(Verdict(rule="device-code", outcome="unknown", because=because), facts).because
     yield Finding(
         code="CU403",
         severity="warning" if newer else "info",
@@ -197,6 +208,41 @@ def _programs(solution: Solution, facts: HostFacts, cuda: Version, knowledge: Kn
         message=message,
         unknown=True,
     )
+
+
+def _without_cuda(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
+    """Programs for GPUs that come by pip without any part of CUDA: they load that of the host, or hold their own."""
+    found = gpu_programs(solution.pip) if facts.gpus and solution.platform.startswith("linux") else ()
+    loads = [item for item in found if item.name in _LOADERS]
+    if loads:
+        verb, without = ("loads", "it uses") if len(loads) == 1 else ("load", "they use")
+        yield Finding(
+            code="CU403",
+            severity="warning",
+            subject=loads[0].name,
+            message=(
+                f"the lock has no part of CUDA beside {_listed([f'{item.name} {item.version}' for item in loads])}, "
+                f"which {verb} CUDA and cuDNN at the start: without those of the host {without} no GPU, "
+                "and the cuenv tables do not list which releases fit"
+            ),
+            fix=next((_LOADERS[item.name] for item in loads if _LOADERS[item.name]), None),
+            unknown=True,
+        )
+    elif found:
+        yield Finding(
+            code="CU403",
+            severity="info",
+            subject=found[0].name,
+            message=(
+                "the cuenv tables list neither the CUDA release nor the GPU code of "
+                f"{_listed([f'{item.name} {item.version}' for item in found])}"
+            ),
+            unknown=True,
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _uses_cuda(package: LockedPackage, knowledge: Knowledge) -> bool:

@@ -454,7 +454,8 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
             code="CU516",
             severity="info",
             subject="pip",
-            message=f"conda-lock.yml names {len(local)} local files, such as {printable(local[0].url)}: "
+            message=f"conda-lock.yml names {len(local)} local file{'s' if len(local) > 1 else ''}, such as "
+            f"{printable(local[0].url)}: "
             "elsewhere install the pip part from the requirements file, which names versions and hashes",
         )
     for item in packages:

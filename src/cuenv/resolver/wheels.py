@@ -36,6 +36,10 @@ _OTHERS = regex(r"cpu|rocm|xpu|hpu")
 _PLACE = regex(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
 _PYTHON = regex(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
 _NUMBERS = regex(r"\d{1,4}\.\d{1,4}")
+_NAMED = regex(r"(?!nvidia-).+-cu(?:da)?(?P<major>1\d)x?(?:-.+)?")
+"""A program whose name bears the CUDA major that it is made for: ``cupy-cuda12x``, ``jax-cuda12-plugin``."""
+_PROGRAMS = regex(r"tensorflow|jaxlib|(?!nvidia-).+-gpu")
+"""Other programs that use CUDA; jaxlib does so by itself where its local version says that."""
 _RUNTIMES = regex(r"nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d\d)?|cuda-toolkit")
 _CPU = "cpu"
 
@@ -101,6 +105,22 @@ def cuda_of_wheels(packages: Iterable[PipLocked]) -> Version | None:
     found = [item for item in packages if _RUNTIMES.fullmatch(item.name)]
     named = [numbers[0] for item in sorted(found, key=_by_weight) if (numbers := _NUMBERS.match(item.version))]
     return minor(version(named[0])) if named else None
+
+
+def cuda_in_names(packages: Iterable[PipLocked]) -> Version | None:
+    """The oldest release of the CUDA major that wheels bear in their names (``cupy-cuda12x``, ``cudf-cu12``)."""
+    majors = [int(found["major"]) for item in packages if (found := _NAMED.fullmatch(item.name))]
+    return version(f"{max(majors)}.0") if majors else None
+
+
+def gpu_programs(packages: Iterable[PipLocked]) -> tuple[PipLocked, ...]:
+    """Wheels other than torch that hold GPU code of which the tables say nothing: TensorFlow, JAX, CuPy."""
+    return tuple(
+        item
+        for item in packages
+        if _NAMED.fullmatch(item.name)
+        or (_PROGRAMS.fullmatch(item.name) and (item.name != "jaxlib" or "cuda" in item.version))
+    )
 
 
 def _by_weight(item: PipLocked) -> tuple[bool, str]:
