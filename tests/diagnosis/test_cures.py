@@ -411,3 +411,14 @@ def test_pip_is_not_told_to_put_its_torch_over_that_of_conda() -> None:
         cause = led(f"{line}{symbol}\n")
         assert not cause.command
         assert "by conda or pip as it was installed" in cause.remedy
+
+
+def test_a_cache_is_emptied_by_the_program_that_has_it() -> None:
+    tree = "$ uv sync\n  ╰─▶ Hash mismatch for `nvidia-nvtx-cu12==12.6.77`\n"
+    assert (led(tree).symptom.id, led(tree).command) == ("pip-hash", "uv cache clean")
+
+
+def test_the_versions_that_pip_lists_are_no_part_of_the_message() -> None:
+    refused = "ERROR: Could not find a version that satisfies the requirement torch==2.3.1+cu121"
+    lines = (f"{refused} (from versions: 2.3.1, 2.9.0+rocm6.4)", refused.replace("Could", "No"))
+    assert led("\n".join(lines)).symptom.id in ("pip-no-distribution", "pip-package-not-found")

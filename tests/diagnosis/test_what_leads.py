@@ -305,3 +305,11 @@ def test_a_note_of_pip_does_not_lead_before_the_build_that_failed() -> None:
     )
     found = read(note + b"  error: subprocess-exited-with-error\n  ERROR: Failed building wheel for h5py\n")
     assert (found.verdict, ids(found)[0]) == ("effect", "pip-build-failed")
+
+
+def test_a_build_needs_no_gpu() -> None:
+    """The notice of torch that it sees no GPU explains no failed build, and explains what fails for want of one."""
+    notice = b"      No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"
+    built = b"  error: subprocess-exited-with-error\n" + notice + b"  ERROR: Failed building wheel for scan-kernels\n"
+    assert (read(built).verdict, ids(read(built))[0]) == ("effect", "pip-build-failed")
+    assert ids(read(notice)) == ["no-gpu-in-sight"]

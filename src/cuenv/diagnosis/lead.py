@@ -99,7 +99,7 @@ def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
     """Whether another symptom explains this one; a remark explains nothing, unless the log proves it."""
     if other.kind == "remark" or not one.symptom.follower_of(other.symptom, other.kind):
         return False
-    if one.kind == "effect" and _went_on(other) and one.grade in ("exception", "error"):
+    if one.kind == "effect" and one.grade in ("exception", "error") and (_went_on(other) or _no_build(one, other)):
         return False
     named = other.symptom.id in one.symptom.follows or f"layer:{other.symptom.layer}" in one.symptom.follows
     if one.symptom.general and _GRADES[other.grade] > _GRADES[one.grade]:
@@ -110,6 +110,11 @@ def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
 def _went_on(one: SymptomMatch) -> bool:
     """Whether it is a warning of a solver, after which the installation went on."""
     return one.grade == "warning" and one.symptom.layer == "solve"
+
+
+def _no_build(one: SymptomMatch, other: SymptomMatch) -> bool:
+    """Whether a build fails beside a warning that it sees no GPU or driver, which a build does not need."""
+    return one.symptom.layer == "build" and other.grade == "warning" and other.symptom.layer in ("device", "driver")
 
 
 def _kind_of(one: SymptomMatch) -> int:
@@ -125,6 +130,7 @@ class _Order:
 
     def __init__(self, found: Scan) -> None:
         self.found = found
+        self.built = [one for one in found.sightings if one.kind == "effect" and one.grade in ("exception", "error")]
 
     def ends(self, one: SymptomMatch) -> bool:
         """Whether it is in the last exception of a log of one process."""
@@ -138,7 +144,7 @@ class _Order:
     def place(self, one: SymptomMatch) -> tuple[int, int, int, int, int, int]:
         """Less is further ahead."""
         return (
-            _kind_of(one),
+            _kind_of(one) + any(_no_build(failed, one) for failed in self.built),
             one.symptom.layer != "scope",
             _GRADES[one.grade] + (one.grade == "warning" and one.symptom.layer in _BEFOREHAND),
             not self.first_rank(one),

@@ -158,6 +158,7 @@ _STATUS = regex(
 _NUMBER = regex(
     rb"(?i)\bcuda(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4}([1-9][0-9]{2})\b"
 )
+_VERSIONS = regex(rb"\(from versions: [^()\n]*")
 _WEB = regex(rb"%20|&nbsp;|&quot;|&#39;|&lt;|&gt;|&amp;")
 _OF_WEB = {b"%20": b" ", b"&nbsp;": b" ", b"&quot;": b'"', b"&#39;": b"'", b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&"}
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
@@ -185,6 +186,8 @@ def plain(line: bytes) -> bytes:
     line = uncoloured(line)
     if b"%20" in line or b"&" in line:
         line = _WEB.sub(lambda found: _OF_WEB[found[0]], line)
+    if b"(from versions: " in line:  # what pip might have installed, which is of every kind
+        line = _VERSIONS.sub(b"(from versions: ...", line)
     if b"\xc2\xa0" in line:
         line = line.replace(b"\xc2\xa0", b" ")
     if b"\xef\xbc\x9a" in line:  # a colon as wide as a Chinese character

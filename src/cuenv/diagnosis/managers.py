@@ -11,6 +11,7 @@ from cuenv.diagnosis.on_host import LogContext, torch_of
 
 PIP = "python -m pip"
 _PIPS = {"uv": "uv pip", "pixi": "pixi run python -m pip", "poetry": "poetry run python -m pip"}
+_CACHES = {"uv": "uv cache clean", "pixi": "pixi clean cache --yes", "poetry": "poetry cache clear --all -n ."}
 _CONDA = regex(r"conda install (?:-c \S+ )*(?P<what>[^&|]+?)(?: && export \w+=\$CONDA_PREFIX\S*)?")
 _GXX = regex(r"gxx_linux-\w+=([0-9]{1,2})\.\*")
 _LABEL = regex(r"nvidia/label/cuda-([0-9]{1,2})\.([0-9]{1,2})\.")
@@ -26,7 +27,7 @@ def said_there(case: LogContext, command: str) -> str:
     if case.prefix:
         return re.sub(rf"^{PIP}|(?<=[&(] ){PIP}", f"{quote(case.prefix.path)}/bin/{PIP}", command)
     if manager in _PIPS:
-        command = command.replace(PIP, _PIPS[manager])
+        command = _CACHES.get(manager, command) if "cache purge" in command else command.replace(PIP, _PIPS[manager])
     if manager == "pixi":
         command = re.sub(r"^conda install (?:-c conda-forge )?", "pixi add ", command)
     if manager in _SYSTEM and (found := _CONDA.fullmatch(command)):
