@@ -422,3 +422,64 @@ def test_the_versions_that_pip_lists_are_no_part_of_the_message() -> None:
     refused = "ERROR: Could not find a version that satisfies the requirement torch==2.3.1+cu121"
     lines = (f"{refused} (from versions: 2.3.1, 2.9.0+rocm6.4)", refused.replace("Could", "No"))
     assert led("\n".join(lines)).symptom.id in ("pip-no-distribution", "pip-package-not-found")
+
+
+JAX = "CUDA backend failed to initialize: "
+NO_KERNEL = "CUDA error: no kernel image is available for execution on the device\n"
+NO_CUDNN = "(0) Unknown: Failed to get convolution algorithm. This is probably because cuDNN failed to initialize\n"
+AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"
+NO_COMPAT = "Error 804: forward compatibility was attempted on non supported HW\n"
+NO_NVML = (
+    "Failed to initialize NVML: could not load NVML library.\nIf this is a GPU node, did you set the {} to 'nvidia'?\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "command"),
+    [
+        (
+            "Found cuDNN version 8600, but JAX was built against version 8906, which is newer.",
+            "python -m pip install --upgrade 'nvidia-cudnn-cu12>=8.9.6,<9'",
+        ),
+        (
+            "Found cuDNN version 8906, but JAX was built against version 90101, which is newer.",
+            "python -m pip install --upgrade 'nvidia-cudnn-cu12>=9.1.1,<10'",
+        ),
+        (
+            "Found cuBLAS version 120103, but JAX was built against version 120205, which is newer.",
+            "python -m pip install --upgrade 'nvidia-cublas-cu12>=12.2.5,<13'",
+        ),
+        ("Outdated cuSPARSE installation found.", "python -m pip install --upgrade nvidia-cusparse-cu12"),
+        ("Outdated cuDNN installation found.", ""),
+        ("Found CUPTI version 18, but JAX was built against version 20, which is newer.", ""),
+    ],
+)
+def test_the_library_that_jax_names_is_the_one_that_is_renewed(said: str, command: str) -> None:
+    assert led(f"{JAX}{said}\n").command == command
+
+
+@pytest.mark.parametrize(
+    ("log", "command"),
+    [
+        (f"ggml-cuda/ggml-cuda.cu:97: CUDA error\n{NO_KERNEL}", ""),
+        (f"import torch\n/x/site-packages/torch/nn/modules/conv.py\n{NO_KERNEL}", "cuenv resolve -o environment.yml"),
+        (f"  File /x/tensorflow/python/client/session.py\n{NO_CUDNN}", "export TF_FORCE_GPU_ALLOW_GROWTH=true"),
+        (AMPERE, "python -m pip uninstall -y flash-attn"),
+        (f"File /x/site-packages/vllm/worker/worker.py\n{AMPERE}", "export VLLM_ATTENTION_BACKEND=XFORMERS"),
+        (NO_COMPAT, "sudo reboot"),
+        (f"my-docker-web-1  | {NO_COMPAT}", ""),
+    ],
+)
+def test_a_command_is_for_the_framework_that_the_log_names(log: str, command: str) -> None:
+    assert led(log).command == command
+
+
+def test_a_node_gets_the_runtime_of_the_engine_that_the_log_names() -> None:
+    assert "--runtime=docker " in led(NO_NVML.format("docker default runtime")).command
+    assert "--runtime=containerd " in led(NO_NVML.format("runtime")).command
+
+
+def test_jax_is_given_a_newer_ptxas_and_no_other_torch() -> None:
+    log = "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: ptxas, line 9; fatal   : Unsupported .version 8.4; "
+    cause = led(f"{log}current version is '8.2'\n")
+    assert cause.command.startswith("python -m pip install --upgrade nvidia-cuda-nvcc-cu12 && export PATH=")

@@ -17,7 +17,7 @@ from cuenv.diagnosis.lead import Ranked, RankedSymptom, Verdict, ranked
 from cuenv.diagnosis.log_host import LogHost, log_alone
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
 from cuenv.diagnosis.managers import said_there
-from cuenv.diagnosis.on_host import Joined, LogContext, host_words
+from cuenv.diagnosis.on_host import RESOLVE, Joined, LogContext, host_words
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
@@ -31,6 +31,8 @@ SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 _SLOT = regex(r"\{([a-z]+)\}")
 _WANTING = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
 """What a command is not printed with: the log did not name it."""
+_WITHOUT_TORCH = frozenset({"jax", "tensorflow", "ggml"})
+"""Frameworks that no environment for PyTorch cures."""
 _UNTOLD = {
     "cuda": "X.Y",
     "header": "a header",
@@ -182,7 +184,9 @@ def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
     command = " ".join(filled(row.command, values).split()) if joined.command is None else joined.command
     for word, meant in named(case):
         command = re.sub(rf"(?<![\w$]){re.escape(word)}(?!\w)", quote(meant).replace("\\", r"\\"), command)
-    command = said_there(case, command) if may and not _WANTING.search(command) else ""
+    foreign = bool(case.frameworks & _WITHOUT_TORCH) and "torch" not in case.frameworks
+    kept = may and not _WANTING.search(command) and not (foreign and command.startswith(RESOLVE))
+    command = said_there(case, command) if kept else ""
     return Cause(
         sighting=root.sighting,
         leads=root.leads,

@@ -547,7 +547,7 @@ def peers(case: LogContext) -> Joined:
 
 def cudnn_start(case: LogContext) -> Joined:
     """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
-    if "tensorflow" in case.line:
+    if "tensorflow" in case.frameworks or "tensorflow" in case.line:
         remedy = "let TensorFlow take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
         return Joined(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
     return library_path(case)
@@ -603,7 +603,12 @@ def nvidia_runtime(case: LogContext) -> Joined:
     if case.facts and case.facts.environment.wsl:
         remedy = "update the NVIDIA driver of Windows, whose libraries WSL mounts"
         return Joined(remedy=remedy, command="")
+    if "docker" in case.frameworks:
+        return Joined(command=f"{_RUNTIME}=docker --set-as-default && sudo systemctl restart docker")
     return Joined()
+
+
+_RUNTIME = "sudo nvidia-ctk runtime configure --runtime"
 
 
 def module_build(case: LogContext) -> Joined:

@@ -135,6 +135,7 @@ _ENVELOPE = regex(
     rb"failed with error code|status\.FAILED|\"FAILED\"|triggered an exception|"
     rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
     rb"executor failed running|HYDRA_FULL_ERROR=1 for|"
+    rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(

@@ -33,6 +33,11 @@ _SEE = (
 )
 _FOREIGN = regex(r"(?:ggml|llama|flashinfer|onnx)[\w./-]*\.cuh?:|/(?!\S*(?:aten|c10|THC|torch))\S+/csrc/\S+\.cuh?:")
 """A source of GPU code that is no part of torch."""
+_NEWER_PTXAS = (
+    "python -m pip install --upgrade nvidia-cuda-nvcc-cu12 && "
+    "export PATH=$(python -c \"import sysconfig; print(sysconfig.get_path('purelib'))\")/nvidia/cuda_nvcc/bin:$PATH"
+)
+"""What jax-ml/jax#25718 ends with: the ptxas of NVIDIA's wheel in place of the system's."""
 _IMAGE = "image"
 """What a log mentions only where it is of a container."""
 
@@ -59,6 +64,11 @@ class LogContext:
     mentions: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     builds: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def frameworks(self) -> frozenset[str]:
+        """The frameworks, servers and engines of containers that the log names."""
+        return frozenset(self.mentions.get("frameworks", "").split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,10 +248,13 @@ def no_driver(case: LogContext) -> Joined:
 
 def device_code(case: LogContext) -> Joined:
     """The code that torch holds against the GPUs; what is no part of torch is built again for them."""
-    if _FOREIGN.search(case.line):
+    if _FOREIGN.search(case.line) or "ggml" in case.frameworks:
         wanted = ";".join(map(str, capabilities(case))) or "the compute capability of the GPU"
         remedy = f"build or install the package of this file again, for {wanted} (TORCH_CUDA_ARCH_LIST, CUDAARCHS)"
         return Joined(remedy=remedy, command="")
+    if "jax" in case.frameworks and "ptxas" in case.line:
+        remedy = "put the ptxas of a newer CUDA first on PATH; JAX takes the one that it finds there"
+        return Joined(remedy=remedy, command=_NEWER_PTXAS)
     release, cuda = torch_of(case)
     found = capabilities(case)
     build = _build_of(case, release, cuda) if release and cuda else None

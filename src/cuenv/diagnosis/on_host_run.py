@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from shlex import quote
 
+from cuenv.core.record import replace
 from cuenv.core.versions import version
 from cuenv.diagnosis.on_host import Joined, LogContext, version_in
 from cuenv.host.describe import gpu_text
@@ -71,9 +74,59 @@ def _mib(text: str | None) -> float | None:
     return float(number) * scale if scale is not None and number else None
 
 
+def compat_library(case: LogContext) -> Joined:
+    """A library for forward compatibility: the image's in a container, elsewhere that of a driver half updated."""
+    inside = "docker" in case.frameworks or "image" in case.mentions
+    return replace(library_path(case), command="" if inside else None)
+
+
+def jax_library(case: LogContext) -> Joined:
+    """The wheel of the library that JAX finds too old, from the release on with which it was built."""
+    found = re.search(r"Found (\w+) version [0-9]+, but JAX was built against version ([0-9]{4,6})", case.line)
+    name = found[1] if found else next((name for name in _JAX if f"Outdated {name} " in case.line), "")
+    if name not in _JAX:
+        return Joined(command="")
+    wheel, scale = _JAX[name]
+    if not found:
+        pin = ""
+    else:
+        number = int(found[2])
+        scale = 10_000 if name == "cuDNN" and number >= 90_000 else scale
+        major, minor = number // scale, number % scale // 100
+        pin = f">={major}.{minor}.{number % 100},<{major + 1}"
+        if name == "cuDNN" and (major, minor) < (8, 9):
+            wheel = wheel.replace("12", "11")
+    if name == "cuDNN" and not pin:
+        return Joined(command="")
+    remedy = f"a newer {name} for JAX in this environment; torch in another one, where it pins another {name}"
+    return Joined(remedy=remedy, command=f"python -m pip install --upgrade {quote(wheel + pin)}")
+
+
+_JAX = {
+    "cuBLAS": ("nvidia-cublas-cu12", 10_000),
+    "cuDNN": ("nvidia-cudnn-cu12", 1000),
+    "cuFFT": ("nvidia-cufft-cu12", 1000),
+    "cuSOLVER": ("nvidia-cusolver-cu12", 1000),
+    "cuSPARSE": ("nvidia-cusparse-cu12", 1000),
+}
+"""NVIDIA's wheels of the libraries whose release jaxlib compares, and what the major counts in the number of each."""
+
+
+def attention(case: LogContext) -> Joined:
+    """Another implementation of attention where the program has one of its own."""
+    found = gpus(case)
+    if "vllm" in case.frameworks:
+        remedy = "let vLLM take another implementation of attention"
+        return replace(found, remedy=remedy, command="export VLLM_ATTENTION_BACKEND=XFORMERS")
+    return found
+
+
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
+    "attention": attention,
+    "compat_library": compat_library,
     "devices": devices,
     "gpus": gpus,
+    "jax_library": jax_library,
     "library_path": library_path,
     "memory": memory,
     "regression": regression,

@@ -46,6 +46,18 @@ _TORCH = (
     ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
 )
 
+FRAMEWORK_MARKS = ("torch", "jaxlib", "JAX was built", "tensorflow", "ggml", "llama", "vllm", "docker")
+_FRAMEWORKS = (
+    ("framework", regex(r"\b(torch)[./]|\b[Pp]y(?P<value>[Tt]orch)\b")),
+    ("framework", regex(r"\b(jax)lib\b|\b(?P<value>JAX) was built")),
+    ("framework", regex(r"\b(tensorflow)[./]")),
+    ("framework", regex(r"\b(ggml)[-_.]")),
+    ("framework", regex(r"\b(llama[._-]cpp(?:[_-]python)?)\b")),
+    ("framework", regex(r"\b(ollama)\b")),
+    ("framework", regex(r"\b(vllm)[./]|\b(?P<value>Vllm)Worker")),
+    ("framework", regex(r"\b(docker)\b")),
+)
+
 KERNEL_MARKS = ("kernel reported version is", "libcuda reported version is", "NVRM version")
 _KERNEL = (
     ("driver.version", regex(rf"libcuda reported version is: ({DRIVER})")),
@@ -159,6 +171,13 @@ PROGRAM = PasteReader(
     "the program", TORCH_MARKS, 0, lambda text: _looks(TORCH_MARKS, text), lambda text: tuple(searched(text, _TORCH))
 )
 MESSAGES = PasteReader("messages", MESSAGE_MARKS, 2, lambda text: _looks(MESSAGE_MARKS, text), read_messages)
+FRAMEWORKS = PasteReader(
+    "the framework",
+    FRAMEWORK_MARKS,
+    0,
+    lambda text: _looks(FRAMEWORK_MARKS, text),
+    lambda text: tuple(searched(text, _FRAMEWORKS)),
+)
 KERNEL = PasteReader(
     "the driver's messages",
     KERNEL_MARKS,

@@ -54,6 +54,7 @@ READERS: tuple[PasteReader, ...] = (
     programs.KERNEL,
     programs.MESSAGES,
     programs.PROGRAM,
+    programs.FRAMEWORKS,
 )
 """Every reader of a log; of facts that several tell, the first of them gives the words."""
 
@@ -458,9 +459,7 @@ _SOFTWARE = {
 
 
 def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    for name in ("pytorch", "torch"):
-        if name in packages:
-            yield "torch", packages[name][0]
+    yield from (("torch", packages[name][0]) for name in ("pytorch", "torch") if name in packages)
     for name, facts in _SOFTWARE.items():
         value = tally.first(*facts)
         if value:
@@ -475,8 +474,9 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
     own = [path for path in paths if not _FOREIGN.search(path)]
     if own and not tally.first("script"):
         yield "script", own[0]
-    if "companion" in tally.by_fact:
-        yield "companions", " ".join(sorted(tally.by_fact["companion"]))
+    for name in ("companion", "framework"):
+        if name in tally.by_fact:
+            yield f"{name}s", " ".join(sorted({value.lower() for value in tally.by_fact[name]}))
     packaged = [path for path in paths if "-packages/" in path]
     if packaged:
         yield "importing", packaged[-1]
