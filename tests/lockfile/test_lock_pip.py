@@ -592,3 +592,29 @@ def test_pip_may_replace_what_the_file_does_not_ask_conda_for(tmp_path: Path, bo
         )
         (tmp_path / "environment.yml").write_text(head + "packaging>=22, {pip: ['packaging==21.3']}]\n")
         assert [item.code for item in locked(tmp_path, sources, own).report.errors] == ["CU510"]
+
+
+def test_a_line_of_pip_freeze_in_an_environment_of_conda_is_locked_by_its_name(
+    tmp_path: Path, channel: Sources, server: Server
+) -> None:
+    environment(tmp_path, "psutil @ file:///tmp/build/80754af9/psutil_1612298023621/work")
+    answer = locked(tmp_path, channel, server)
+    assert answer.lock, answer.report
+    assert [item.name for item in answer.lock.solutions[0].pip] == ["psutil"]
+    (said,) = [item for item in answer.report.findings if item.code == "CU522"]
+    assert "pip: psutil is taken by its name, in a release that fits: it names the folder in which conda built it" in (
+        said.message
+    )
+    assert "python -m pip list --format=freeze" in (said.fix or "")
+    assert not list(tmp_path.glob("*.unlocked.txt"))
+
+
+def test_several_lines_that_are_set_aside_for_one_reason_are_one_sentence_on_each_of_them(
+    tmp_path: Path, channel: Sources, server: Server
+) -> None:
+    one, two = (f"git+https://example.org/{name}.git@5b838a8" for name in "ab")
+    environment(tmp_path, "psutil", one, two)
+    (said,) = [item for item in locked(tmp_path, channel, server).report.findings if item.code == "CU521"]
+    assert said.message.endswith(
+        f"{one}, {two} are not locked but set aside: each names a commit, and pip cannot check a repository by a hash"
+    )

@@ -9,10 +9,11 @@ import pytest
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts
+from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip_torch import judge_file
-from cuenv.solve.model import PipLocked
+from cuenv.solve.model import Lock, PipLocked
 from given import base, options, package, shipped_base, solution, spec
 
 INDEX = "https://download.pytorch.org/whl/"
@@ -269,3 +270,14 @@ def test_cuda_that_a_wheel_bears_in_its_name_alone_is_compared_with_the_driver()
 
 def test_tensorflow_without_cuda_is_no_matter_where_no_gpu_is() -> None:
     assert found(replace(options("A100", driver="535.129.03"), gpus=()), wheel("tensorflow", "2.12.0")) == []
+
+
+def test_a_wheel_for_a_later_glibc_is_mended_by_locking_for_the_host() -> None:
+    old = wheel("cryptography", "46.0.3")
+    item = replace(old, url=old.url.replace("manylinux_2_17", "manylinux_2_34"))
+    (told,) = found(options("A100", driver="535.129.03", libc="2.31"), item)
+    assert (told.code, told.fix) == ("CU407", "cuenv lock --gpu 8.0 --driver 535.129.03 --glibc 2.31")
+    lock = Lock(channels=(), sources=(), solutions=(), again="cuenv lock environment.yml --format pylock")
+    whole = "cuenv lock environment.yml --format pylock --gpu 8.0 --driver 535.129.03 --glibc 2.31"
+    assert mended_there(told, lock).fix == whole
+    assert mended_there(told, replace(lock, program="uv", again="uv lock")).fix is None

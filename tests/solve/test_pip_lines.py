@@ -155,3 +155,28 @@ def test_any_line_is_read(text: str) -> None:
     for item in found.aside:
         assert item.text.isprintable()
     assert all(item.why and item.fix for item in found.wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("numpy @ file:///tmp/build/80754af9/numpy_1618497241363/work", "numpy"),
+        ("Babel @ file:///opt/conda/conda-bld/babel_1671781930836/work/dist ; python_version < '4'", "Babel"),
+        ("ab @ file:///tmp/build/8/ab_1609355006118/work/dist/ab-0.7.0-py2.py3-none-any.whl", "ab==0.7.0"),
+        ("ab @ file:///home/x/ab_1609355006118/work/packages/ab/dist/ab-5.11.0.tar.gz", "ab==5.11.0"),
+    ],
+)
+def test_what_pip_freeze_writes_of_a_package_of_conda_is_taken_by_its_name(text: str, taken: str) -> None:
+    found = read_lines([text])
+    assert [item.partition(";")[0] for item in found.requirements] == [taken]
+    assert (found.built, found.aside, found.wrong) == ((text,), (), ())
+
+
+def test_a_folder_of_ones_own_is_not_taken_for_one_of_conda() -> None:
+    found = read_lines(["mine @ file:///home/me/mine_2/work", "other @ file:///srv/other"])
+    assert (found.requirements, found.built, len(found.aside)) == ((), (), 2)
+
+
+def test_several_names_on_one_line_are_what_pip_refuses() -> None:
+    (wrong,) = read_lines(["one two three -f https://example.org/wheels.html"]).wrong
+    assert (wrong.text, wrong.why) == ("one two three", "several names stand on one line")

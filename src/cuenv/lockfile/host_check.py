@@ -6,7 +6,7 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from packaging.version import Version
@@ -306,8 +306,15 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
                 severity="error",
                 subject="glibc",
                 message=verdict.because,
-                fix=choose_anew(facts),
+                fix=_for_this_glibc(lacking, solution, facts),
             )
+
+
+def _for_this_glibc(lacking: Collection[str], solution: Solution, facts: HostFacts) -> str:
+    """Wheels for an older C library stand beside the others in an index: locking for the host takes those."""
+    if not {item.name for item in solution.pip}.issuperset(lacking) or any(map(solution.package, lacking)):
+        return choose_anew(facts)
+    return shlex.join(["cuenv", "lock", *host_options(facts)])
 
 
 def _platform(solution: Solution, facts: HostFacts) -> Finding:

@@ -57,7 +57,7 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
         return ()
     lines = read_lines(spec.pip, dict(spec.unread))
     aside = with_setups(lines.aside, folder, knowledge)
-    return (*before_pip(spec), *_aside_findings(aside, None), *_ignored(lines))
+    return (*before_pip(spec), *_aside_findings(aside, None), *_ignored(lines), *_built(lines))
 
 
 def lock_pip(
@@ -104,7 +104,7 @@ def lock_pip(
         whole = _left_out(lines)
         made = [replace(item, aside=whole, options=lines.options.lines()) for item in solutions]
         return made, [finding for item in made for finding in _aside_findings(item.aside, None)]
-    made, found = [], [*_ignored(lines)]
+    made, found = [], [*_ignored(lines), *_built(lines)]
     lines = replace(lines, aside=with_setups(lines.aside, folder, knowledge))
     for solution in solutions:
         kept = old.solution(solution.platform) if old else None
@@ -314,10 +314,11 @@ def _aside_findings(aside: tuple[SetAside, ...], command: str | None) -> Iterato
             f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
         )
         left_out = why == LEFT_OUT
+        because = why if len(mine) == 1 else _of_each(why)
         said = (
             f"the pip requirements are not locked ({len(mine)}), because {why}: {names}"
             if left_out
-            else f"pip: {names} {'are' if len(mine) > 1 else 'is'} not locked but set aside: {why}"
+            else f"pip: {names} {'are' if len(mine) > 1 else 'is'} not locked but set aside: {because}"
         )
         yield Finding(
             code=UNLOCKED if left_out else SET_ASIDE,
@@ -326,6 +327,14 @@ def _aside_findings(aside: tuple[SetAside, ...], command: str | None) -> Iterato
             message=said,
             fix=f"install afterwards, in the environment: {command}" if command else None,
         )
+
+
+def _of_each(why: str) -> str:
+    """A reason that holds for several lines, which is written for one."""
+    for one, each in (("it ", "each "), ("its setup ", "the setup of each ")):
+        if why.startswith(one):
+            return each + why.removeprefix(one)
+    return why.replace(" for it", " for them") if why == _NO_HASH else why
 
 
 def _label(text: str) -> str:
@@ -342,6 +351,26 @@ def _ignored(lines: PipLines) -> Iterator[Finding]:
             subject="pip",
             message=f"pip: the option {text} is not used: {why}",
         )
+
+
+def _built(lines: PipLines) -> Iterator[Finding]:
+    """Lines of ``pip freeze`` in an environment of conda: the folder that they name was on another machine."""
+    if not lines.built:
+        return
+    names = [project_of(text) for text in lines.built]
+    listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    they, them = ("they name", "their names") if len(names) > 1 else ("it names", "its name")
+    yield Finding(
+        code="CU522",
+        severity="warning",
+        subject="pip" if len(names) > 1 else names[0],
+        message=(
+            f"pip: {listed} {'are' if len(names) > 1 else 'is'} taken by {them}, in a release that fits: {they} the "
+            f"folder in which conda built {'each' if len(names) > 1 else 'it'} (such as "
+            f"{lines.built[0].partition('file://')[2]}), as pip freeze writes it, which is on no other machine"
+        ),
+        fix="where the environment is installed, write its releases: python -m pip list --format=freeze",
+    )
 
 
 def _no_python(spec: EnvironmentSpec) -> Finding:
@@ -458,16 +487,20 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
             f"{printable(local[0].url)}: "
             "elsewhere install the pip part from the requirements file, which names versions and hashes",
         )
-    for item in packages:
-        if item.from_source:
-            yield Finding(
-                code="CU511",
-                severity="warning",
-                subject=item.name,
-                message=f"pip: {item.name} {item.version} exists only as a source distribution: "
-                "its setup code ran here to "
-                "find its requirements (unless uv had them cached) and runs again where it is installed",
-            )
+    sources = [f"{item.name} {item.version}" for item in packages if item.from_source]
+    if sources:
+        one = len(sources) == 1
+        more = f" and {len(sources) - _SHOWN} more" if len(sources) > _SHOWN else ""
+        yield Finding(
+            code="CU511",
+            severity="warning",
+            subject=sources[0].split()[0] if one else "pip",
+            message=f"pip: {', '.join(sources[:_SHOWN])}{more} {'exists' if one else 'exist'} only as "
+            f"{'a source distribution: its' if one else 'source distributions: their'} setup code ran here to find "
+            f"{'its' if one else 'their'} requirements (unless uv had them cached) and runs again where "
+            f"{'it is' if one else 'they are'} installed",
+            evidence=tuple(sources[_SHOWN:]),
+        )
 
 
 _CUDA_TAG = regex(r"torch\s*==\s*[0-9.]+\+(cu\d{2,3})\s*(?:;.*)?")

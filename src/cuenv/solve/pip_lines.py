@@ -26,8 +26,14 @@ _DIRECT = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[^\]]*\])?\s*@\s*(.+)")
 _LOCAL = regex(r"\.{1,2}(?:/|$|\[)|/|~|[A-Za-z]:\\")
 _VARIABLE = regex(r"\$\{[A-Za-z0-9_]+\}")
 _COMMENT = regex(r"(?:^|\s)#.*$")
-_OPTIONS = regex(r"\s(--[a-z][a-z-]*)(?=[\s=]|$)")
+_OPTIONS = regex(r"\s(-[a-z]|--[a-z][a-z-]*)(?=[\s=]|$)")
 _USER = regex(r"((?:git|hg|svn|bzr)\+ssh://)([A-Za-z][\w.-]*)@(\S*)")
+_BUILT = regex(
+    r"\s*(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*@\s*file://\S*/[^/\s]+_\d{10,}/[^;]*?"
+    r"(?:/(?P=name)-(?P<release>\d[^/-]*?)(?:-[^/]*\.whl|\.tar\.gz|\.zip))?\s*(?P<marker>;.*)?"
+)
+"""What ``pip freeze`` writes of a package that conda installed: the folder in which it was built, somewhere else."""
+_SEVERAL = regex(r"[A-Za-z][A-Za-z0-9._-]*(?:\s+[A-Za-z][A-Za-z0-9._-]*)+")
 _NO_VERSION = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*==\s*[A-Za-z][\w.+-]*\s*")
 _SITE = regex(r"(?:https?|file)://[^\s]+")
 
@@ -96,6 +102,7 @@ class PipLines:
         aside: what no hash can pin.
         wrong: what pip refuses as well.
         ignored: options that change nothing of what is locked, each with the reason.
+        built: lines that name the folder in which conda built a package, which are taken by its name.
     """
 
     requirements: tuple[str, ...] = ()
@@ -103,6 +110,7 @@ class PipLines:
     aside: tuple[SetAside, ...] = ()
     wrong: tuple[WrongLine, ...] = ()
     ignored: tuple[tuple[str, str], ...] = ()
+    built: tuple[str, ...] = ()
 
 
 def read_lines(texts: Iterable[str], unread: Mapping[str, str] | None = None) -> PipLines:
@@ -127,6 +135,7 @@ def read_lines(texts: Iterable[str], unread: Mapping[str, str] | None = None) ->
         aside=tuple(dict.fromkeys(reader.aside)),
         wrong=tuple(reader.wrong),
         ignored=tuple(dict.fromkeys(reader.ignored)),
+        built=tuple(dict.fromkeys(reader.built)),
     )
 
 
@@ -141,6 +150,7 @@ class _Lines:
         self.aside: list[SetAside] = []
         self.wrong: list[WrongLine] = []
         self.ignored: list[tuple[str, str]] = []
+        self.built: list[str] = []
 
     def line(self, text: str) -> None:
         """One line: options, or a requirement with options of its own behind it."""
@@ -205,6 +215,11 @@ class _Lines:
             (self.extra if kind == "extra" else self.links).append(value)
 
     def _requirement(self, text: str) -> None:
+        by_conda = _BUILT.fullmatch(text)
+        if by_conda:
+            self.built.append(shown(text))
+            release = f"=={by_conda['release']}" if by_conda["release"] else ""
+            text = f"{by_conda['name']}{release}{by_conda['marker'] or ''}"
         reason = unpinnable(text)
         if reason:
             self.aside.append(SetAside(text=shown(text), why=reason[1]))
@@ -295,6 +310,8 @@ def _invalid(text: str) -> WrongLine | None:
     try:
         Requirement(bare)
     except (InvalidRequirement, RecursionError) as error:
+        if _SEVERAL.fullmatch(bare):
+            return WrongLine(shown(text), "several names stand on one line", "write one requirement on each line")
         number = _NO_VERSION.fullmatch(bare)
         if number:
             return WrongLine(shown(text), "what stands behind == is not a version", "write NAME, or NAME==1.2")

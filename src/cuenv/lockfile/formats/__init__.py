@@ -218,7 +218,14 @@ def reader_of(text: str) -> LockReader:
 
 def mended_there(finding: Finding, lock: Lock) -> Finding:
     """A finding about a lock: in one of another program its own command mends what cuenv would lock anew."""
-    return replace(finding, fix=lock.again) if lock.again and "cuenv lock" in (finding.fix or "") else finding
+    fix = finding.fix or ""
+    if not lock.again or "cuenv lock" not in fix:
+        return finding
+    if lock.program:  # which locks for no C library
+        return replace(finding, fix=None if finding.code == "CU407" else lock.again)
+    return replace(
+        finding, fix=lock.again + (fix.removeprefix("cuenv lock") if fix.startswith("cuenv lock --") else "")
+    )
 
 
 def of_ours(lock: Lock, again: str) -> Lock:
