@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import bz2
 import hashlib
 import io
@@ -20,6 +21,7 @@ from cases import collect
 from channel_builder import pkg, write
 from cuenv.core.errors import HashError, InputError, OutsideError
 from cuenv.demo.io.sample import archive
+from cuenv.install.io import archives
 from cuenv.install.io.archives import inspect, most_unpacked, read_index
 from cuenv.install.io.bundles import opened
 from given import package as locked
@@ -130,6 +132,27 @@ def test_any_bytes_have_a_bound(start: int, noise: bytes) -> None:
         path = Path(folder) / "x.conda"
         path.write_bytes(data[:start] + noise + data[start + len(noise) :])
         assert most_unpacked(path) >= 0
+
+
+def test_a_refusal_waits_for_the_readings_that_began_and_begins_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rattler writes a traceback to standard error when it answers a loop that is closed."""
+    paths = [tmp_path / f"{number}.conda" for number in range(9)]
+    for path in paths:
+        path.write_bytes(hostile_archive(Evil(form=".conda")))
+    begun, ended = [], []
+
+    async def read(path: Path, limit: int) -> None:
+        begun.append(path)
+        await asyncio.sleep(0 if path == paths[1] else 0.02)
+        ended.append(path)
+        raise InputError(path.name, hint="")
+
+    monkeypatch.setattr(archives, "_read", read)
+    with pytest.raises(InputError, match=r"1\.conda"):
+        inspect(paths)
+    assert sorted(ended) == begun == paths[:4]
 
 
 def test_links_and_folders_that_stay_inside_are_fine(tmp_path: Path) -> None:

@@ -146,13 +146,26 @@ def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -
 
 
 async def _all(paths: Sequence[Path]) -> tuple[Contents, ...]:
+    """What each archive holds, or the first refusal.
+
+    A reading that began comes to its end: rattler writes a traceback to standard error when it answers a closed loop.
+    """
     gate = asyncio.Semaphore(_AT_ONCE)
+    refused: list[InputError] = []
 
-    async def guarded(path: Path) -> Contents:
+    async def guarded(path: Path) -> Contents | None:
         async with gate:
-            return await _one(path)
+            if not refused:
+                try:
+                    return await _one(path)
+                except InputError as error:
+                    refused.append(error)
+        return None
 
-    return tuple(await asyncio.gather(*map(guarded, paths)))
+    found = await asyncio.gather(*map(guarded, paths))
+    if refused:
+        raise refused[0]
+    return tuple(contents for contents in found if contents)
 
 
 async def _one(path: Path) -> Contents:
