@@ -382,7 +382,7 @@ _COMPILED = frozenset(
 def apt_package(case: LogContext) -> Joined:
     """A package of the system under its name of today; what NVIDIA has is found in NVIDIA's repository alone."""
     name = case.told.get("name", "")
-    if name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "nvidia-", "tensorrt", "datacenter-gpu")):
+    if "nvidia" in name or name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "tensorrt", "datacenter-gpu")):
         return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
     wanted = _RENAMED.get(name, name)
     return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
