@@ -197,12 +197,11 @@ class _LineShape:
         self.count = 0
 
 
-class _Seeker:
-    """What was found so far."""
+class _Wanted:
+    """What is looked for in a log, by a table of symptoms and by the marks of what may be pasted into one."""
 
-    def __init__(self, rows: tuple[Symptom, ...], passages: Passages) -> None:
-        self.passages = passages
-        self.told = {brief: mark for mark in passages.marks if (brief := shape_of(mark))}
+    def __init__(self, rows: tuple[Symptom, ...], pasted: tuple[bytes, ...]) -> None:
+        self.told = {brief: mark for mark in pasted if (brief := shape_of(mark))}
         self.by_mark: dict[bytes, list[Symptom]] = {}
         self.words = tuple(row for row in rows if row.kind == "words")
         for row in rows:
@@ -214,7 +213,20 @@ class _Seeker:
         self.foreign = frozenset(foreign_shapes())
         special = (_TRACEBACK, *_CHAINED, *_RANKS, _ROOT, *self.besides, *(mark for mark, _ in _MENTIONS.values()))
         self.watched = frozenset(map(shape_of, special))
-        self.marks = MarkIndex(frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign)))
+        self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign))
+
+
+_wanted = lru_cache(maxsize=2)(_Wanted)
+"""The tables are those of the process, however many logs it reads."""
+
+
+class _Seeker:
+    """What was found so far."""
+
+    def __init__(self, rows: tuple[Symptom, ...], passages: Passages) -> None:
+        self.passages = passages
+        self.wanted = _wanted(rows, passages.marks)
+        self.marks = MarkIndex(self.wanted.marks)
         self.first: dict[str, SymptomMatch] = {}
         self.where: dict[str, set[int]] = {row.id: set() for row in rows}
         self.there: set[bytes] = set()
@@ -266,7 +278,7 @@ class _Seeker:
         about = self.hot[shape]
         if about is None or about.rows or about.fails or about.count <= _OFTEN:
             return False
-        wanted = {shape_of(mark) for mark in (_TRACEBACK, *_CHAINED, *self.besides - self.there)}
+        wanted = {shape_of(mark) for mark in (_TRACEBACK, *_CHAINED, *self.wanted.besides - self.there)}
         wanted |= {shape_of(mark) for mark in _RANKS if not self.many}
         wanted |= {shape_of(mark) for name, (mark, _) in _MENTIONS.items() if name not in self.mentions}
         wanted |= set() if self.root else {shape_of(_ROOT)}
@@ -318,14 +330,14 @@ class _Seeker:
 
     def _about(self, marks: set[bytes], shape: bytes) -> _LineShape | None:
         """What a shape holds; ``None`` where each line has to be asked, because it is in another language."""
-        if b"&" in shape or marks & self.foreign:
+        if b"&" in shape or marks & self.wanted.foreign:
             return None
-        rows = {row.id: row for mark in marks for row in self.by_mark.get(mark, ())}
-        told = tuple(self.told[mark] for mark in marks if mark in self.told)
+        rows = {row.id: row for mark in marks for row in self.wanted.by_mark.get(mark, ())}
+        told = tuple(self.wanted.told[mark] for mark in marks if mark in self.wanted.told)
         return _LineShape(
-            tuple(sorted(rows.values(), key=lambda row: self.order[row.id])),
-            fails=bool(marks & self.failing),
-            special=frozenset(marks & self.watched),
+            tuple(sorted(rows.values(), key=lambda row: self.wanted.order[row.id])),
+            fails=bool(marks & self.wanted.failing),
+            special=frozenset(marks & self.wanted.watched),
             passages=told,
         )
 
@@ -353,7 +365,7 @@ class _Seeker:
         return not row.beside or any(mark.encode() in self.there for mark in row.beside)
 
     def _of_english(self, shape: bytes) -> _LineShape:
-        rows = {row.id: row for mark, rows in self.by_mark.items() if mark in shape for row in rows}
+        rows = {row.id: row for mark, rows in self.wanted.by_mark.items() if mark in shape for row in rows}
         return _LineShape(tuple(rows.values()), fails=True)
 
     def _special(self, line: bytes, number: int) -> None:
@@ -366,7 +378,7 @@ class _Seeker:
         self.many = self.many or any(mark in line for mark in _RANKS)
         if not self.root and _ROOT in line and (found := _ROOT_RANK.search(line)):
             self.root = found[1].decode()
-        self.there.update(mark for mark in self.besides - self.there if mark in line)
+        self.there.update(mark for mark in self.wanted.besides - self.there if mark in line)
         for name, (mark, pattern) in _MENTIONS.items():
             if name not in self.mentions and mark in line and (told := pattern.search(line)):
                 self.mentions[name] = told[1].decode()
@@ -442,7 +454,7 @@ class _Seeker:
 
     def _said(self, part: bytes, grade: Grade, number: int) -> SymptomMatch | None:
         """What a row that knows only the words of an error makes of it."""
-        for row in self.words:
+        for row in self.wanted.words:
             found = next((hit for hit in (compiled(one).search(part) for one in row.patterns) if hit), None)
             if found and not of_the_user(part):
                 text = shown(part, found.start())
@@ -490,7 +502,7 @@ class _Seeker:
         shapes = [shape_of(line) for line in lines]
         whole = b"".join(shapes)
         starts = list(accumulate(map(len, shapes), initial=0))
-        for mark in (mark for mark in self.marks.there(whole) if mark in self.by_mark):
+        for mark in (mark for mark in self.marks.there(whole) if mark in self.wanted.by_mark):
             at, tries = whole.find(mark), 0
             while at >= 0 and tries < _KEPT:
                 tries += 1
@@ -502,7 +514,7 @@ class _Seeker:
                 )
 
     def _wrapped(self, mark: bytes, lines: Sequence[bytes], numbers: Sequence[int], index: int) -> None:
-        rows = [row for row in self.by_mark[mark] if row.id not in self.first and not row.general]
+        rows = [row for row in self.wanted.by_mark[mark] if row.id not in self.first and not row.general]
         if not rows or len(lines[index]) < _WRAPPED_FROM:
             return
         low = index
@@ -527,7 +539,7 @@ class _Seeker:
             if row.kind == "remark" and any(mark.encode() in self.there for mark in row.proof):
                 item = replace(item, kind="cause", grade="error")
             found.append(replace(item, count=len(self.where[name])))
-        return tuple(sorted(found, key=lambda item: (item.line, self.order[item.symptom.id])))
+        return tuple(sorted(found, key=lambda item: (item.line, self.wanted.order[item.symptom.id])))
 
 
 _GRAVITY: Mapping[Grade, int] = {"exception": 0, "error": 1, "line": 2, "warning": 3}
