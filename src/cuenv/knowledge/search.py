@@ -7,6 +7,7 @@ when it covers the words of the question that tell pages apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import log
 
 from cuenv.core.record import NamedTuple
@@ -98,6 +99,7 @@ class Hit(NamedTuple):
     share: float
 
 
+@lru_cache(maxsize=4096)
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text that tell something, each in one form."""
     lowered = _LACKS.sub(" missing ", text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi"))
