@@ -345,3 +345,31 @@ def test_offline_nobody_says_that_a_release_does_not_exist(tmp_path: Path, serve
     asked = LockRequest(path=path, host=options(tmp_path, server), sources=Sources(offline=True), wheels="pylock")
     with pytest.raises(ChannelError, match="offline, and uv's cache does not hold torch"):
         lock(asked, base())
+
+
+@pytest.mark.parametrize("kind", ["pylock", "requirements"])
+def test_what_a_lock_leaves_for_pip_is_checked_with_it(tmp_path: Path, server: Server, kind: str) -> None:
+    text = "dependencies: [python=3.12, pip, {pip: [einops, 'git+https://example.org/a.git']}]\n"
+    (tmp_path / "environment.yml").write_text(text.replace("{pip: [", f"{{pip: ['--index-url {server.url}/simple', "))
+    request = LockRequest(
+        path=tmp_path / "environment.yml", host=options(tmp_path, server), sources=Sources(), wheels=kind
+    )
+    made, rest = lock(request, base()).written
+    (aside,) = read_lock(made, LockPart()).solutions[0].aside
+    assert aside.text == "git+https://example.org/a.git"
+
+    def checked() -> tuple[int, str]:
+        done = run("lock", "--check", "--format", kind, folder=tmp_path)
+        return done.returncode, done.stdout
+
+    assert checked() == (0, f"{made.name}\nfine\n")
+    assert "CU521 pip: git+https://example.org/a.git is not locked" in run("check", made.name, folder=tmp_path).stdout
+    rest.write_text(rest.read_text() + "other\n")
+    code, said = checked()
+    assert code == 1
+    assert f"error CU108 {rest.name} differs from {made.name}: other\n" in said
+    rest.unlink()
+    code, said = checked()
+    assert code == 0
+    assert f"warning CU108 {rest.name} is not there, which has the 1 requirement that {made.name} leaves" in said
+    assert f"fix: cuenv lock environment.yml --format {kind}\n" in said

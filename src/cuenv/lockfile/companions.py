@@ -17,7 +17,7 @@ from cuenv.core.io.files import is_file, read_text
 from cuenv.core.io.products import keep_others
 from cuenv.core.io.writing import write_together
 from cuenv.lockfile.files import LOCK_NAME, environment_files, locks, read_environment, read_lock
-from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats
+from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats, unlocked_txt
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock
 
@@ -85,13 +85,21 @@ def hook_command(made: Lock, spec: EnvironmentSpec, folder: Path) -> str | None:
 
 
 def companion_findings(lock: Lock, path: Path) -> Iterator[Finding]:
-    """Companion files beside a lock that say something else than the lock does; a missing file is no finding.
+    """Companion files beside a lock that say something else than the lock does.
+
+    A missing file is no finding, but for that of the requirements that the lock leaves for pip.
 
     Args:
         lock: what was read.
         path: its file; a companion file is compared with the lock that lies beside it.
     """
     folder = path.parent
+    if lock.program and lock.sources:  # of pip's part alone, which cuenv wrote
+        source = (folder / lock.sources[0]).parent
+        for solution in lock.solutions if "cuenv_content" in lock.metadata else ():
+            file = LockedFile(lock, solution, source, partial(_asked, lock, source))
+            yield from _unlocked(file, unlocked_txt.FORMAT.path(source, solution.platform), path.name, lock.again)
+        return
     if path.name != LOCK_NAME:
         beside = path.with_name(LOCK_NAME)
         platforms = [item.platform for item in lock.solutions[:1]]
@@ -111,11 +119,31 @@ def _compared(lock: Lock, folder: Path, only: Path | None, platforms: list[str])
         file = LockedFile(lock, solution, folder, asked)
         for item in formats():
             target = item.path(folder, solution.platform)
-            if item.holds(solution) and only in (None, target) and is_file(target):
+            if item is unlocked_txt.FORMAT and only is None:
+                yield from _unlocked(file, target, LOCK_NAME, "cuenv lock")
+            elif item.holds(solution) and only in (None, target) and is_file(target):
                 yield from _different(item, file, target)
 
 
-def _different(item: LockFormat, file: LockedFile, target: Path) -> Iterator[Finding]:
+def _unlocked(file: LockedFile, target: Path, lock: str, again: str) -> Iterator[Finding]:
+    """The requirements that a lock leaves for pip: their file is to lie beside it."""
+    count = len(file.solution.aside)
+    if count and is_file(target):
+        yield from _different(unlocked_txt.FORMAT, file, target, lock, again)
+    elif count:
+        yield Finding(
+            code="CU108",
+            severity="warning",
+            subject=target.name,
+            message=f"{target.name} is not there, which has the {count} requirement{'s' if count > 1 else ''} that "
+            f"{lock} leaves for pip",
+            fix=again,
+        )
+
+
+def _different(
+    item: LockFormat, file: LockedFile, target: Path, lock: str = LOCK_NAME, again: str = "cuenv lock"
+) -> Iterator[Finding]:
     if item.differences is None:
         return
     try:
@@ -128,8 +156,8 @@ def _different(item: LockFormat, file: LockedFile, target: Path) -> Iterator[Fin
             code="CU108",
             severity="error",
             subject=target.name,
-            message=f"{target.name} differs from {LOCK_NAME}: {', '.join(found[:_SHOWN])}{more}",
-            fix=f"cuenv lock, or remove it: rm {shlex.quote(str(target))}",
+            message=f"{target.name} differs from {lock}: {', '.join(found[:_SHOWN])}{more}",
+            fix=again if item is unlocked_txt.FORMAT else f"{again}, or remove it: rm {shlex.quote(str(target))}",
         )
 
 

@@ -15,7 +15,16 @@ from cuenv.core.versions import VersionSpec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import read_lock, virtual_version
-from cuenv.lockfile.formats import LockedFile, LockPart, parse_lock, pylock_toml, requirements_txt, unlocked_txt
+from cuenv.lockfile.formats import (
+    ASIDE,
+    LockedFile,
+    LockPart,
+    aside_record,
+    parse_lock,
+    pylock_toml,
+    requirements_txt,
+    unlocked_txt,
+)
 from cuenv.lockfile.wheel_target import PLATFORMS
 from cuenv.resolver.asked_torch import torch_asked, wheels_asked
 from cuenv.resolver.candidates import admits, distance
@@ -165,6 +174,7 @@ def _record(metadata: Mapping[str, str], solution: Solution, source: str) -> dic
     kept = {key: text for key, text in metadata.items() if key not in left_out and not key.endswith(others)}
     libc = virtual_version(solution, "__glibc")
     kept |= {"cuenv_glibc": libc} if libc else {}
+    kept |= {ASIDE: aside_record(solution)} if solution.aside else {}
     return {
         **kept,
         "cuenv_platform": solution.platform,

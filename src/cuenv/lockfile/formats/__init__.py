@@ -7,6 +7,7 @@ reading and lint through `readers`. A new format is one module here and its test
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Iterable
@@ -23,7 +24,7 @@ from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
-from cuenv.solve.model import Lock, Solution
+from cuenv.solve.model import Lock, SetAside, Solution
 
 PLATFORM = "<platform>"
 """Stands for the platform in the name of a file that holds one platform."""
@@ -239,7 +240,53 @@ def of_ours(lock: Lock, again: str) -> Lock:
         return lock
     source = one_line(lock.metadata.get("cuenv_source", ""))
     words = ["cuenv", "lock", *([source] if source else []), *again.split()]
-    return replace(lock, sources=(source,) if source else (), again=shlex.join(words))
+    metadata = dict(lock.metadata)
+    try:
+        aside, options = recorded_aside(metadata.pop(ASIDE, "{}"))
+    except ValueError as error:
+        raise InputError(f"the lock's record of what is not locked: {error}", hint=shlex.join(words)) from error
+    return replace(
+        lock,
+        solutions=tuple(replace(item, aside=aside, options=options) for item in lock.solutions),
+        metadata=metadata,
+        sources=(source,) if source else (),
+        again=shlex.join(words),
+    )
+
+
+ASIDE = "cuenv_unlocked"
+"""The key of the metadata under which a lock records what it leaves for pip; ``conda-lock.yml`` adds the platform."""
+
+
+def aside_record(solution: Solution) -> str:
+    """What a solution sets aside, as the metadata of a lock have it."""
+    rows = [{"text": one.text, "why": one.why, "build": one.build} for one in solution.aside]
+    return json.dumps({"requirements": rows, "options": solution.options})
+
+
+def recorded_aside(text: str) -> tuple[tuple[SetAside, ...], tuple[str, ...]]:
+    """What `aside_record` wrote: the requirements that are set aside, and the options for them.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        found = json.loads(text)
+        return (
+            tuple(
+                SetAside(text=_plain(row["text"]), why=_plain(row["why"]), build=row["build"] is True)
+                for row in found.get("requirements", ())
+            ),
+            tuple(map(_plain, found.get("options", ()))),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ValueError("expected what cuenv writes there") from None
+
+
+def _plain(text: object) -> str:
+    if not isinstance(text, str) or not text.isprintable():
+        raise ValueError(text)
+    return text
 
 
 def compiled(source: str) -> str:

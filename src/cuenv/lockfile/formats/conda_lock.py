@@ -20,7 +20,7 @@ from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote
 from cuenv.host.facts import VirtualPackage
-from cuenv.lockfile.formats import LockedFile, LockFormat, LockReader
+from cuenv.lockfile.formats import ASIDE, LockedFile, LockFormat, LockReader, aside_record, recorded_aside
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name, together
 from cuenv.solve.match_spec import parse_spec, split_name
 from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, SetAside, Solution, parse_package_url
@@ -116,7 +116,6 @@ def _virtual(package: VirtualPackage, platform: str) -> tuple[str, dict[str, Any
 
 VIRTUAL = "cuenv_virtual_packages_"
 SOLVER = "cuenv_solver_"
-ASIDE = "cuenv_unlocked_"
 """Keys of ``custom_metadata``, followed by the platform."""
 
 _PLATFORM = regex(r"[a-z]+-[a-z0-9_]+")
@@ -255,7 +254,7 @@ class _LockParser:
         for text in custom.pop(VIRTUAL + platform, "").split():
             name, version, build = (*text.split("="), "", "")[:3]
             virtual.append(VirtualPackage(name, version, build))
-        aside, options = self._aside(custom, ASIDE + platform)
+        aside, options = self._aside(custom, f"{ASIDE}_{platform}")
         return Solution(
             platform=platform,
             aside=aside,
@@ -268,23 +267,10 @@ class _LockParser:
 
     def _aside(self, custom: dict[str, str], key: str) -> tuple[tuple[SetAside, ...], tuple[str, ...]]:
         try:
-            found = json.loads(custom.pop(key, "{}"))
-            return (
-                tuple(
-                    SetAside(text=_plain(row["text"]), why=_plain(row["why"]), build=row["build"] is True)
-                    for row in found.get("requirements", ())
-                ),
-                tuple(map(_plain, found.get("options", ()))),
-            )
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            self.faults.add(f"metadata.custom_metadata.{key}", "expected what cuenv writes there")
+            return recorded_aside(custom.pop(key, "{}"))
+        except ValueError as error:
+            self.faults.add(f"metadata.custom_metadata.{key}", str(error))
             return (), ()
-
-
-def _plain(text: object) -> str:
-    if not isinstance(text, str) or not text.isprintable():
-        raise ValueError(text)
-    return text
 
 
 def _hashes(package: LockedPackage | PipLocked) -> tuple[str | None, str | None]:
@@ -411,8 +397,7 @@ def _metadata(lock: Lock, solutions: Iterable[Solution]) -> dict[str, str]:
         found[VIRTUAL + item.platform] = " ".join(map(str, item.virtual_packages))
         found[SOLVER + item.platform] = item.solver
         if item.aside:
-            rows = [{"text": one.text, "why": one.why, "build": one.build} for one in item.aside]
-            found[ASIDE + item.platform] = json.dumps({"requirements": rows, "options": item.options})
+            found[f"{ASIDE}_{item.platform}"] = aside_record(item)
     return dict(sorted(found.items()))
 
 

@@ -70,7 +70,7 @@ def _write(file: LockedFile) -> str:
 def _differences(file: LockedFile, text: str) -> Iterable[str]:
     there = {line.strip() for line in text.removeprefix("\ufeff").splitlines()}
     there = {line for line in there if line and not line.startswith("#")}
-    return (ascii(line)[1:60] for line in there ^ set(_lines(file.solution)))
+    return (ascii(line)[1:-1][:60] for line in there ^ set(_lines(file.solution)))
 
 
 FORMAT = LockFormat(
