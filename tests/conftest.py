@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -84,9 +85,18 @@ def pytest_collection_finish() -> None:
 
 def _touches_the_machine(item: pytest.Item) -> bool:
     """Whether a test has a folder or the channel records, or its module can start a process or a server."""
-    module = vars(getattr(item, "module", object)).values()
-    names = {value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "") for value in module}
-    return bool(_FIXTURES_WITH_FILES & set(getattr(item, "fixturenames", ())) or _MODULES_WITH_PROCESSES & names)
+    if _FIXTURES_WITH_FILES & set(getattr(item, "fixturenames", ())):
+        return True
+    return bool(_MODULES_WITH_PROCESSES & _modules_in(getattr(item, "module", object)))
+
+
+@cache
+def _modules_in(module: object) -> frozenset[str]:
+    """The modules that a test module imports, or imports something from."""
+    held = vars(module).values()
+    return frozenset(
+        value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "") for value in held
+    )
 
 
 @pytest.fixture(scope="session")

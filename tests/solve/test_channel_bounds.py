@@ -75,22 +75,25 @@ def zeros(size: int) -> bytes:
 
 
 BIG = 40 << 20
-BOMBS = {
-    "zst": (ZST, Answer(body=zeros(BIG))),
-    "zst in frames": (ZST, Answer(body=zeros(1 << 20) * 40)),
-    "bz2": (BZ2, Answer(body=bz2.compress(bytes(BIG)))),
-    "gzip of the connection": (PLAIN, Answer(body=gzip.compress(bytes(BIG)), headers={"Content-Encoding": "gzip"})),
-    "index of shards": (SHARDS, Answer(body=zeros(BIG))),
-    "a length that nothing has": (PLAIN, Answer(body=b"{", headers={"Content-Length": "99999999999999"})),
+BOMBS: dict[str, tuple[str, Callable[[], Answer]]] = {
+    "zst": (ZST, lambda: Answer(body=zeros(BIG))),
+    "zst in frames": (ZST, lambda: Answer(body=zeros(1 << 20) * 40)),
+    "bz2": (BZ2, lambda: Answer(body=bz2.compress(bytes(BIG)))),
+    "gzip of the connection": (
+        PLAIN,
+        lambda: Answer(body=gzip.compress(bytes(BIG)), headers={"Content-Encoding": "gzip"}),
+    ),
+    "index of shards": (SHARDS, lambda: Answer(body=zeros(BIG))),
+    "a length that nothing has": (PLAIN, lambda: Answer(body=b"{", headers={"Content-Length": "99999999999999"})),
 }
 
 
-@pytest.mark.parametrize(("name", "answer"), BOMBS.values(), ids=BOMBS)
+@pytest.mark.parametrize(("name", "bomb"), BOMBS.values(), ids=BOMBS)
 def test_an_answer_that_unpacks_to_too_much_is_refused_before_rattler_sees_it(
-    server: Faulty, tmp_path: Path, name: str, answer: Answer
+    server: Faulty, tmp_path: Path, name: str, bomb: Callable[[], Answer]
 ) -> None:
     where = sources(server.url, tmp_path)
-    server.fault = only(name, answer)
+    server.fault = only(name, bomb())
     with pytest.raises(ChannelError, match="more than any channel has") as caught:
         ask(where)
     assert caught.value.exit == ExitCode.INPUT
