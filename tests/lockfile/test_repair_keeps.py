@@ -54,6 +54,12 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
             for minor in PY
         ),
         pkg("old-one", "1.0", "py310_0", depends=(PY[10],)),
+        pkg("new-one", "1.0", "py312_0", depends=(PY[12],)),
+        pkg("open-one", "1.0", depends=("codec >=2", "nowhere >=1")),
+        *(pkg("of-old-torch", "1.0", f"py3{minor}_0", depends=(PY[minor], "pytorch 2.4.0")) for minor in PY),
+        *(pkg(name, "1.0", depends=("shared 1.*",)) for name in ("first-user", "third-user")),
+        *(pkg("second-user", "1.0", depends=("shared 2.*",)), pkg("shared", "1.0"), pkg("shared", "2.0")),
+        pkg("tensorflow", "2.18.0", "cpu_py312_0", depends=(PY[12],)),
         pkg("pytorch", "2.5.1", "cpu_py312_0", depends=(PY[12],)),
     ]
     extra = [pkg("pytorch-cuda", "12.1")]
@@ -138,6 +144,46 @@ def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path)
     assert (
         "replaced  python=3.12 by python=3.10.*: python=3.12 cannot be satisfied together with the rest" in done.stderr
     )
+
+
+@collect(
+    ("entries", "lost", "why"),
+    [
+        (("old-one", "new-one"), "old-one", "no release of old-one that the channels have goes with python=3.12"),
+        (
+            ("of-old-torch",),
+            "of-old-torch",
+            "no release of of-old-torch that the channels have goes with pytorch=2.5.1",
+        ),
+        (
+            ("open-one",),
+            "open-one",
+            "no release of open-one that the channels have can be installed: the channels have no codec >=2",
+        ),
+        (
+            ("first-user", "second-user", "third-user"),
+            "second-user",
+            "no release of second-user that the channels have goes with any release of first-user beside pytorch=2.5.1",
+        ),
+        (
+            ("tensorflow=2.18",),
+            "tensorflow=2.18",
+            "tensorflow 2.18.0 cpu_py312_0 is the CPU build, but the file does not",
+        ),
+    ],
+    one_in=3,
+)
+def test_what_is_lost_is_lost_for_a_proven_reason(
+    entries: tuple[str, ...], lost: str, why: str, channel: Sources, tmp_path: Path
+) -> None:
+    """The releases of torch and Python that a file names are worth more than one entry."""
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "".join(f"  - {text}\n" for text in entries)
+    done, made = repaired(tmp_path, channel, text)
+    assert f"dropped   {lost}: {why}" in done.stderr
+    kept = pins(made)
+    assert (kept["python"], kept["pytorch"]) == ("python=3.12", "pytorch=2.5.1")
+    assert kept["torchvision"] == "torchvision=0.20.1"
+    assert {*entries} - {lost} <= set(kept)
 
 
 def test_a_file_without_torch_gets_none_and_one_for_the_cpu_stays_one(channel: Sources, tmp_path: Path) -> None:

@@ -82,7 +82,11 @@ def intent_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Intent:
         python=_spec(python),
         cuda=next((minor(found) for pin in cuda_pins(spec) if (found := _number(pin))), None),
         dev=any(_role(pin, knowledge) == "cudatoolkit-dev" for pin in spec.pins),
-        packages=tuple(_package(pin, knowledge) for pin in spec.pins if _role(pin, knowledge) is None),
+        packages=tuple(
+            _package(pin, knowledge)
+            for pin in spec.pins
+            if _role(pin, knowledge) in (None, *(() if spec.pip else ("pip",)))  # a pip part brings its own
+        ),
         pip=tuple(text for text, _ in pip if text),
         channels=tuple(item for item in spec.channels if short_channel(item).split("/")[0] not in _OURS),
     )
@@ -238,7 +242,11 @@ def _channels(spec: EnvironmentSpec, made: EnvironmentSpec, why: str, *, anew: b
         entry=f"channels {', '.join(spec.channels) or '(none)'}",
         fate="replaced",
         became=", ".join(made.channels),
-        why="; ".join(filter(None, ("all CUDA components must come from one channel" if wants_one(made) else "", why))),
+        why="; ".join(
+            filter(
+                None, ("all CUDA components must come from one channel" if made.ours and wants_one(made) else "", why)
+            )
+        ),
     )
 
 
@@ -307,7 +315,7 @@ def _change(pin: Pin, made: EnvironmentSpec, why: Mapping[str, str], knowledge: 
     text, role = pin.yaml_text(), _role(pin, knowledge)
     same = made.pin("pytorch" if role == "pytorch" else pin.name)
     if role == "cpu" and same is None:
-        return EntryChange(entry=text, fate="dropped", why=_of_mutex(pin, made))
+        return _of_mutex(pin, made)
     if role in ("pytorch", "python") and same:
         return _versioned(pin, same, role)
     if role in ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl"):
@@ -317,12 +325,13 @@ def _change(pin: Pin, made: EnvironmentSpec, why: Mapping[str, str], knowledge: 
     return _moved(pin, same, why)
 
 
-def _of_mutex(pin: Pin, made: EnvironmentSpec) -> str:
-    """Why a package that only says CPU or CUDA is not needed: the build string of torch says it."""
-    torch = made.pin("pytorch")
-    if wants_one(made) and (names_cpu(pin.build) or pin.name != "pytorch-mutex"):
-        return "it forces the CPU build"
-    return f"the build string of {torch.yaml_text()} chooses between CPU and CUDA" if torch else ""
+def _of_mutex(pin: Pin, made: EnvironmentSpec) -> EntryChange:
+    """What became of a package that only says CPU or CUDA."""
+    torch, text = made.pin("pytorch"), pin.yaml_text()
+    if torch is None or (wants_one(made) and (names_cpu(pin.build) or pin.name != "pytorch-mutex")):
+        return EntryChange(entry=text, fate="dropped", why="it forces the CPU build" if torch else "")
+    why = "the build string of torch chooses between CPU and CUDA"
+    return EntryChange(entry=text, fate="replaced", became=torch.yaml_text(), why=why)
 
 
 def _versioned(pin: Pin, same: Pin, role: str) -> EntryChange:
@@ -351,7 +360,9 @@ def _filled(pin: Pin, made: EnvironmentSpec, role: str, knowledge: Knowledge) ->
     if any(item == pin.yaml_text() for item in fillers):
         return EntryChange(entry=pin.yaml_text(), fate="kept")
     if not fillers:
-        return EntryChange(entry=pin.yaml_text(), fate="dropped", why="this PyTorch build contains it")
+        torch = made.pin("pytorch")
+        became = torch.yaml_text() if torch else ""
+        return EntryChange(entry=pin.yaml_text(), fate="replaced", became=became, why="this PyTorch build contains it")
     same = made.pin(pin.name)
     if same and (not pin.version or _same_release(pin, same)):
         why = same.why[0] if same.version and same.why else "from the one CUDA channel"

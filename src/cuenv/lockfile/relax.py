@@ -16,8 +16,10 @@ from cuenv.solve.environment_spec import Pin
 from cuenv.solve.model import Choice, Settled, Solution, Unsatisfiable, names_cpu, names_cuda
 
 _RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
-_INSTEAD, _NEARER = 5, 4
-"""Entries that are tried in place of others, and how often the rest is looked at again for what is nearer."""
+SWAPS = 5
+"""Entries that are tried in place of others."""
+_NEARER = 4
+"""How often the rest is looked at again for what is nearer."""
 
 
 class Records(Protocol):
@@ -119,6 +121,7 @@ def relax(
     fixed: Sequence[Pin] = (),
     first: frozenset[str] = frozenset(),
     near: bool = True,
+    swaps: int = SWAPS,
     progress: Progress | None = None,
 ) -> Relaxed | None:
     """The forms of entries that the channels satisfy together; ``None`` where they do not without one that is needed.
@@ -129,6 +132,7 @@ def relax(
         fixed: what must stand as it is.
         first: names of entries that are near before the others are.
         near: each is wanted in the nearest form; without, it is enough that it is there.
+        swaps: how many entries that have no place are tried in place of others.
         progress: told what is being tried.
     """
     if any(entry.needed and not entry.forms for entry in entries):
@@ -136,7 +140,7 @@ def relax(
     here = [entry for entry in entries if entry.forms]
     if progress:
         progress(f"choosing what can stay: {', '.join(entry.pin.yaml_text() for entry in here[:3])}, ...")
-    found = _most(here, ask, fixed)
+    found = _most(here, ask, fixed, swaps)
     if found is None:
         return None
     kept = [entry for entry in here if _there(entry, found)]
@@ -153,7 +157,7 @@ def relax(
     return Relaxed(pins=tuple(chosen.get(entry) for entry in entries), solution=found)
 
 
-def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin]) -> Solution | None:
+def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin], swaps: int) -> Solution | None:
     """A solution with all entries that are needed, and with as many of the others as were found to go together."""
     must = [*fixed, *(entry.forms[-1] for entry in entries if entry.needed)]
     free = [entry.forms[-1] for entry in entries if not entry.needed]
@@ -162,7 +166,7 @@ def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin]) -> Sol
         return None
     best = found
     out = [form for form, place in zip(free, found.taken, strict=True) if place]
-    for form in out[:_INSTEAD] if 1 < len(out) < len(free) else ():
+    for form in out[:swaps] if 1 < len(out) < len(free) else ():
         if best.solution.package(form.name) is None:
             other = ask([*must, form], [((item,), ()) for item in free])
             if isinstance(other, Settled) and sum(other.taken) < sum(best.taken):

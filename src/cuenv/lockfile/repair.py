@@ -9,7 +9,7 @@ the smallest.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations
@@ -44,14 +44,14 @@ from cuenv.lockfile.intent import (
 )
 from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.obey import obeyed
-from cuenv.lockfile.relax import ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
+from cuenv.lockfile.relax import SWAPS, ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
 from cuenv.resolver.asked_torch import OF_TORCH
-from cuenv.resolver.candidates import admits_all, pythons
+from cuenv.resolver.candidates import Candidate, admits_all, pythons
 from cuenv.resolver.compose import compose, overruled, requested
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import request_options
 from cuenv.resolver.policy import asks_for_cpu, spec_of, wants_cuda
-from cuenv.resolver.prove import prove, unsatisfiable_text
+from cuenv.resolver.prove import NOT_TOGETHER, prove, unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.resolve import composed, decidable
 from cuenv.resolver.rules import Context
@@ -59,7 +59,16 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.model import Choice, Settled, Solution, SolveRequest, Unsatisfiable, build_cuda
+from cuenv.solve.model import (
+    Choice,
+    Settled,
+    Solution,
+    SolveRequest,
+    Unsatisfiable,
+    build_cuda,
+    names_cpu,
+    names_cuda,
+)
 
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.shelf import Shelf
@@ -72,9 +81,14 @@ _ROUNDS = 10
 """Times that one environment is mended by what its lock would say of it."""
 _OLDEST, _NEWEST = 5, 20
 """Minors of Python 3 that are looked for."""
-_SECONDS = 15
-"""After this time nothing is put back."""
+_CHOOSING, _TRYING, _SECONDS, _PROVING = 6, 8, 12, 17
+"""Seconds after which no further releases of torch and Python are looked at for what would stay beside them, no further
+draft that keeps as much as it can is tried, nothing is put back, and nobody looks what a lost entry is at odds with."""
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
+_TOGETHER = "cannot be satisfied together with the rest"
+"""Why something else stands for an entry, as long as nobody knows what of the rest it is."""
+_INSTEAD = 4
+"""Entries that are looked at, or named, as what another one has no place beside."""
 _FORGE = "conda-forge"
 _RELEASE = regex(r"\d.*")
 """The release of CUDA in a pattern of build strings, and what follows."""
@@ -166,6 +180,19 @@ def repair(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Near:
+    """The minors of torch and of Python 3 that are kept to; ``None`` where any will do."""
+
+    torch: Version | None = None
+    python: int | None = None
+
+    def takes(self, item: Assessment) -> bool:
+        """Whether a candidate keeps to them."""
+        build, python = item.candidate.build, item.candidate.python
+        return self.torch in (None, series(build.version)) and self.python in (None, version(python).minor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
     """An environment that may take the place of the file.
 
@@ -174,6 +201,8 @@ class _Draft:
         why: by name, why an entry is not as it was.
         anew: torch and its CUDA were decided anew, by what the file meant.
         lost: names of entries that the solver did not find a place for.
+        near: the minors of torch and of Python that it keeps to.
+        refused: names of entries that a finding refused.
     """
 
     spec: EnvironmentSpec
@@ -181,10 +210,16 @@ class _Draft:
     why: tuple[tuple[str, str], ...] = ()
     anew: bool = False
     lost: frozenset[str] = frozenset()
+    near: _Near = field(default_factory=_Near)
+    refused: frozenset[str] = frozenset()
 
     def noting(self, names: Iterable[str], why: str) -> _Draft:
         have = dict(self.why)
         return replace(self, why=(*self.why, *((name, why) for name in names if name not in have)))
+
+    def saying(self, reasons: Mapping[str, str]) -> _Draft:
+        """With other reasons for what became of some entries."""
+        return replace(self, why=(*(item for item in self.why if item[0] not in reasons), *reasons.items()))
 
     def losing(self, name: str) -> _Draft:
         """Without an entry: what was said of another release of it is no longer why."""
@@ -203,13 +238,20 @@ class _Repair:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     locks: list[tuple[EnvironmentSpec, tuple[Locked | None, str]]] = field(default_factory=list)
+    decisions: list[tuple[Request, Decision]] = field(default_factory=list)
+    composed: dict[tuple[Candidate, tuple[str, ...]], EnvironmentSpec] = field(default_factory=dict)
     clock: Callable[[], float] = float
     began: float = 0
 
     @property
+    def _spent(self) -> float:
+        """Seconds since the repair began."""
+        return self.clock() - self.began
+
+    @property
     def late(self) -> bool:
         """Whether enough time was spent."""
-        return self.clock() - self.began > _SECONDS
+        return self._spent > _SECONDS
 
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
@@ -258,16 +300,18 @@ class _Repair:
 
         As many entries as can be had stay, before torch keeps its release.
         """
-        whole = self._own()
+        whole = self._of_linux(self._own())
         own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
         for base, draft in self._lesser(whole) if own is None else ():
+            if self._spent > _TRYING:
+                break
             own = self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins))
             if own:
                 break
         for needed in (_NEEDED, _NEEDED.difference(OF_TORCH)) if own is None else ():
             own = own or self._meant(whole, whole, needed)
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
-        own = self._restored(own) if own else None
+        own = self._proven(self._restored(own)) if own else None
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
             return replace(found, obstacles=obstacles, has_torch=_torch_of(self.file) is not None)
@@ -275,24 +319,49 @@ class _Repair:
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
 
     def _lesser(self, whole: _Draft) -> Iterator[tuple[_Draft, _Draft]]:
-        """Drafts without what cannot be had, the one that has most first; each after the whole of which it is less."""
-        found = [(whole, self._keepable(whole))]
-        if _torch_of(self.file) is None or not self._placeless(found[0][1]):
-            yield from found
-            if _torch_of(self.file) is None:
-                return
-            found = []
-        found.append((whole, self._servable(whole)))
-        lost = found[-1][1].lost
-        free = _without_triton(whole) if self._placeless(found[-1][1]) else None
-        if free:
-            other = self._servable(free)
-            gained = sorted(lost - other.lost)
-            if gained and not other.lost - lost:
-                why = f"beside the torch that takes this triton there is no place for {', '.join(gained)}"
-                found = [(free.noting(["triton"], why), other.noting(["triton"], why))]
-        found.sort(key=lambda pair: (len(pair[1].lost.intersection(OF_TORCH)), len(pair[1].lost)))
-        yield from found
+        """Drafts without what cannot be had, the one that has most first; each after the whole of which it is less.
+
+        The releases of torch and Python that the file names are worth a few entries; else what has more is nearer.
+        """
+        if _torch_of(self.file) is None:
+            yield whole, self._keepable(whole) or whole
+            return
+        bases = [(cost, replace(whole, near=near)) for near, cost in _nears(self.file).items()]
+        bases = [(cost, base) for cost, base in bases if self._judged(base, frozenset()).rows]
+        found: list[_Less] = []
+        for cost, base in [*bases[-1:], *bases[:-1]]:  # what can stay at all, then what costs less
+            found += self._counted(cost, base, self._keepable(base))
+            most = next(iter(found), None)
+            nearest = most and found[-1] is not most and found[-1].worth <= most.worth
+            if nearest or (found and self._spent > _CHOOSING):
+                break
+        best = min(found, key=lambda item: item.worth, default=None)
+        if best and not best.misses:
+            yield best.base, best.draft
+        for cost, base in bases:
+            found += self._counted(cost, base, self._servable(base))
+            if found and (not found[-1].misses or self._spent > _CHOOSING):
+                break
+        found = self._without_triton(whole, found) if found and all(item.misses for item in found) else found
+        seen = [best.draft.spec] if best and not best.misses else []
+        for item in sorted(found, key=lambda item: item.worth):
+            if item.draft.spec not in seen:
+                seen.append(item.draft.spec)
+                yield item.base, item.draft
+
+    def _without_triton(self, whole: _Draft, found: list[_Less]) -> list[_Less]:
+        """The drafts, or one without the triton of the pip part where it keeps entries away by the torch it takes."""
+        free, least = _without_triton(whole), min(found, key=lambda item: item.worth)
+        other = self._servable(replace(free, near=least.draft.near)) if free else None
+        gained = sorted(least.draft.lost - other.lost) if other else ()
+        if free is None or other is None or not gained or other.lost - least.draft.lost:
+            return found
+        why = f"beside the torch that takes this triton there is no place for {', '.join(gained)}"
+        return [replace(least, base=free.noting(["triton"], why), draft=other.noting(["triton"], why))]
+
+    def _counted(self, cost: int, base: _Draft, draft: _Draft | None) -> Iterator[_Less]:
+        if draft:
+            yield _Less(base=base, draft=draft, cost=cost, misses=len(self._placeless(draft)))
 
     def _meant(self, whole: _Draft, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
         """A draft with its own torch that locks, else with the nearest one."""
@@ -317,33 +386,50 @@ class _Repair:
                 channels = (*channels, more)
         return _Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
 
-    def _keepable(self, draft: _Draft) -> _Draft:
-        """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
-        found = self._kept(draft)
-        moved = self._forge_first(draft) if self._placeless(found) else None
-        if moved:
-            other = self._kept(moved)
-            pairs = all(other.spec.pin(name) for name in OF_TORCH if found.spec.pin(name))
-            if pairs and len(other.spec.pins) > len(found.spec.pins):
-                return other
-        return found
+    def _of_linux(self, draft: _Draft) -> _Draft:
+        """A draft without what exists for another system alone."""
+        for _ in range(_ROUNDS):
+            answer, _ = self._lock(_as_read(draft.spec))
+            of_system = [item for item in answer.report.errors if item.code == "CU106"] if answer else []
+            if not answer or not of_system:
+                break
+            draft = self._obeying(draft, replace(answer, report=replace(answer.report, findings=tuple(of_system))))
+        return draft
 
-    def _kept(self, draft: _Draft) -> _Draft:
-        """A draft without entries that the channels do not have beside the others, whatever torch and Python are."""
-        spec = draft.spec
+    def _keepable(self, draft: _Draft) -> _Draft | None:
+        """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
+        moved = self._forge_first(draft)
+        most = self._kept(moved) if moved else None
+        if most and not most.lost.intersection(OF_TORCH):
+            return self._kept(draft, frozenset(pin.name for pin in most.spec.pins)) or most
+        return min((item for item in (self._kept(draft), most) if item), key=_losses, default=None)
+
+    def _kept(self, draft: _Draft, needed: frozenset[str] = frozenset()) -> _Draft | None:
+        """A draft without entries that the channels do not have beside the others and the torch that it keeps to.
+
+        Returns:
+            ``None`` where there is no such torch beside torchvision and torchaudio, and what else is needed.
+        """
+        spec, near = draft.spec, draft.near
         shelf = self._shelf_of(spec)
         if shelf is None:
-            return draft
+            return None
         listed = [pin for pin in spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
         entries: Sequence[ListedEntry] = entries_of(listed, shelf)
-        fixed = [form for pin in (_torch_of(spec), spec.pin("python")) if (form := self._any(pin, shelf))]
+        python = version(f"3.{near.python}") if near.python else None
+        of_core = ((_torch_of(spec), near.torch), (spec.pin("python"), python))
+        fixed = [form for pin, number in of_core if (form := self._any(pin, number, shelf))]
+        if any(number and (pin is None or not self._any(pin, number, shelf)) for pin, number in of_core):
+            return None
         of_torch = [item for item in entries if item.pin.name in OF_TORCH]
         pairs = self._solved(spec, of_torch, fixed, near=False)
-        kept = {pin.name for pin in pairs.pins if pin} if pairs else set()
+        kept = needed.union(pin.name for pin in pairs.pins if pin) if pairs else needed
+        if near != _Near() and any(item.forms and item.pin.name not in kept for item in of_torch):
+            return None
         entries = [replace(item, needed=item.pin.name in kept) for item in entries]
-        found = self._solved(spec, entries, fixed, near=False)
+        found = self._solved(spec, entries, fixed, near=False, swaps=0)
         if found is None:
-            return draft
+            return None if needed or near != _Near() else draft
         wide = self._shelf_beyond([pin.name for pin in listed], spec.channels or ("defaults",), ("pytorch", _FORGE))
         elsewhere = {
             pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
@@ -351,13 +437,17 @@ class _Repair:
         gone = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new is None} - elsewhere
         return _with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
 
-    def _any(self, pin: Pin | None, shelf: Shelf) -> Pin | None:
-        """Any release of what a file names, for CUDA if that is what the file is for; ``None`` where there is none."""
+    def _any(self, pin: Pin | None, number: Version | None, shelf: Shelf) -> Pin | None:
+        """Any release, or any of a minor, of what a file names; ``None`` where there is none.
+
+        It is for CUDA if that is what the file is for.
+        """
         if pin is None:
             return None
         cuda = pin.name in _TORCH and wants_cuda(self.file, self.knowledge) and not asks_for_cpu(self.file)
-        forms = [Pin(name=pin.name, build="*cuda*", channel=pin.channel)] if cuda else []
-        return next((form for form in (*forms, Pin(name=pin.name, channel=pin.channel)) if shelf.has(form)), None)
+        form = Pin(name=pin.name, version=f"{number}.*" if number else "", channel=pin.channel)
+        forms = [replace(form, build="*cuda*")] if cuda else []
+        return next((item for item in (*forms, form) if shelf.has(item)), None)
 
     def _until_locked(self, draft: _Draft, label: str, needed: frozenset[str]) -> _Draft | None:
         """A draft that locks, mended by what its lock would say of it; ``None`` where that leads nowhere.
@@ -369,6 +459,7 @@ class _Repair:
         """
         seen: list[EnvironmentSpec] = []
         answer, why = None, ""
+        judged: tuple[_Draft, Locked] | None = None
         for _ in range(_ROUNDS):
             if draft.spec in seen:
                 break
@@ -378,7 +469,13 @@ class _Repair:
                 return draft
             if answer is None:
                 break
-            then = self._relaxed(draft, needed) if why else self._obeying(draft, answer)
+            if why:
+                then = self._relaxed(draft, needed) or (judged and self._without(*judged))
+                judged = None
+            elif draft.spec.ours and all(item.code == "CU101" for item in answer.report.errors):
+                then = self._of_two_channels(draft)
+            else:
+                judged, then = (draft, answer), self._obeying(draft, answer)
             why = why or next((item.message for item in answer.report.errors), "")
             if then is None:
                 break
@@ -406,8 +503,50 @@ class _Repair:
                 names = ", ".join(sorted(best.lost - found.lost))
                 there = frozenset(pin.name for pin in found.spec.pins)
                 then = self._until_locked(found, f"{self.request.path.name} with {names} as well", there)
+                if then is None:
+                    why = f"with {names} the file is refused: {self.skipped[-1][1]}"
+                    best = best.saying(dict.fromkeys(best.lost - found.lost, why))
                 best, draft = (then, then) if then else (best, draft)
         return best
+
+    def _proven(self, own: _Draft) -> _Draft:
+        """A draft that locks, and of each entry that it lost what it has no place beside."""
+        torch, python = _torch_of(own.spec), own.spec.pin("python")
+        others = [Pin(name=pin.name) for pin in own.spec.pins if pin not in (torch, python) and pin.name[:2] != "__"]
+        said = dict(own.why)
+        for name in sorted(self._placeless(own)):
+            if self._spent < _PROVING and said.get(name, "").endswith(_TOGETHER):
+                why = self._against(own.spec, Pin(name=name), torch, python, others)
+                own = own.saying({name: why}) if why else own
+        return own
+
+    def _against(
+        self, spec: EnvironmentSpec, lost: Pin, torch: Pin | None, python: Pin | None, others: Sequence[Pin]
+    ) -> str:
+        """What a package has no place beside, by solves; empty where there is a place for it beside all the rest."""
+        none = f"no release of {lost.name} that the channels have"
+        alone = self._ask(spec, [lost])
+        if isinstance(alone, Unsatisfiable):
+            text = unsatisfiable_text(alone, replace(spec, pins=(lost,)))
+            text = "what it requires does not go together" if text == NOT_TOGETHER else text
+            return f"{none} can be installed: {text}"
+        core = [pin for pin in (torch, python) if pin]
+        for some in ([pin] for pin in core):
+            if isinstance(self._ask(spec, [lost, *some]), Unsatisfiable):
+                return f"{none} goes with {some[0].yaml_text()}"
+        found = self._ask(spec, [lost, *core], [((pin,), ()) for pin in others])
+        beside = " and ".join(pin.yaml_text() for pin in core)
+        if isinstance(found, Unsatisfiable):
+            return f"{none} goes with {beside} together"
+        out = [pin for pin, place in zip(others, found.taken, strict=True) if place]
+        beside = f" beside {beside}" if beside else ""
+        for other in out[:_INSTEAD]:
+            if isinstance(self._ask(spec, [lost, *core, other]), Unsatisfiable):
+                return f"{none} goes with any release of {other.name}{beside}"
+        names = ", ".join(pin.name for pin in out[:_INSTEAD]) + (
+            f" and {len(out) - _INSTEAD} more" if len(out) > _INSTEAD else ""
+        )
+        return f"there is a place for {lost.name}{beside} only without {names}" if out else ""
 
     def _placeless(self, draft: _Draft) -> frozenset[str]:
         """The lost entries of a draft that its channels have."""
@@ -415,7 +554,7 @@ class _Repair:
         names = {
             pin.name for pin in self.file.pins if draft.spec.pin(pin.name) is None and further(pin, self.knowledge)
         }
-        return frozenset(name for name in draft.lost & names if shelf and shelf.has(Pin(name=name)))
+        return frozenset(name for name in (draft.lost & names) - draft.refused if shelf and shelf.has(Pin(name=name)))
 
     def _placed(self, draft: _Draft, lost: frozenset[str], *, free: bool) -> _Draft | None:
         """A draft with some of its lost entries; the others take other releases for that if they are ``free``."""
@@ -450,7 +589,7 @@ class _Repair:
         nvidia = [item for item in channels if short_channel(item).split("/")[0] == "nvidia"]
         order = (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
         pins = tuple(
-            replace(pin, channel="pytorch") if _of_torch(pin) and shelf.home(pin) == "pytorch" else pin
+            replace(pin, channel="pytorch") if _of_torch(pin) and shelf.home(Pin(name=pin.name)) == "pytorch" else pin
             for pin in draft.spec.pins
         )
         why = "the channel pytorch has old libraries, which hide those that packages of conda-forge require"
@@ -465,6 +604,26 @@ class _Repair:
             names |= {*map(requirement_name, lines), *(edit.over for edit in item.edits), item.subject}
             draft = draft.noting([*sorted(names), *lines], item.message)
         return replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins})
+
+    def _of_two_channels(self, draft: _Draft) -> _Draft:
+        """A draft that does not promise one channel for CUDA, as what the file asks for needs parts of two."""
+        why = "a package that the file asks for needs CUDA components of a second channel"
+        return replace(draft, spec=replace(draft.spec, ours=False, header=())).noting([OF_CHANNELS], why)
+
+    def _without(self, draft: _Draft, answer: Locked) -> _Draft | None:
+        """A draft without the entries that are CPU builds, where their CUDA builds have no place beside the rest.
+
+        ``None`` where none of them can go.
+        """
+        refused = {item.subject: item.message for item in answer.report.errors if item.code == "CU103"}
+        gone = [pin for pin in draft.spec.pins if pin.name in refused and further(pin, self.knowledge)]
+        gone = [pin for pin in gone if pin.name not in _FIRST]
+        pins = tuple(pin for pin in draft.spec.pins if pin not in gone)
+        for pin in gone:
+            why = f"{refused[pin.name]}; nothing else that the channels have of {pin.name} goes with the rest"
+            draft = draft.losing(pin.name).noting([pin.name], why)
+        no_more = draft.refused.union(pin.name for pin in gone)
+        return replace(draft, spec=replace(draft.spec, pins=pins), refused=no_more) if gone else None
 
     def _relaxed(self, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
         """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""
@@ -481,9 +640,11 @@ class _Repair:
                 loose = replace(entry.pin, version="")
                 forms = tuple(form for form in (entry.pin, loose) if shelf.has(form))
             elif entry.pin.name in _TORCH:
-                forms = tuple(form for form in release_pins(entry.pin) if shelf.has(form))
+                minor = replace(entry.pin, version=f"{draft.near.torch}.*", build=_of_variant(entry.pin))
+                forms = (*release_pins(entry.pin), *((minor,) if draft.near.torch else ()))
+                forms = tuple(form for form in forms if shelf.has(form))
             elif entry.pin.name == "python":
-                forms = tuple(_pythons_near(entry.pin, shelf)) or forms
+                forms = tuple(_pythons_near(entry.pin, shelf, only=draft.near.python)) or forms
             must = entry.pin.name in (*_TORCH, "python") or entry.pin in asked
             must = must or (bool(forms) and entry.pin.name in needed)
             entries.append(replace(entry, forms=forms, needed=must))
@@ -491,10 +652,16 @@ class _Repair:
         return _with_entries(draft, free, found.pins, shelf) if found else None
 
     def _solved(
-        self, spec: EnvironmentSpec, entries: Sequence[ListedEntry], fixed: Sequence[Pin], *, near: bool = True
+        self,
+        spec: EnvironmentSpec,
+        entries: Sequence[ListedEntry],
+        fixed: Sequence[Pin],
+        *,
+        near: bool = True,
+        swaps: int = SWAPS,
     ) -> Relaxed | None:
         ask = partial(self._ask, spec)
-        return relax(entries, ask, fixed=fixed, first=_FIRST, near=near, progress=self.progress)
+        return relax(entries, ask, fixed=fixed, first=_FIRST, near=near, swaps=swaps, progress=self.progress)
 
     def _ask(
         self, spec: EnvironmentSpec, pins: Sequence[Pin], choices: Sequence[Choice] = ()
@@ -543,7 +710,9 @@ class _Repair:
         intent = intent_of(draft.spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
         wishes = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
-        decision = decide(Context(facts=self.facts, request=wishes, knowledge=self.knowledge, proving=True))
+        decision = self._decided(wishes)
+        if wishes.pip and not decision.fitting:  # what pip installs fits no torch: the lock says what is wrong with it
+            decision = self._decided(replace(wishes, pip=()))
         own = self.file.channels or ("defaults",)
         names = [pin.name for pin in intent.packages]
         records = self._shelf_beyond(names, own, ("pytorch", _FORGE)) or self._shelf_beyond(names, own, (_FORGE,))
@@ -557,16 +726,25 @@ class _Repair:
         rows = [
             _Row(item=item, made=self._composed(decision, item, intent))
             for item in _nearest(decision, intent, lambda python: len(lost(python)))
+            if draft.near.takes(item)
         ]
         return _Judged(intent=intent, rows=rows, needed=needed)
 
-    def _servable(self, draft: _Draft) -> _Draft:
-        """A draft without what cannot be had beside any torch that fits the host."""
+    def _decided(self, wishes: Request) -> Decision:
+        found = next((found for other, found in self.decisions if other == wishes), None)
+        if found is None:
+            found = decide(Context(facts=self.facts, request=wishes, knowledge=self.knowledge, proving=True))
+            self.decisions.append((wishes, found))
+        return found
+
+    def _servable(self, draft: _Draft) -> _Draft | None:
+        """A draft without what cannot be had beside a torch that fits the host; ``None`` where none is there."""
         judged = self._judged(draft, frozenset())
         names = frozenset(pin.name for pin in judged.intent.packages)
         pairs = names.intersection(OF_TORCH)
         found: Relaxed | None = None
-        for hard in dict.fromkeys((pairs, pairs - {"torchaudio"}, frozenset[str]())):
+        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == _Near() else ()
+        for hard in dict.fromkeys((pairs, *fewer)):
             able: list[tuple[int, _Beside]] = []
             for places in _by_channels(judged.rows).values():
                 beside = self._beside([judged.rows[place] for place in places], judged.intent, hard)
@@ -580,12 +758,12 @@ class _Repair:
                 found = relax(beside.free, partial(self._ask_beside, beside), near=False)
                 break
         if found is None:
-            return draft
+            return None
         there = {pin.name for pin in found.pins if pin}
         best = names.difference(hard, there)
         shelf = self._shelf_of(draft.spec)
         if shelf is None:
-            return draft
+            return None
         pins = draft.spec.pins
         return _with_entries(draft, pins, [None if pin.name in best else pin for pin in pins], shelf)
 
@@ -593,7 +771,7 @@ class _Repair:
         """What was meant, decided anew: the nearest torch beside which the entries can stand."""
         pins = tuple(pin for pin in whole.spec.pins if pin.name not in first.lost)
         why = tuple(item for item in first.why if item[0] in first.lost)
-        plain = _Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost)
+        plain = _Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost, near=first.near)
         judged = self._judged(plain, needed)
         mine = self._of_own_channels(first, [row.item for row in judged.rows], judged.needed)
         for tried in range(_LOCKS):
@@ -613,9 +791,14 @@ class _Repair:
         return None
 
     def _composed(self, decision: Decision, item: Assessment, intent: Intent) -> EnvironmentSpec:
-        made = compose(_case(decision, item, intent), name=self.file.name or "cuenv", version=__version__)
-        channels = (*made.channels, *intent.channels)
-        return replace(made, channels=channels, variables={**made.variables, **self.file.variables})
+        known = item.candidate, intent.pip
+        if known not in self.composed:
+            made = compose(_case(decision, item, intent), name=self.file.name or "cuenv", version=__version__)
+            if intent.pip and not made.pip:
+                made = replace(made, pip=intent.pip, pins=(*made.pins, Pin(name="pip", why=("installs the pip part",))))
+            channels = (*made.channels, *intent.channels)
+            self.composed[known] = replace(made, channels=channels, variables={**made.variables, **self.file.variables})
+        return self.composed[known]
 
     def _first_that_closes(self, judged: _Judged) -> int | None:
         """The place of the nearest candidate beside which the needed entries can be had."""
@@ -706,7 +889,7 @@ class _Repair:
             self.skipped.append((label, _BESIDE))
             return None
         spec = replace(made, pins=(*fixed, *intent.packages))
-        draft = _Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True)
+        draft = _Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True, near=first.near)
         draft = _with_entries(draft, intent.packages, found.pins, shelf)
         draft = replace(draft, why=(*first.why, *draft.why), lost=first.lost | draft.lost)
         return self._until_locked(draft, label, needed)
@@ -754,6 +937,26 @@ class _Repair:
             return None
         draft = _with_core(first, torch, answer.solution, self.knowledge)
         return minors[key], draft, f"pytorch {key[1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Less:
+    """A draft without what cannot be had, and the whole of which it is less.
+
+    Attributes:
+        cost: what the releases are worth that it does not keep to, in entries.
+        misses: how many entries it lost that the channels have.
+    """
+
+    base: _Draft
+    draft: _Draft
+    cost: int
+    misses: int
+
+    @property
+    def worth(self) -> tuple[int, int, int]:
+        """What it costs in all; what has lost torchvision or torchaudio more than all else."""
+        return len(self.draft.lost.intersection(OF_TORCH)), self.misses + self.cost, self.cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -817,14 +1020,15 @@ def _without_triton(draft: _Draft) -> _Draft | None:
     return replace(draft, spec=replace(draft.spec, pip=lines)) if lines != draft.spec.pip else None
 
 
-def _pythons_near(pin: Pin, shelf: Shelf) -> Iterator[Pin]:
-    """What may stand for the Python of a file: its release, its minor, then the nearest minors."""
+def _pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator[Pin]:
+    """What may stand for the Python of a file: its release, its minor, then the nearest minors, or one of them."""
     asked = _minor(pin)
     if asked is None:
         yield from (form for form in forms_of(pin) if shelf.has(form))
         return
     forms = [*release_pins(pin)]
     minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - asked), minor < asked))
+    minors = [minor for minor in minors if only in (None, minor)]
     forms += (replace(pin, version=f"3.{minor}.*", build="") for minor in minors)
     yield from (form for form in dict.fromkeys(forms) if shelf.has(form))
 
@@ -872,7 +1076,7 @@ def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | 
             elif not shelf.has(asked):
                 why = f"the channels have no {bare} for {shelf.platform}: {channels}"
             else:
-                why = f"{bare} cannot be satisfied together with the rest"
+                why = f"{bare} {_TOGETHER}"
             draft = (draft if new else draft.losing(old.name)).noting([old.name], why)
     return replace(draft, spec=replace(draft.spec, pins=tuple(pins)))
 
@@ -895,6 +1099,31 @@ def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[s
         pin = spec.pin(item.subject) or (_torch_of(spec) if item.code.startswith("CU4") else None)
         asked = next((text for text in spec.pip if requirement_name(text) in ("torch", item.subject)), "")
         yield pin.yaml_text() if pin else f"pip: {asked}" if asked else item.subject, item.message
+
+
+def _nears(spec: EnvironmentSpec) -> dict[_Near, int]:
+    """The minors of torch and Python that a file names, then less of that, and what each costs.
+
+    The minor of Python is worth one entry, that of torch two.
+    """
+    wish = spec_of(_torch_of(spec))
+    prefix = wish.prefix if wish else None
+    torch = version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
+    python = _minor(spec.pin("python"))
+    found: dict[_Near, int] = {}
+    for cost, near in enumerate((_Near(torch=torch, python=python), _Near(torch=torch), _Near(python=python), _Near())):
+        found.setdefault(near, cost)
+    return found
+
+
+def _losses(draft: _Draft) -> tuple[int, int]:
+    """How much a draft has lost; of torchvision and torchaudio first."""
+    return len(draft.lost.intersection(OF_TORCH)), len(draft.lost)
+
+
+def _of_variant(torch: Pin) -> str:
+    """The build string of the CUDA or CPU variant that a pin asks for."""
+    return "*cuda*" if names_cuda(torch.build) else "*cpu*" if names_cpu(torch.build) else ""
 
 
 def _minor(python: Pin | None) -> int | None:
