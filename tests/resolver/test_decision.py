@@ -50,6 +50,7 @@ from given import (
     options,
     settled,
     shipped,
+    shipped_base,
     version_spec,
 )
 from thorough import examples
@@ -264,6 +265,27 @@ def test_a_gpu_without_driver_gets_a_choice_and_its_minimum_driver() -> None:
 def test_a_cpu_build_is_never_chosen_unasked() -> None:
     for name in HOSTS:
         assert all(item.candidate.cuda for item in settled(name).fitting)
+
+
+@pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64"])
+@pytest.mark.parametrize("dev", [True, False])
+@pytest.mark.parametrize("gpu", ["7.0", "8.9", "9.0"])
+def test_what_cuenv_alone_writes_for_conda_forge_is_by_its_policy(platform: str, gpu: str, *, dev: bool) -> None:
+    """`resolve` rests on this, and does not judge it again: every candidate that fits, on the tables that ship."""
+    driver = Driver(version="580.65.06", cuda=version("13.0"))
+    facts = replace(machine(gpu, platform=platform), driver=driver)
+    request = Request(dev=dev, stack="conda-forge")
+    decision = decide(Context(facts=facts, request=request, knowledge=shipped_base()))
+    assert decision.fitting
+    for item in decision.fitting:
+        found = compose(replace(decision, fitting=(item,)), name="cuenv", version="0")
+        assert found.channels == ("conda-forge",)
+        assert spec_findings(found, shipped_base(), libraries=False) == (), found
+
+
+def test_what_is_asked_for_is_judged_by_the_policy() -> None:
+    asked = Request(packages=("nvidia::cudnn",), stack="conda-forge")
+    assert "CU101" in {item.code for item in resolve(options("8.9", driver="535.129.03"), asked, base()).findings}
 
 
 # every host with every profile

@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cuenv.cli.configured import no_files
 from cuenv.core.errors import UsageError
 
-PATH = click.Path(path_type=Path, readable=False)
-"""A path of the command line; whoever reads it says what is wrong with it, for click calls that a wrong option."""
+
+class PathType(click.ParamType):  # type: ignore[type-arg] # it is generic since click 8.2
+    """A path of the command line, which `click.Path` would look at and call a wrong option.
+
+    Whoever reads it says what is wrong with it.
+    """
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002 - click's signature
+        """The path, which need not be there."""
+        return Path(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:  # noqa: ARG002 - as above
+        """The shell completes files and folders itself."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only when a shell asks
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+PATH = PathType()
+
+if TYPE_CHECKING:  # only when a shell asks
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +61,23 @@ talk_decorators = (
         help="Ignore cuenv.toml and pyproject.toml.",
     ),
 )
+
+
+def at_once(*flags: str, help: str, text: Callable[[click.Context], str]) -> Callable[[F], F]:  # noqa: A002 - as click calls it
+    """An option that prints a text and ends, as click's own do, which look up their help in the catalogues of gettext.
+
+    Those load the locales of Python at every start, and none of them is in another language.
+    """
+
+    def show(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value and not context.resilient_parsing:
+            click.echo(text(context), color=context.color)
+            context.exit()
+
+    return click.option(*flags, is_flag=True, is_eager=True, expose_value=False, callback=show, help=help)
+
+
+help_option = at_once("-h", "--help", text=click.Context.get_help, help="Show this message and exit.")
 offline_option = click.option("--offline", is_flag=True, help="Use only the cache and local folders, no network.")
 no_progress_option = click.option("--no-progress", is_flag=True, help="Do not show progress.")
 
@@ -54,7 +93,7 @@ def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
-talk_options = several(*talk_decorators)
+talk_options = several(*talk_decorators, help_option)
 """The options of every command."""
 before_options = several(*talk_decorators, offline_option, no_progress_option)
 """The options that may stand before the name of a command as well."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import before_options
+from cuenv.cli.command import at_once, before_options, help_option
 from cuenv.cli.configured import Defaults, with_origin
 from cuenv.cli.output import colour_as, error_json, say
 from cuenv.core import __version__
@@ -160,7 +160,8 @@ class Commands(click.Group):
     invoke_without_command=True,
 )
 @before_options
-@click.version_option(__version__, "-V", "--version", prog_name="cuenv", message="%(prog)s %(version)s")
+@at_once("-V", "--version", text=lambda _: f"cuenv {__version__}", help="Show the version and exit.")
+@help_option
 @click.pass_context
 def cli(ctx: click.Context, /, **values: Any) -> None:
     """Conda environments with CUDA and PyTorch that are known to run on your GPUs.

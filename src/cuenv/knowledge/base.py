@@ -302,6 +302,10 @@ class Knowledge:
             return ()
         return tuple(row for row in self.regressions if row.package == package)
 
+    def conflicts_of(self, stack: str, release: Version) -> tuple[Conflict, ...]:
+        """The packages with which a release of torch from a channel, or from pip, fails."""
+        return tuple(row for row in self.conflicts if stack in row.stacks and release < row.torch_below)
+
     def feature(self, capability: Capability, chip: str = "") -> Feature | None:
         """What GPUs of a capability can do: the row of the chip, else that of all others."""
         rows = [row for row in self.features if row.capability == capability and row.chip in ("", chip)]

@@ -8,7 +8,6 @@ answer is none of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
@@ -21,24 +20,25 @@ Words: TypeAlias = tuple[str, ...]
 Index: TypeAlias = dict[Words, tuple[GpuModel, ...]]
 
 _LONGEST = 120
-_MARKS = regex(r"\((?:r|tm|nvgpu)\)|[®™]")
+_MARKS = ("(r)", "(tm)", "(nvgpu)", "®", "™")
 _MIG = regex(r"\bmig[\s-].*$")
 _VGPU = regex(r"-\d{1,3}(?:-\d{1,3})?[abcq]e?$")
 _VGPU_BOARD = regex(r"(?<=\d)[a-z]{1,2}$")
 _WORD = regex(r"[a-z0-9]+")
 _NUMBER = regex(r"(?<!\d)\d{4}(?!\d|mib)")
 """The number of most products, which no reading leaves out: no form, bus or memory has four digits."""
-_GLUED_FAMILY = regex(r"(geforce|quadro|tesla|jetson|titan|rtx|gtx)(?=.)")
+_FAMILIES = ("geforce", "quadro", "tesla", "jetson", "titan", "rtx", "gtx")
 _GLUED_NUMBER = regex(r"(\d{4})(ti|super|ada|d|a)(super)?")
 
 _PLAIN = frozenset({"nvidia", "geforce", "gpu", "graphics", "corporation", "generation", "edition"})
 """Words that never tell two products apart."""
-_QUALIFIERS = regex(
-    r"""laptop|mobile|notebook|maxq|with|design|tesla|grid|pcie|sxm\d?|hbm\d|hbm\de|3e|nvl\d*|dgxs|fhhl|active|ac
-    |grace|hopper|superchip|embedded|oem|lc|shared|developer|kit|\d{1,3}(?:g|gb|gib)|\d+mib""",
-    re.VERBOSE,
+_QUALIFIERS = frozenset(
+    "laptop mobile notebook maxq with design tesla grid pcie sxm 3e nvl dgxs fhhl active ac grace hopper superchip "  # noqa: SIM905 - not 25 lines
+    "embedded oem lc shared developer kit".split()
 )
 """Words that change no capability: form, bus, memory. A product may carry one in its name all the same."""
+_NUMBERED = regex(r"sxm\d|hbm\de?|nvl\d+|\d{1,3}(?:g|gb|gib)|\d+mib")
+"""Such words with a number."""
 _FAMILY = frozenset({"pro", "ada", "blackwell", "pascal", "server", "workstation", "jetson"})
 """Words that people leave out."""
 
@@ -101,7 +101,7 @@ def _readings(text: str, names: _NameIndex) -> Iterator[tuple[Words, Index]]:
     yield bare, names.full
     yield bare, names.bare
     yield bare, names.loose
-    if _VGPU.search(text.strip().lower()) and bare:
+    if bare and "-" in text and _VGPU.search(text.strip().lower()):
         # A vGPU names the board by further letters: V100D and V100X are V100.
         board = (*bare[:-1], _VGPU_BOARD.sub("", bare[-1]))
         yield board, names.full
@@ -109,22 +109,31 @@ def _readings(text: str, names: _NameIndex) -> Iterator[tuple[Words, Index]]:
 
 
 def _words(text: str) -> Words:
-    lowered = _MARKS.sub(" ", text[:_LONGEST].lower()).replace("max-q", "maxq").strip()
-    plain = _VGPU.sub("", _MIG.sub("", lowered).strip())
+    plain = text[:_LONGEST].lower()
+    for mark in _MARKS:
+        plain = plain.replace(mark, " ")
+    plain = plain.replace("max-q", "maxq").strip()
+    plain = _MIG.sub("", plain).strip() if "mig" in plain else plain
+    plain = _VGPU.sub("", plain) if "-" in plain else plain
     return tuple(part for word in _WORD.findall(plain) for part in _unglued(word) if part not in _PLAIN)
 
 
 def _unglued(word: str) -> Iterator[str]:
     """``rtx4070tisuper`` as rtx, 4070, ti, super."""
-    while family := _GLUED_FAMILY.match(word):
-        yield family[1]
-        word = word[family.end() :]
-    number = _GLUED_NUMBER.fullmatch(word)
+    while family := next((each for each in _FAMILIES if word.startswith(each) and word != each), None):
+        yield family
+        word = word.removeprefix(family)
+    number = _GLUED_NUMBER.fullmatch(word) if word[:4].isdigit() and not word.isdigit() else None
     yield from (part for part in number.groups() if part) if number else (word,)
 
 
 def _bare(words: Words) -> Words:
-    return tuple(word for word in words if not _QUALIFIERS.fullmatch(word))
+    return tuple(word for word in words if not _qualifies(word))
+
+
+def _qualifies(word: str) -> bool:
+    mixed = not word.isdigit() and not word.isalpha()
+    return word in _QUALIFIERS or (mixed and _NUMBERED.fullmatch(word) is not None)
 
 
 def _one(models: tuple[GpuModel, ...]) -> GpuModel | None:

@@ -554,6 +554,11 @@ class Conflict(Row, key=("package", "torch_below")):
     says: str = column(TEXT, "what happens, with the words of the error")
     issue: str = column(TEXT, "where it is reported")
 
+    @property
+    def bound(self) -> str:
+        """The condition that excludes what fails: ``<2024.1``."""
+        return f"<{self.first}"
+
 
 class Feature(Row, key=("capability", "chip")):
     """What GPUs of a compute capability can do."""

@@ -10,7 +10,6 @@ from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Cuda, Requirement, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits_all
-from cuenv.resolver.conflicts import bound, conflicts_of
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import lock_command, minimum_text, served_lines
 from cuenv.resolver.rules import Context
@@ -266,8 +265,8 @@ def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
             why=(f"pins the runtime libraries to CUDA {candidate.cuda}; the PyTorch build contains cuDNN and NCCL",),
         ),
         *(
-            Pin(name=row.package, version=bound(row), channel="conda-forge", why=(f"with a later release {row.says}",))
-            for row in conflicts_of("pytorch", candidate.build.version, case.knowledge)
+            Pin(name=row.package, version=row.bound, channel="conda-forge", why=(f"with a later release {row.says}",))
+            for row in case.knowledge.conflicts_of("pytorch", candidate.build.version)
         ),
     ]
     channel = cuda_channel(candidate)

@@ -19,16 +19,6 @@ from cuenv.solve.model import LockedPackage, PipLocked
 _LAST = version("9999")
 
 
-def conflicts_of(stack: str, release: Version, knowledge: Knowledge) -> tuple[Conflict, ...]:
-    """The rows about a release of torch from a channel, or from pip."""
-    return tuple(row for row in knowledge.conflicts if stack in row.stacks and release < row.torch_below)
-
-
-def bound(row: Conflict) -> str:
-    """The condition that excludes what fails: ``<2024.1``."""
-    return f"<{row.first}"
-
-
 def locked_conflicts(
     packages: Iterable[LockedPackage], pip: Iterable[PipLocked], knowledge: Knowledge
 ) -> Iterator[Finding]:
@@ -39,7 +29,7 @@ def locked_conflicts(
     torch = by_pip.get("torch") or conda.get("pytorch", "")
     stack = WHEELS if "torch" in by_pip else homes.get("pytorch", "")
     release = _release(torch)
-    for row in conflicts_of(stack, release, knowledge) if release else ():
+    for row in knowledge.conflicts_of(stack, release) if release else ():
         there = _release(by_pip.get(row.package) or conda.get(row.package, ""))
         if there and there >= row.first:
             lead = f"{row.package} {there} does not work with torch {torch}"
@@ -124,7 +114,7 @@ def _finding(row: Conflict, lead: str, *, pip: bool, certain: bool) -> Finding:
         subject=row.package,
         message=f"{lead}: from {row.package} {row.first} on, {row.says} ({row.issue})",
         evidence=tuple(row.sources),
-        edits=(FileEdit(how="add", entries=(f"{row.package}{bound(row)}",), pip=pip),),
+        edits=(FileEdit(how="add", entries=(f"{row.package}{row.bound}",), pip=pip),),
     )
 
 

@@ -132,8 +132,6 @@ _SIDES = (
     ({"cuda", "label", "compiler", "stack"}, "toolkit"),
 )
 """The two sides of a candidate, most of which share one with many others: what is of a side is asked once for it."""
-_TEXTS = ("python", "built_for", "stack")
-"""What is compared by value also in a quick key: equal texts of two rows are not one object."""
 
 
 def _presence(facts: HostFacts) -> Presence:
@@ -282,18 +280,11 @@ def _read_at_last(function: Question) -> Iterator[str]:
 def key_of(functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
     """A quick key of what functions read of a candidate: by identity, so that candidates must outlive its use."""
     names = dict.fromkeys(name for function in functions for name in _read_at_last(function))
-    rows = [_OF_CANDIDATE[name] for name in names if name in _OF_CANDIDATE and name not in _TEXTS]
-    texts = [_OF_CANDIDATE[name] for name in names if name in _TEXTS]
-    if not rows and not texts:
+    paths = [_OF_CANDIDATE[name] for name in names if name in _OF_CANDIDATE]
+    if not paths:
         return lambda _: None
-    if not texts:
-        get = attrgetter(*rows)
-        return (lambda item: id(get(item))) if len(rows) == 1 else (lambda item: tuple(map(id, get(item))))
-    of_texts = attrgetter(*texts)
-    if not rows:
-        return of_texts
-    of_rows = attrgetter("python", *rows)  # of one name it would give no tuple
-    return lambda item: (tuple(map(id, of_rows(item)[1:])), of_texts(item))
+    get = attrgetter(*paths)
+    return (lambda item: id(get(item))) if len(paths) == 1 else (lambda item: tuple(map(id, get(item))))
 
 
 @lru_cache(maxsize=128)

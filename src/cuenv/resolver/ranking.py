@@ -202,8 +202,9 @@ class Ranking:
         left, found = list(items), []
         for criterion, part, bar in zip(self.criteria, self._parts, own, strict=True):
             if criterion.key is not None:
-                found += [item for item in left if part(item) < bar]
-                left = [item for item in left if part(item) == bar]
+                parts = [(part(item), item) for item in left]
+                found += [item for mine, item in parts if mine < bar]
+                left = [item for mine, item in parts if mine == bar]
         return found
 
     def best(self, items: Iterable[Assessment]) -> Assessment | None:

@@ -18,7 +18,6 @@ from cuenv.resolver.candidates import Candidate, environment_key
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.health import machine_findings
-from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
@@ -125,9 +124,16 @@ def _resolution(
     """A decision with its environment, and what is odd about the host or against the policy."""
     case, chosen = decision.case, decision.chosen
     findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.request), *more]
-    if spec is not None:
+    if spec is not None and not _by_the_policy(spec, case.request):
+        from cuenv.resolver.policy import spec_findings  # noqa: PLC0415 - see `_by_the_policy`
+
         findings += spec_findings(spec, case.knowledge, libraries=bool(case.request.packages or spec.pip))
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings)
+
+
+def _by_the_policy(spec: EnvironmentSpec, request: Request) -> bool:
+    """Whether cuenv alone wrote an environment, for one channel: the policy is its own, and a test holds it to that."""
+    return not request.packages and not spec.pip and spec.channels == ("conda-forge",)
 
 
 def _proven_here(
