@@ -313,3 +313,52 @@ def test_a_build_needs_no_gpu() -> None:
     built = b"  error: subprocess-exited-with-error\n" + notice + b"  ERROR: Failed building wheel for scan-kernels\n"
     assert (read(built).verdict, ids(read(built))[0]) == ("effect", "pip-build-failed")
     assert ids(read(notice)) == ["no-gpu-in-sight"]
+
+
+STEPS = "{'loss': 1.1, 'epoch': 0.2}\n 10%|#         | 10/100 [00:10<01:30,  1.01it/s]\n"
+SURVIVED = {
+    "a library": "Could not load library libcudnn_cnn_train.so.8 . Error: /usr/lib/libcudnn.so.8: undefined symbol: f",
+    "a notice": "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).",
+    "an error of another program": "[NbConvertApp] ERROR | Notebook JSON is invalid: properties are not allowed",
+    "a fall back": "flash_attn is not installed, falling back to sdpa: No module named 'flash_attn'",
+}
+ENDS = (
+    "KeyboardInterrupt",
+    "StopIteration",
+    "NameError: name 'rank' is not defined",
+    "AssertionError",
+    "subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 1.",
+)
+
+
+@collect(("name", "end"), [(name, end) for name in SURVIVED for end in ENDS])
+def test_what_the_run_survived_did_not_end_it(name: str, end: str) -> None:
+    found = read(f"{SURVIVED[name]}\n{STEPS}".encode() + TRACEBACK + end.encode() + b"\n")
+    assert found.verdict == "unknown", ids(found)
+    assert not found.in_words
+    assert any(end[:30] in text for _, text in found.strange)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[a:1] unable to open mca_btl_openib: librdmacm.so.1: cannot open shared object file: No such file (ignored)",
+        "flash_attn is not installed, falling back to sdpa: No module named 'flash_attn'",
+        "ERROR: Could not consume arg: --foo, continuing",
+        "The error message 'operation scheduled before its operands' can be ignored.",
+    ],
+)
+def test_what_a_line_itself_says_to_be_left_aside_is_fine_in_a_run_that_goes_on(line: str) -> None:
+    assert read(f"starting\n{line}\n{STEPS}{STEPS}Saving model checkpoint to out\n".encode()).fine
+
+
+def test_an_error_of_one_rank_is_not_survived_by_the_steps_of_another() -> None:
+    log = f"[rank0]: RuntimeError: CUDA error: an illegal memory access was encountered\n{STEPS}[rank1]: "
+    found = read(f"{log}".encode() + TRACEBACK + b"[rank1]: AssertionError\n")
+    assert (found.verdict, ids(found)[:1]) == ("known", ["illegal-memory-access"])
+
+
+def test_a_warning_does_not_lead_before_a_name_of_the_users_own_program() -> None:
+    notice = b"Warning:  multi_tensor_applier is unavailable, possibly because apex was installed without --cuda_ext\n"
+    assert read(notice + TRACEBACK + b"NameError: name 'rank' is not defined\n").verdict == "unknown"
+    assert ids(read(notice + TRACEBACK + b"NameError: name '_C' is not defined\n"))[:1] == ["extension-cpu-only"]

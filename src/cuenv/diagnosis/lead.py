@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, replace
 from cuenv.diagnosis.log_scan import FailedLine, Scan, SymptomMatch
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
@@ -54,15 +54,19 @@ class Ranked:
 def ranked(found: Scan) -> Ranked:
     """Put the symptoms of a log in order, and say what the log means."""
     order = _Order(found)
-    groups = sorted(folded(found.sightings), key=lambda group: order.place(group[0]))
+    sightings = tuple(_survived(one, found) for one in found.sightings)
+    groups = sorted(folded(sightings), key=lambda group: order.place(group[0]))
     roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in groups)
-    inner = tuple(one for one in found.failures if not one.outer)
+    failed = tuple(one for one in found.failures if one.line > found.worked) or found.failures
+    inner = tuple(one for one in failed if not one.outer)
     first = roots[0].sighting if roots else None
-    quiet = all(one.kind == "remark" or one.grade == "warning" for one in found.sightings)
+    quiet = all(one.kind == "remark" or one.grade == "warning" for one in sightings)
     if first is not None and quiet and found.goes_on > first.last and not found.failures:
         return Ranked(verdict="harmless", roots=roots)
     if first is not None and first.kind == "cause":
         ending = _ending(first, inner, found)
+        if first.last < found.worked:
+            ending = ending or tuple(one for one in failed if one.line > found.worked)
         return _in_words(ending, roots, found) or Ranked(
             verdict="unknown" if ending else "known", roots=roots, strange=_told(ending)
         )
@@ -70,9 +74,16 @@ def ranked(found: Scan) -> Ranked:
         return said
     if first is not None and first.kind == "effect":
         return Ranked(verdict="unknown" if inner else "effect", roots=roots, strange=_told(inner))
-    strange = _told(inner) or _told(found.failures) or found.weak
+    strange = _told(inner) or _told(failed) or found.weak
     verdict: Verdict = "unknown" if strange else "harmless" if roots else "clean"
     return Ranked(verdict=verdict, roots=roots, strange=strange)
+
+
+def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
+    """A line that fails before the run made further steps counts as a warning: it did not end the run."""
+    if one.kind != "cause" or one.grade not in ("error", "line") or one.last >= found.worked:
+        return one
+    return replace(one, grade="warning")
 
 
 def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:
@@ -187,8 +198,8 @@ def _ending(first: SymptomMatch, failures: tuple[FailedLine, ...], found: Scan) 
 
 def _in_words(failures: tuple[FailedLine, ...], roots: tuple[RankedSymptom, ...], found: Scan) -> Ranked | None:
     """An error of which only its words are known: the exception of the end, or of the first rank, else the first."""
-    ends = [one for one in failures if one.grade == "exception"]
-    errors = [one for one in failures if one.grade == "error"]
+    ends = [one for one in failures if one.grade == "exception" and not one.outer]
+    errors = [one for one in failures if one.grade == "error" and not one.outer]
     one = (ends[0 if found.many else -1] if ends else errors[0]) if ends or errors else None
     if one is None or one.said is None:
         return None

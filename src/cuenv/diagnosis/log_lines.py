@@ -20,12 +20,18 @@ _WARNING = regex(
     rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
     rb"No CUDA runtime is found, using|unavailable_reason|we were unable to detect it|"
     rb"^[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|"
+    rb"CUDA initialization: |"
     rb"^\W{0,3}W[0-9]{4} |^W: |\[W[ 0-9]|: W (?:tensorflow|external)/"
 )
+_GOES_ON = regex(
+    rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b|\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be ignored|"
+    rb"thrown while requesting HEAD"
+)
+"""What says, behind an error, that the program goes on without what failed."""
 _EXCEPTION = regex(
     rb"(?:^|[\]:|>$\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8})(?:[A-Za-z_]\w{0,60}\.){0,8}"
     rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible)|Exception|"
-    rb"Interrupt)"
+    rb"Interrupt|StopIteration)"
     rb"(?:\x1b\[[0-9;]*m)?(?::|\s*$)"
 )
 _ERROR = regex(
@@ -64,6 +70,8 @@ FAILURE_MARKS = (
     "double free",
     "corrupted ",
     "FULL_ERROR",
+    "KeyboardInterrupt",
+    "StopIteration",
 )
 """One of them stands in every line that fails in so many words."""
 
@@ -84,7 +92,7 @@ _FAILURE = regex(
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
     rb"free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
-    rb"HYDRA_FULL_ERROR=1 for|"
+    rb"HYDRA_FULL_ERROR=1 for|^(?:\[?rank ?[0-9]+\]?: ?)?(?:KeyboardInterrupt|StopIteration)\b|"
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
 _HARMLESS_WORDS = regex(
@@ -135,13 +143,14 @@ _ENVELOPE = regex(
     rb"failed with error code|status\.FAILED|\"FAILED\"|triggered an exception|"
     rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
     rb"executor failed running|HYDRA_FULL_ERROR=1 for|"
+    rb"EngineDeadError|See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(
     rb"(?i)cuda|gpu|nvidia|nccl|cudnn|cublas|devices?\b|driver|nvml|nvcc|torch|bf16|bfloat|fp16|kernel|triton|compil|"
-    rb"import|symbol|shared object|librar|no module|NameError|flash|xformers|deepspeed|bitsandbytes|numpy|"
-    rb"distributed|attribute"
+    rb"import|symbol|shared object|librar|no module|flash|xformers|deepspeed|bitsandbytes|numpy|distributed|"
+    rb"NameError: name '\w*(?:_c|_ext|cpp|ops)\b|(?:module '[\w.]{1,80}'|'NoneType' object) has no attribute"
 )
 _USERS_OWN = regex(
     rb"\b(?:KeyError|JSONDecodeError|ZeroDivisionError|SyntaxError|IndentationError|TabError|UnicodeDecodeError|"
@@ -224,7 +233,7 @@ def foreign_marks() -> tuple[bytes, ...]:
 def grade_of(line: bytes, at: int = 0) -> Grade:
     """How a line says what stands at a place of it."""
     head = line[max(0, at - 300) : at + 60]
-    if _WARNING.search(head) and b"NCCL WARN" not in line:
+    if (_WARNING.search(head) and b"NCCL WARN" not in line) or _GOES_ON.search(line):
         return "warning"
     if _EXCEPTION.search(line[max(0, at - 300) : at + 120]):
         return "exception"

@@ -33,7 +33,7 @@ from cuenv.diagnosis.log_lines import (
     uncoloured,
 )
 from cuenv.diagnosis.log_marks import MarkIndex
-from cuenv.diagnosis.log_text import AT_WORK, backwards, goes_on, shown, unboxed, whole_lines
+from cuenv.diagnosis.log_text import AT_WORK, backwards, goes_on, shown, unboxed, whole_lines, worked
 from cuenv.host.paste.reading import Passages
 from cuenv.host.paste.told import Told
 from cuenv.knowledge.guidance import Symptom, compiled
@@ -126,6 +126,7 @@ class Scan:
         many: whether the log is of several processes.
         root: the rank that failed first, as the launcher says; empty where it does not.
         goes_on: the last line that shows a run at work; 0 where none near the end does.
+        worked: the last line of a run that makes steps before the last exception of one process; 0 without any.
     """
 
     sightings: tuple[SymptomMatch, ...]
@@ -139,6 +140,7 @@ class Scan:
     many: bool = False
     root: str = ""
     goes_on: int = 0
+    worked: int = 0
 
 
 def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
@@ -174,6 +176,7 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         many=seeker.many,
         root=seeker.root,
         goes_on=goes_on(tail, total),
+        worked=worked(tail, total, seeker.chain) if seeker.chain and not seeker.many else 0,
     )
 
 

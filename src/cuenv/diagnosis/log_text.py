@@ -17,6 +17,7 @@ LINE = 64 * 1024
 _OVERLAP = 1024
 _SHOWN = 300
 _AT_END = 8
+_BEFORE = 400
 AT_WORK = regex(
     rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
     rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
@@ -24,6 +25,11 @@ AT_WORK = regex(
     rb"\bit/s\b|\bs/it\b"
 )
 """A run at work."""
+_STEPS = regex(
+    rb"[0-9](?:it/s|s/it)\b|\bloss['\"]?[:= ]{1,3}[0-9]|\b[Ee]poch[ :#=\[]{1,3}[0-9]|"
+    rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]"
+)
+"""A run that makes steps: nothing that stood before has ended it."""
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
@@ -82,6 +88,17 @@ def backwards(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
 def goes_on(tail: bytes, total: int) -> int:
     """The last line that shows a run at work."""
     return next((number for number, line in backwards(tail, total) if AT_WORK.search(line)), 0)
+
+
+def worked(tail: bytes, total: int, before: int) -> int:
+    """The last line of a run that makes steps before a line, as far as the end of the log shows; 0 without any."""
+    lines = tail.split(b"\n")
+    first = total - (len(lines) - (2 if tail.endswith(b"\n") else 1))
+    end = before - first
+    for index in range(end - 1, max(-1, end - 1 - _BEFORE), -1):
+        if _STEPS.search(lines[index][-LINE:]):
+            return first + index
+    return 0
 
 
 def unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
