@@ -483,3 +483,19 @@ def test_jax_is_given_a_newer_ptxas_and_no_other_torch() -> None:
     log = "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: ptxas, line 9; fatal   : Unsupported .version 8.4; "
     cause = led(f"{log}current version is '8.2'\n")
     assert cause.command.startswith("python -m pip install --upgrade nvidia-cuda-nvcc-cu12 && export PATH=")
+
+
+@collect("address", ["git@github.com:", "git://github.com/"])
+def test_git_is_told_the_address_that_everybody_may_read(address: str) -> None:
+    line = f"fatal: clone of '{address}acme/ops' into submodule path '/src/third_party/ops' failed\n"
+    assert led(line).command == f'git config --global url."https://github.com/".insteadOf {address}'
+    assert not led(line.replace(address, "https://gitlab.example/")).command
+
+
+def test_the_key_of_a_repository_is_its_own() -> None:
+    def key(repository: str) -> str:
+        return led(f"E: The repository '{repository}  InRelease' is not signed.\n").command
+
+    assert "container-toolkit-keyring" in key("https://nvidia.github.io/libnvidia-container/stable/deb/amd64")
+    assert "cuda-keyring" in key("https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64")
+    assert not key("https://apt.example.com/stable")

@@ -104,8 +104,8 @@ def test_every_cause_swallows_every_envelope(step: int) -> None:
         if case.parent.name in causes:
             found = read(envelope + case.read_bytes())
             last = found.causes[-1]
-            if last.sighting.grade == "warning" and last.symptom.layer == "solve":
-                continue  # the installation went on after it
+            if last.sighting.grade == "warning" and last.symptom.layer in ("solve", "device", "driver"):
+                continue  # the installation went on after it, or a build does not need what it warns of
             assert names(found) == [case.parent.name], case
             assert "error-building-extension" in followers(found)
 

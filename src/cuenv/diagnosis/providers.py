@@ -529,12 +529,28 @@ def link(case: LogContext) -> Joined:
 
 
 def apt_key(case: LogContext) -> Joined:
-    """The keyring of NVIDIA's repository for the system that the line names; other repositories have other keys."""
-    found = _REPOSITORY.search(case.line)
-    if not found:
+    """The key of NVIDIA's repository that the line names; other repositories have other keys."""
+    if "nvidia.github.io" in case.line:
+        ring = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
+        key = "https://nvidia.github.io/libnvidia-container/gpgkey"
+        fetched = f"curl -fsSL {key} | sudo gpg --dearmor --yes -o {ring}"
+        return Joined(command=f"{fetched} && sudo chmod 644 {ring}")
+    if "A4B469963BF863CC" not in case.line and not _REPOSITORY.search(case.line):
         return Joined()
-    package = f"https://developer.download.nvidia.com/compute/cuda/repos/{found[1]}/x86_64/cuda-keyring_1.1-1_all.deb"
+    found = _REPOSITORY.search(case.line)
+    system = found[1] if found else "$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)"
+    package = f"https://developer.download.nvidia.com/compute/cuda/repos/{system}/x86_64/cuda-keyring_1.1-1_all.deb"
     return Joined(command=f"curl -fsSLO {package} && sudo dpkg -i cuda-keyring_1.1-1_all.deb")
+
+
+def repository(case: LogContext) -> Joined:
+    """The address by which everybody may fetch a repository of GitHub."""
+    for address in ("git@github.com:", "git://github.com/"):
+        if address in case.line:
+            remedy = "let git use https for the repositories of GitHub, and fetch again"
+            command = f'git config --global url."https://github.com/".insteadOf {address}'
+            return Joined(remedy=remedy, command=command)
+    return Joined()
 
 
 def symbol(case: LogContext) -> Joined:
@@ -592,6 +608,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "numba": numba,
     "onnxruntime": onnxruntime,
     "package_pair": package_pair,
+    "repository": repository,
     "symbol": symbol,
 }
 """The joins of this module by the names that rows give."""
