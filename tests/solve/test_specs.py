@@ -133,8 +133,8 @@ REFUSED = {
     "python[md5=0123]": "not 'md5'",
     "python[build_number=0]": "not 'build_number'",
     "python[subdir=linux-64]": "not 'subdir'",
-    "conda-forge/linux-64::python": "write conda-forge::name",
-    "conda-forge/noarch::python": "write conda-forge::name",
+    "conda-forge/osx-64::python": "write conda-forge::name",
+    "conda-forge/win-64::python": "write conda-forge::name",
     "conda-forge:python": "two colons",
     "conda-forge::ns:python": "unexpected ':'",
     "::python": "not a channel",
@@ -373,3 +373,8 @@ def test_requirements_of_real_records(records: Path) -> None:
     # One published record has a blank inside a version.
     assert refused == ["x264 >=1 !164.3095,<1!165"]
     assert compared > 100_000
+
+
+@pytest.mark.parametrize("folder", ["linux-64", "linux-aarch64", "noarch"])
+def test_the_folder_that_conda_prints_behind_a_channel_is_taken(folder: str) -> None:
+    assert parse_spec(f"conda-forge/{folder}::python==3.11.4=h1_0").yaml_text() == "conda-forge::python=3.11.4=h1_0"

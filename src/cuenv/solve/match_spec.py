@@ -146,6 +146,10 @@ def _split_channel(text: str) -> tuple[str, str]:
     return "", text
 
 
+_HERE = ("linux-64", "linux-aarch64", "noarch")
+"""Folders of a channel that a lock of cuenv takes packages from."""
+
+
 def _channel(name: str) -> str:
     """A channel as pins hold it, without the canonical host; empty for any."""
     if name == "*":
@@ -156,6 +160,8 @@ def _channel(name: str) -> str:
     subdir = _SUBDIR.search(short)
     if subdir:
         shorter = short[: subdir.start()]
+        if subdir[1] in _HERE:
+            return shorter  # as conda prints its packages; which platform it is, the lock says
         raise ValueError(f"the platform {subdir[1]!r} is an option of the lock; write {shorter}::name")
     return short
 
