@@ -383,3 +383,25 @@ def test_a_triton_for_another_torch_is_named_with_what_requires_what(tmp_path: P
         "warning CU505 triton==2.0.0 is what torch >=2.0,<2.1 requires, and torch (2.5.1 today) is installed before; "
         "pip replaces its triton"
     ) in run("lint", "Dockerfile", folder=tmp_path).stdout
+
+
+@pytest.mark.parametrize("program", ["conda", "/opt/conda/bin/conda", "mamba"])
+def test_a_torch_of_conda_in_a_dockerfile_is_judged_for_the_gpus_that_are_named(program: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM debian:12\nRUN {program} install -y -c pytorch -c nvidia pytorch=2.3.1 pytorch-cuda=12.1\n"
+    )
+    told = run("lint", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path)
+    assert told.returncode == 1
+    assert "error CU403 pytorch 2.3.1 for CUDA 12.1 has code for" in told.stdout
+    fine = run("lint", "--gpu", "RTX 4090", "--driver", "535.129.03", folder=tmp_path)
+    assert fine.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "command", ["pip install torch==2.5.1", "conda install -c pytorch pytorch=2.3.1 pytorch-cuda=12.1"]
+)
+@pytest.mark.parametrize(("gpu", "told"), [("GTX 1080", 1), ("V100", 0), ("6.1", 0)])
+def test_no_image_brings_forward_compatibility_to_a_geforce(command: str, gpu: str, told: int, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM nvidia/cuda:12.4.1-base-ubuntu22.04\nRUN {command}\n")
+    said = run("lint", "--gpu", gpu, "--driver", "470.129.06", folder=tmp_path).stdout
+    assert said.count("error CU401 CUDA 12.x needs driver 525.60.13 or later") == told

@@ -308,17 +308,25 @@ def _one_major(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: Knowl
 def _on_machine(
     lines: Sequence[str], python: VersionSpec | None, machine: Machine, knowledge: Knowledge
 ) -> Iterator[Finding]:
-    """Why no torch that a command admits has code for the GPUs of the host, where one is named.
+    """Why no torch that a command of pip admits runs on the host, where one is named."""
+    pins = (Pin(name="python", version=str(python)),) if python else ()
+    yield from _unfit(EnvironmentSpec(name="", channels=(), pins=pins, pip=tuple(lines)), machine, knowledge)
 
-    The driver is not judged: NVIDIA's images bring libraries for forward compatibility.
+
+def _unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
+    """Why no torch that a command admits runs on the host: its driver, and the GPUs that it has no code for.
+
+    The driver is judged for GeForce GPUs alone: of others NVIDIA's images bring libraries for forward compatibility.
     """
     if machine.facts is None:
         return
-    from cuenv.lockfile.pip_torch import judge_file  # noqa: PLC0415 - only where a host is named
+    from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where a host is named
+    from cuenv.lockfile.pip_torch import judge_file  # noqa: PLC0415 - as above
 
-    pins = (Pin(name="python", version=str(python)),) if python else ()
-    spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=tuple(lines))
     found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge)
+    models = (find_gpu(gpu.name, knowledge.gpus) for gpu in machine.facts.gpus)
+    if any(model and model.kind == "geforce" for model in models):
+        yield from [item for item in found if item.code == "CU401"][:1]
     yield from [item for item in found if item.code in ("CU403", "CU405")][:1]  # cuDNN comes with that torch
 
 
@@ -433,9 +441,9 @@ def release_of(text: str) -> Version | None:
     return minor(version(found[0])) if found else None
 
 
-_CONDA_PROGRAMS = regex(rf"(?<![\w./-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{ON})")
+_CONDA_PROGRAMS = regex(rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{ON})")
 _CONFIG = regex(
-    r"(?<![\w./-])(?:conda|mamba|micromamba)\s+config\s[^\n;&|]*?--(?P<how>add|prepend|append)\s+channels\s+(?P<channel>[^\s;&|]+)"
+    r"(?<![\w.-])(?:conda|mamba|micromamba)\s+config\s[^\n;&|]*?--(?P<how>add|prepend|append)\s+channels\s+(?P<channel>[^\s;&|]+)"
 )
 _VALUED = regex(
     r"-[cnpfr]|--(?:channel|name|prefix|file|solver|platform|subdir|root-prefix|revision|rc-file)",
@@ -584,8 +592,14 @@ def _packages(words: list[_Word], valued: re.Pattern[str]) -> Iterator[_Word]:
             yield word
 
 
-def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]:
-    """The policy for environment files on what commands ask for, each at the word that it is about."""
+def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    """The policy for environment files on what commands ask for, each at the word that it is about.
+
+    Args:
+        asked: what one environment is asked for.
+        machine: what it is for.
+        knowledge: the tables.
+    """
     if not asked.pins:
         return
     spec = asked.spec()
@@ -597,6 +611,7 @@ def install_lints(asked: InstallCommand, knowledge: Knowledge) -> Iterator[Lint]
     for pin, word in asked.pins:
         late = post_link_finding(pin.name, word.text, knowledge) if pin.name not in gone else None
         judged += [late] if late else []
+    judged += _unfit(spec, machine, knowledge) if spec.pin("pytorch") else ()
     of_pip = ("CU505", "CU520") if spec.pin("pytorch") is None else ("CU520",)  # told by `wheel_lints`
     for finding in judged:
         if finding.code not in (*_ELSEWHERE, *of_pip):

@@ -291,7 +291,7 @@ def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterato
     """What is installed in a stage: judged as an environment file, and against the compiler of the image."""
     base, asked = stage.base, asked_in(stage.runs)
     for one in asked:
-        yield from install_lints(one, knowledge)
+        yield from install_lints(one, machine, knowledge)
     compiling, word = any(_COMPILES.search(run.text) for run in stage.runs), compiles_later(asked, knowledge)
     cloned = any(_CLONED.search(run.text) for run in stage.runs)
     nvcc = base.cuda if base and base.compiler and (compiling or word or cloned) else None

@@ -302,7 +302,7 @@ def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterato
     yield from commands.command_lints(bare, 0, machine, None, knowledge)
     yield from commands.wheel_lints((run,), "", None, machine, knowledge, own="", empty=False)
     for asked in commands.asked_in([run]):
-        yield from commands.install_lints(asked, knowledge)
+        yield from commands.install_lints(asked, machine, knowledge)
 
 
 _LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
