@@ -428,6 +428,7 @@ JAX = "CUDA backend failed to initialize: "
 NO_KERNEL = "CUDA error: no kernel image is available for execution on the device\n"
 NO_CUDNN = "(0) Unknown: Failed to get convolution algorithm. This is probably because cuDNN failed to initialize\n"
 AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"
+REFUSED = "a:1:1 [0] include/socket.h:390 NCCL WARN Connect to 10.0.0.2<21724> failed : Connection refused\n"
 NO_COMPAT = "Error 804: forward compatibility was attempted on non supported HW\n"
 NO_NVML = (
     "Failed to initialize NVML: could not load NVML library.\nIf this is a GPU node, did you set the {} to 'nvidia'?\n"
@@ -464,7 +465,9 @@ def test_the_library_that_jax_names_is_the_one_that_is_renewed(said: str, comman
         (f"ggml-cuda/ggml-cuda.cu:97: CUDA error\n{NO_KERNEL}", ""),
         (f"import torch\n/x/site-packages/torch/nn/modules/conv.py\n{NO_KERNEL}", "cuenv resolve -o environment.yml"),
         (f"  File /x/tensorflow/python/client/session.py\n{NO_CUDNN}", "export TF_FORCE_GPU_ALLOW_GROWTH=true"),
-        (AMPERE, "python -m pip uninstall -y flash-attn"),
+        (AMPERE, ""),
+        (REFUSED, "export NCCL_SOCKET_IFNAME=$(ip -o -4 route show to default | awk '{print $5; exit}')"),
+        (f"a:1:1 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0\n{REFUSED}", ""),
         (f"File /x/site-packages/vllm/worker/worker.py\n{AMPERE}", "export VLLM_ATTENTION_BACKEND=XFORMERS"),
         (NO_COMPAT, "sudo reboot"),
         (f"my-docker-web-1  | {NO_COMPAT}", ""),

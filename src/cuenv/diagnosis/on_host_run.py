@@ -112,6 +112,15 @@ _JAX = {
 """NVIDIA's wheels of the libraries whose release jaxlib compares, and what the major counts in the number of each."""
 
 
+def interface(case: LogContext) -> Joined:
+    """The network interface of NCCL, unless the log names one: then the peer is gone, or a firewall stands between."""
+    if "interface" not in case.mentions:
+        return Joined()
+    named = case.mentions["interface"]
+    remedy = "look whether the process of that address still runs, and whether a firewall stands between the nodes"
+    return Joined(because=(f"NCCL_SOCKET_IFNAME is set to {named}",), remedy=remedy, command="")
+
+
 def attention(case: LogContext) -> Joined:
     """Another implementation of attention where the program has one of its own."""
     found = gpus(case)
@@ -126,6 +135,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "compat_library": compat_library,
     "devices": devices,
     "gpus": gpus,
+    "interface": interface,
     "jax_library": jax_library,
     "library_path": library_path,
     "memory": memory,

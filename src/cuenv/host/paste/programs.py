@@ -46,7 +46,17 @@ _TORCH = (
     ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
 )
 
-FRAMEWORK_MARKS = ("torch", "jaxlib", "JAX was built", "tensorflow", "ggml", "llama", "vllm", "docker")
+FRAMEWORK_MARKS = (
+    "torch",
+    "jaxlib",
+    "JAX was built",
+    "tensorflow",
+    "ggml",
+    "llama",
+    "vllm",
+    "docker",
+    "NCCL_SOCKET_IFNAME",
+)
 _FRAMEWORKS = (
     ("framework", regex(r"\b(torch)[./]|\b[Pp]y(?P<value>[Tt]orch)\b")),
     ("framework", regex(r"\b(jax)lib\b|\b(?P<value>JAX) was built")),
@@ -56,6 +66,7 @@ _FRAMEWORKS = (
     ("framework", regex(r"\b(ollama)\b")),
     ("framework", regex(r"\b(vllm)[./]|\b(?P<value>Vllm)Worker")),
     ("framework", regex(r"\b(docker)\b")),
+    ("interface", regex(r"\bNCCL_SOCKET_IFNAME(?: set (?:by environment )?to |=)[\"']?([\w^,.-]{1,60})")),
 )
 
 KERNEL_MARKS = ("kernel reported version is", "libcuda reported version is", "NVRM version")

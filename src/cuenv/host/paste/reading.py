@@ -455,6 +455,7 @@ _SOFTWARE = {
     "cuda": ("torch.cuda",),
     "building": ("failed", "building"),
     **{name: (name,) for name in ("nvcc", "python", "gcc", "image", "nccl", "built", "script", "file", "hint", "root")},
+    "interface": ("interface",),
 }
 
 
