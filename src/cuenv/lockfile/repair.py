@@ -338,11 +338,14 @@ class _Repair:
         best = min(found, key=lambda item: item.worth, default=None)
         if best and not best.misses:
             yield best.base, best.draft
+        served: list[_Less] = []
         for cost, base in bases:
-            found += self._counted(cost, base, self._servable(base))
-            if found and (not found[-1].misses or self._spent > _CHOOSING):
+            served += self._counted(cost, base, self._servable(base))
+            if served and (not served[-1].misses or self._spent > _CHOOSING):
                 break
-        found = self._without_triton(whole, found) if found and all(item.misses for item in found) else found
+        if served and all(item.misses for item in served):
+            served = self._without_triton(whole, served)
+        found += served
         seen = [best.draft.spec] if best and not best.misses else []
         for item in sorted(found, key=lambda item: item.worth):
             if item.draft.spec not in seen:
@@ -352,7 +355,7 @@ class _Repair:
     def _without_triton(self, whole: _Draft, found: list[_Less]) -> list[_Less]:
         """The drafts, or one without the triton of the pip part where it keeps entries away by the torch it takes."""
         free, least = _without_triton(whole), min(found, key=lambda item: item.worth)
-        other = self._servable(replace(free, near=least.draft.near)) if free else None
+        other = self._servable(free) if free else None
         gained = sorted(least.draft.lost - other.lost) if other else ()
         if free is None or other is None or not gained or other.lost - least.draft.lost:
             return found
