@@ -13,6 +13,7 @@ from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip_torch import judge_file
+from cuenv.resolver.solution_policy import lock_findings
 from cuenv.solve.model import Lock, PipLocked
 from given import base, options, package, shipped_base, solution, spec
 
@@ -281,3 +282,21 @@ def test_a_wheel_for_a_later_glibc_is_mended_by_locking_for_the_host() -> None:
     whole = "cuenv lock environment.yml --format pylock --gpu 8.0 --driver 535.129.03 --glibc 2.31"
     assert mended_there(told, lock).fix == whole
     assert mended_there(told, replace(lock, program="uv", again="uv lock")).fix is None
+
+
+def test_cpuonly_does_not_choose_among_the_builds_of_conda_forge() -> None:
+    asked = spec("pytorch=2.1", "cpuonly", channels=("conda-forge", "pytorch"))
+    (finding,) = judge_file(asked, options("8.9", driver="535.129.03"), shipped_base())
+    assert "cpuonly of the channel pytorch chooses among the builds of that channel alone" in finding.message
+    assert [entry for edit in finding.edits for entry in edit.entries] == ["pytorch=2.1.*=cpu*"]
+    (finding,) = judge_file(replace(asked, channels=("pytorch", "conda-forge")), options("8.9"), shipped_base())
+    assert "the file asks for a CPU build of PyTorch" in finding.message
+
+
+def test_the_mutex_of_another_channel_is_no_cpu_build_of_torch() -> None:
+    torch = package("pytorch", "2.1.2", "cuda120_py311h25b6552_301")
+    cudart = package("cuda-cudart", "12.0.107", "hd3aeb46_0")
+    mutex = package("pytorch-mutex", "1.0", "cpu", channel="pytorch")
+    assert "CU103" not in {item.code for item in lock_findings((torch, cudart, mutex), "linux-64", shipped_base())}
+    alone = replace(torch, channel=mutex.channel)
+    assert "CU103" in {item.code for item in lock_findings((alone, cudart, mutex), "linux-64", shipped_base())}

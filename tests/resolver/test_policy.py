@@ -369,6 +369,9 @@ def test_a_file_that_names_no_cuda_is_judged_on_a_host_with_gpus() -> None:
 def test_a_torch_of_an_unknown_channel_is_judged_by_its_cuda() -> None:
     asked = spec("pytorch=1.10", "cudatoolkit=11.3", channels=("rusty1s", "pytorch"))
     found = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
+    assert [(item.code, item.severity) for item in found] == [("CU405", "error")]  # as of every cuDNN for CUDA 11
+    newer = replace(asked, pins=spec("pytorch=2.1", "cuda-version=12.1").pins)
+    found = judge_file(newer, options("12.0", driver="575.57.08"), shipped_base())
     assert [(item.code, item.severity, item.unknown) for item in found] == [("CU405", "warning", True)]
     assert judge_file(asked, options("8.0", driver="450.80.02"), shipped_base()) == ()
 

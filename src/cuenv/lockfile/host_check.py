@@ -522,13 +522,18 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
 
 
 def covered(spec: EnvironmentSpec) -> bool:
-    """Whether the tables know the channel that torch comes from: its own, else the first that may hold it."""
+    """Whether the tables know the channel that torch comes from."""
+    return spec.pin("pytorch") is not None and torch_channel(spec) in STACKS
+
+
+def torch_channel(spec: EnvironmentSpec) -> str:
+    """The channel that torch comes from: its own, else the first that may hold it; empty where none is named."""
     torch = spec.pin("pytorch")
     listed = [short_channel(item) for item in spec.channels]
-    if spec.pin("pytorch-cuda") and "pytorch" in listed:
-        return torch is not None and torch.channel in ("", *STACKS)  # its builds alone depend on that metapackage
+    if spec.pin("pytorch-cuda") and "pytorch" in listed and not (torch and torch.channel):
+        return "pytorch"  # its builds alone depend on that metapackage
     first = next((channel for channel in listed if channel.split("/")[0] != "nvidia"), "")
-    return torch is not None and (torch.channel or first) in STACKS
+    return (torch.channel if torch else "") or first
 
 
 def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:

@@ -14,13 +14,20 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
-from cuenv.lockfile.host_check import as_findings, covered, judge_spec, toolkit_asked, unknown_build
+from cuenv.lockfile.host_check import (
+    as_findings,
+    covered,
+    judge_spec,
+    toolkit_asked,
+    torch_channel,
+    unknown_build,
+)
 from cuenv.resolver.asked_torch import AskedTorch, torch_asked, wheels_asked
 from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
 from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, spec_of
 from cuenv.resolver.rules import RULES, Context, Judge, verdict_of
-from cuenv.solve.environment_spec import EnvironmentSpec, requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 
 _FROM = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
 _MAJOR = regex(
@@ -44,13 +51,29 @@ def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
 
 def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
     """A file that asks for a CPU build of torch, for a host with GPUs; of what cuenv wrote, somebody asked for that."""
-    if asks_for_cpu(spec) and facts.gpus and (any(map(spec.pin, _CONDAS)) or not spec.of_cpu):
+    if not asks_for_cpu(spec) or not facts.gpus:
+        return
+    torch = spec.pin("pytorch")
+    if torch and spec.pin("cpuonly") and "cpu" not in torch.build and torch_channel(spec) == "conda-forge":
+        yield Finding(
+            code="CU103",
+            severity="warning",
+            subject="pytorch",
+            message="cpuonly of the channel pytorch chooses among the builds of that channel alone: conda-forge, whose "
+            "pytorch comes first here, may give a CUDA build",
+            edits=(FileEdit(how="write", entries=(_of_cpu_build(torch),)),),
+        )
+    elif any(map(spec.pin, _CONDAS)) or not spec.of_cpu:
         yield Finding(
             code="CU103",
             severity="info" if spec.ours else "warning",
             subject="pytorch",
             message=f"the file asks for a CPU build of PyTorch: it does not use the GPUs of {facts.label}",
         )
+
+
+def _of_cpu_build(torch: Pin) -> str:
+    return replace(torch, version=torch.condition().removeprefix("=="), build="cpu*").exact_text()
 
 
 def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, listed: bool) -> Iterator[Finding]:

@@ -172,7 +172,11 @@ def _leads(name: str) -> tuple[bool, bool, int]:
 
 
 def _variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[tuple[LockedPackage, CudaVariant]]:
-    for package in packages:
+    there = tuple(packages)
+    torch = next((item.channel_name for item in there if item.name == "pytorch"), "")
+    for package in there:
+        if package.name == "pytorch-mutex" and torch not in ("", package.channel_name):
+            continue  # it chooses among the builds of its own channel
         variant = knowledge.cuda_variant(package.name, package.channel_name)
         cuda = variant and (fnmatchcase(package.build, variant.any_cuda) or names_cuda(package.build))
         if variant and variant.essential and not cuda:
