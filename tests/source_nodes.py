@@ -11,10 +11,12 @@ import cuenv
 SOURCE = Path(cuenv.__file__).parent
 
 
-@lru_cache(maxsize=1024)
 def tree_of(path: Path) -> ast.Module:
     """A source file, parsed."""
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return _parsed(path.read_text(encoding="utf-8"))
+
+
+_parsed = lru_cache(maxsize=1024)(ast.parse)
 
 
 @lru_cache(maxsize=1024)

@@ -15,10 +15,9 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import cuenv
 from cases import collect
+from source_nodes import SOURCE, tree_of
 
-SOURCE = Path(cuenv.__file__).parent
 ORDER = (
     *("core", "knowledge", "host", "solve", "binary", "resolver", "lockfile", "prefix"),
     *("config", "lint", "diagnosis", "install", "export", "fleet", "report", "maintain", "demo", "api", "cli"),
@@ -63,7 +62,7 @@ def modules_below(folder: Path) -> dict[str, ast.Module]:
     for path in sorted(folder.rglob("*.py")):
         name = ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
         if not is_under(name, PROBES):
-            found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+            found[name] = tree_of(path)
     return found
 
 
