@@ -16,7 +16,9 @@ def tree_of(path: Path) -> ast.Module:
     return _parsed(path.read_text(encoding="utf-8"))
 
 
-_parsed = lru_cache(maxsize=1024)(ast.parse)
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 @lru_cache(maxsize=1024)
