@@ -9,7 +9,7 @@ import pytest
 from cases import collect
 from cuenv.diagnosis.causes import Cause
 from cuenv.diagnosis.cures import package_in
-from failure_logs import read
+from failure_logs import read, tables
 
 A100_470 = """\
 | NVIDIA-SMI 470.129.06   Driver Version: 470.129.06   CUDA Version: 11.4     |
@@ -502,3 +502,18 @@ def test_the_key_of_a_repository_is_its_own() -> None:
     assert "container-toolkit-keyring" in key("https://nvidia.github.io/libnvidia-container/stable/deb/amd64")
     assert "cuda-keyring" in key("https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64")
     assert not key("https://apt.example.com/stable")
+
+
+def test_what_provides_a_thing_is_a_row_with_its_source() -> None:
+    guidance = tables()[1]
+    assert guidance.gives("module", "cv2") == "opencv-python-headless"
+    assert not guidance.gives("module", "my_own_module")
+    assert all(row.low or row.sources != ("gk_errata",) for row in guidance.providers)
+
+
+def test_the_longest_beginning_of_a_header_tells_its_package() -> None:
+    def package(header: str) -> str:
+        return led(f"/src/view.cpp:3:10: fatal error: {header}: No such file or directory\n").command
+
+    assert package("GL/glew.h").endswith(" libglew-dev")
+    assert package("GL/gl.h").endswith(" libgl1-mesa-dev")

@@ -34,6 +34,7 @@ from cuenv.diagnosis.on_host import (
     with_code,
 )
 from cuenv.diagnosis.on_host_run import library_path
+from cuenv.knowledge.io.load import load_guidance
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.wheels import INDEX
@@ -50,19 +51,6 @@ _INNER = regex(r"(?:^|/)(?:site|dist)-packages/([A-Za-z][\w.-]{1,60})/")
 _BINARY = regex(r"(?<![-\w.])([A-Za-z][\w]{1,60}?)(?:_[0-9])?(?:_cuda|_C|_ext|_cpp)?(?:\.cpython-[\w-]+|\.abi3)?\.so\b")
 _IN_TREE = regex(r"(?<![\w.])/(?!(?:\S+/)?(?:site|dist)-packages/)\S+\.so\b")
 """A compiled file that lies beside the sources of a program, and in no environment."""
-SOURCES = {
-    "apex": "git+https://github.com/NVIDIA/apex",
-    "clip": "git+https://github.com/openai/CLIP.git",
-    "detectron2": "git+https://github.com/facebookresearch/detectron2.git",
-    "groundingdino": "git+https://github.com/IDEA-Research/GroundingDINO.git",
-    "minkowskiengine": "git+https://github.com/NVIDIA/MinkowskiEngine",
-    "nvdiffrast": "git+https://github.com/NVlabs/nvdiffrast.git",
-    "pointnet2-ops": "'git+https://github.com/erikwijmans/Pointnet2_PyTorch.git#subdirectory=pointnet2_ops_lib'",
-    "pytorch3d": "git+https://github.com/facebookresearch/pytorch3d.git@stable",
-    "segment-anything": "git+https://github.com/facebookresearch/segment-anything.git",
-    "tinycudann": "'git+https://github.com/NVlabs/tiny-cuda-nn/#subdirectory=bindings/torch'",
-}
-"""Packages that are built from their repositories, as the README of each says."""
 _PARTS = {
     "amp": "apex",
     "fused-layer-norm": "apex",
@@ -79,22 +67,11 @@ _PARTS = {
 _PINNING = frozenset({"vllm", "xformers"})
 """Packages whose releases name the one torch that they were built with (Requires-Dist; xformers up to 0.0.33)."""
 _OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib", "gnu"})
-_NEWS = {
-    "3.4.22": "6",
-    "3.4.23": "7",
-    "3.4.24": "7",
-    "3.4.25": "8",
-    "3.4.26": "9",
-    "3.4.27": "9",
-    "3.4.28": "9",
-    "3.4.29": "11",
-    "3.4.30": "12",
-    "3.4.31": "13",
-    "3.4.32": "13",
-    "3.4.33": "14",
-    "3.4.34": "15",
-}
-"""The first libstdc++ of GCC with a version of its symbols (GCC, ABI Policy and Guidelines)."""
+
+
+def provider(case: LogContext, kind: str, name: str) -> str:
+    """What the table of providers has for a thing that is missing; empty where it does not know it."""
+    return load_guidance(case.knowledge).gives(kind, name)
 
 
 def is_wheel(case: LogContext) -> bool:
@@ -208,8 +185,8 @@ def again(case: LogContext, package: str) -> str:
     Without a release pip would take the newest one, which may belong to another torch. What PyPI does not have comes
     from its sources: a package of the same name there may be somebody else's.
     """
-    if package in SOURCES:
-        return SOURCES[package]
+    if source := provider(case, "repository", package):
+        return source
     release = case.packages.get(package, "")
     if release:
         return quote(f"{package}=={release}")
@@ -372,8 +349,8 @@ def libstdcxx(case: LogContext) -> Joined:
     ):
         remedy = "let the libstdc++ of the environment go before the one that LD_LIBRARY_PATH leads to"
         return Joined(remedy=remedy, command="export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH")
-    first = _NEWS.get(needed)
-    if first is None:
+    first = provider(case, "libstdcxx", needed)
+    if not first:
         return Joined()
     where = f" -p {quote(case.prefix.path)}" if case.prefix else ""
     return Joined(

@@ -10,246 +10,26 @@ import re
 from collections.abc import Callable, Mapping
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.cures import ASK_TAG, SOURCES, again, built_again, on_search_path, package_in, package_of, straight
+from cuenv.diagnosis.cures import (
+    ASK_TAG,
+    again,
+    built_again,
+    on_search_path,
+    package_in,
+    package_of,
+    provider,
+    straight,
+)
 from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import Joined, LogContext, torch_of
+from cuenv.knowledge.guidance import Provider
+from cuenv.knowledge.io.load import load_guidance
 
-_ALIKE = frozenset(
-    [
-        "accelerate",
-        "albumentations",
-        "av",
-        "bitsandbytes",
-        "boto3",
-        "cython",
-        "datasets",
-        "decord",
-        "deepspeed",
-        "diffusers",
-        "easydict",
-        "einops",
-        "evaluate",
-        "fairscale",
-        "fire",
-        "fsspec",
-        "ftfy",
-        "fvcore",
-        "gdown",
-        "gguf",
-        "gradio",
-        "gsplat",
-        "h5py",
-        "imageio",
-        "iopath",
-        "jax",
-        "joblib",
-        "kornia",
-        "lightning",
-        "lightgbm",
-        "lightning_fabric",
-        "llvmlite",
-        "lmdb",
-        "loguru",
-        "lpips",
-        "matplotlib",
-        "mmengine",
-        "moviepy",
-        "natsort",
-        "networkx",
-        "ninja",
-        "nltk",
-        "numba",
-        "numpy",
-        "omegaconf",
-        "onnx",
-        "open3d",
-        "openai",
-        "optimum",
-        "optuna",
-        "packaging",
-        "pandas",
-        "peft",
-        "plyfile",
-        "polars",
-        "psutil",
-        "pyarrow",
-        "pybind11",
-        "pycocotools",
-        "pydantic",
-        "pytorch_lightning",
-        "pytorch_metric_learning",
-        "qwen_vl_utils",
-        "ray",
-        "regex",
-        "requests",
-        "rich",
-        "sacrebleu",
-        "safetensors",
-        "scipy",
-        "seaborn",
-        "sentence_transformers",
-        "sentencepiece",
-        "setuptools",
-        "shapely",
-        "six",
-        "sympy",
-        "tabulate",
-        "tensorboard",
-        "tensorboardX",
-        "tensorflow",
-        "termcolor",
-        "thop",
-        "tiktoken",
-        "timm",
-        "tokenizers",
-        "toml",
-        "torchmetrics",
-        "tqdm",
-        "transformers",
-        "trimesh",
-        "triton",
-        "trl",
-        "tyro",
-        "vector_quantize_pytorch",
-        "viser",
-        "vllm",
-        "wandb",
-        "wheel",
-        "xformers",
-        "xgboost",
-        "yacs",
-        "yapf",
-        "tensorrt",
-    ]
-)
-"""Modules whose package on PyPI has their name."""
-_NAMES: Mapping[str, str] = {
-    "attr": "attrs",
-    "bs4": "beautifulsoup4",
-    "Crypto": "pycryptodome",
-    "cupy": "cupy-cuda{major}x",
-    "cv2": "opencv-python-headless",
-    "dateutil": "python-dateutil",
-    "dotenv": "python-dotenv",
-    "faiss": "faiss-cpu",
-    "git": "gitpython",
-    "google.protobuf": "protobuf",
-    "hydra": "hydra-core",
-    "IPython": "ipython",
-    "magic": "python-magic",
-    "OpenGL": "PyOpenGL",
-    "PIL": "pillow",
-    "pkg_resources": "'setuptools<81'",
-    "pycuda": "pycuda",
-    "pynvml": "nvidia-ml-py",
-    "serial": "pyserial",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "yaml": "pyyaml",
-    "causal_conv1d": "--no-build-isolation causal-conv1d",
-    "mamba_ssm": "--no-build-isolation mamba-ssm",
-    "torch_geometric": "torch-geometric",
-    "transformer_engine": "--no-build-isolation 'transformer_engine[pytorch]'",
-}
-"""Modules whose package has another name, or that are built from their sources (the README of each)."""
-_FOLDERS: Mapping[str, str] = {
-    "diff_gaussian_rasterization": f"{PIP} install --no-build-isolation ./submodules/diff-gaussian-rasterization",
-    "simple_knn": f"{PIP} install --no-build-isolation ./submodules/simple-knn",
-    "MultiScaleDeformableAttention": "cd models/ops && sh make.sh",
-    "iou3d_nms_cuda": "python setup.py develop",
-    "selective_scan_cuda_core": f"{PIP} install --no-build-isolation ./kernels/selective_scan",
-    "selective_scan_cuda_oflex": f"{PIP} install --no-build-isolation ./kernels/selective_scan",
-}
-"""Extensions that lie in the folder of the one program that has them, and how its README builds them."""
 _OF_PYG = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
 _ASK_PYG = (
     "$(python -c \"import torch; v = torch.__version__.split('+')[0].split('.'); "
     "print(v[0] + '.' + v[1] + '.0+cu' + torch.version.cuda.replace('.', ''))\")"
 )
-_OLD_PYTHON = {
-    "imp": "3.11",
-    "asyncore": "3.11",
-    "asynchat": "3.11",
-    "smtpd": "3.11",
-    "distutils": "3.11",
-} | dict.fromkeys(("cgi", "crypt", "imghdr", "pipes", "telnetlib", "sndhdr", "lib2to3"), "3.12")
-"""Modules of the standard library that are gone, and the last Python with them (What's New in Python 3.12, 3.13)."""
-_LIBRARIES: Mapping[str, str] = {
-    "GL": "libgl1",
-    "GLU": "libglu1-mesa",
-    "EGL": "libegl1",
-    "GLEW": "libglew-dev",
-    "OSMesa": "libosmesa6",
-    "OpenCL": "ocl-icd-libopencl1",
-    "SM": "libsm6",
-    "ICE": "libice6",
-    "X11": "libx11-6",
-    "Xext": "libxext6",
-    "Xrender": "libxrender1",
-    "aio": "libaio-dev",
-    "avcodec": "ffmpeg",
-    "avformat": "ffmpeg",
-    "avutil": "ffmpeg",
-    "crypt": "libcrypt1",
-    "curl": "libcurl4",
-    "ffi": "libffi-dev",
-    "glib-2.0": "libglib2.0-0",
-    "gthread-2.0": "libglib2.0-0",
-    "gomp": "libgomp1",
-    "ibverbs": "libibverbs1",
-    "jpeg": "libjpeg62-turbo",
-    "mpi": "libopenmpi-dev",
-    "mpi_cxx": "libopenmpi-dev",
-    "ncurses": "libncurses6",
-    "numa": "libnuma1",
-    "openblas": "libopenblas0",
-    "png16": "libpng16-16",
-    "quadmath": "libquadmath0",
-    "rdmacm": "librdmacm1",
-    "sndfile": "libsndfile1",
-    "sox": "libsox-dev",
-    "tbb": "libtbb12",
-    "tcmalloc": "google-perftools",
-    "tinfo": "libtinfo6",
-    "vulkan": "libvulkan1",
-    "z": "zlib1g",
-}
-"""Shared libraries without *lib* and *.so*, and the package of Debian and Ubuntu with them (packages.debian.org)."""
-_HEADERS: Mapping[str, str] = {
-    "boost/": "libboost-all-dev",
-    "Eigen/": "libeigen3-dev",
-    "eigen3/": "libeigen3-dev",
-    "EGL/": "libegl1-mesa-dev",
-    "GL/glew.h": "libglew-dev",
-    "GL/": "libgl1-mesa-dev",
-    "GLFW/": "libglfw3-dev",
-    "X11/": "libx11-dev",
-    "curl/": "libcurl4-openssl-dev",
-    "ffi.h": "libffi-dev",
-    "glm/": "libglm-dev",
-    "glog/": "libgoogle-glog-dev",
-    "gflags/": "libgflags-dev",
-    "google/dense_hash_map": "libsparsehash-dev",
-    "sparsehash/": "libsparsehash-dev",
-    "hdf5.h": "libhdf5-dev",
-    "infiniband/": "libibverbs-dev",
-    "jpeglib.h": "libjpeg-dev",
-    "libaio.h": "libaio-dev",
-    "mpi.h": "libopenmpi-dev",
-    "numa.h": "libnuma-dev",
-    "opencv2/": "libopencv-dev",
-    "openssl/": "libssl-dev",
-    "png.h": "libpng-dev",
-    "rdma/": "librdmacm-dev",
-    "sndfile.h": "libsndfile1-dev",
-    "tbb/": "libtbb-dev",
-    "vulkan/": "libvulkan-dev",
-    "zlib.h": "zlib1g-dev",
-    **dict.fromkeys(
-        ("bits/", "features.h", "limits.h", "linux/", "math.h", "std", "sys/", "unistd.h"), "build-essential"
-    ),
-}
-"""Beginnings of headers, and the package of Debian and Ubuntu that holds them (packages.debian.org)."""
 _REPOSITORY = regex(r"/compute/cuda/repos/([a-z]{1,10}[0-9]{1,4})/")
 _LIBRARY = regex(r"lib([\w+.-]+?)\.so\b")
 
@@ -260,10 +40,10 @@ def module(case: LogContext) -> Joined:
     if found := re.search(r"No package metadata was found for ([A-Za-z][\w.-]{1,60})\b", case.line):
         remedy = f"install {found[1]} into the Python that runs"
         return Joined(remedy=remedy, command=f"{PIP} install {found[1]}")
-    if name in _OLD_PYTHON:
-        because = (f"{name} was in the standard library up to Python {_OLD_PYTHON[name]}",)
-        remedy = f"an environment with Python {_OLD_PYTHON[name]}, or a release of the package that does without {name}"
-        return Joined(because=because, remedy=remedy, command=f"conda create -n old-python python={_OLD_PYTHON[name]}")
+    if last := provider(case, "standard", name):
+        because = (f"{name} was in the standard library up to Python {last}",)
+        remedy = f"an environment with Python {last}, or a release of the package that does without {name}"
+        return Joined(because=because, remedy=remedy, command=f"conda create -n old-python python={last}")
     wanted = _wanted(case, name)
     if not wanted:
         return Joined()
@@ -284,9 +64,8 @@ def _wanted(case: LogContext, name: str) -> str:
         return "spconv-cu118" if cuda and cuda.major == 11 else "spconv-cu120"
     if name in ("mmcv", "mmdet"):
         return f"openmim && mim install {name}"
-    source = SOURCES.get(name.lower().replace("_", "-"))
-    found = f"--no-build-isolation {source}" if source else _NAMES.get(name)
-    found = found or (name.replace("_", "-") if name in _ALIKE else "")
+    source = provider(case, "repository", name.lower().replace("_", "-"))
+    found = f"--no-build-isolation {source}" if source else provider(case, "module", name)
     return found.format(major=cuda.major if cuda else 12)
 
 
@@ -299,7 +78,7 @@ def library(case: LogContext) -> Joined:
     python = re.fullmatch(r"python(3\.[0-9]{1,2})m?", stem)
     if python:
         return Joined(command=f"sudo apt-get install libpython{python[1]}")
-    package = _LIBRARIES.get(stem, "")
+    package = provider(case, "library", stem)
     if not package:
         return Joined(command=cuda_library(case))
     remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the library from conda-forge"
@@ -355,10 +134,10 @@ _OLD = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.1", "9.2": "9.2", "10": "10.2", "1
 def extension(case: LogContext) -> Joined:
     """How a compiled module that is missing is built: its package again, or the folder of the program's sources."""
     name = case.told.get("module", "")
-    if name in _FOLDERS:
-        return Joined(remedy="build it, in the folder of the program that has it", command=_FOLDERS[name])
+    if command := provider(case, "folder", name):
+        return Joined(remedy="build it, in the folder of the program that has it", command=command)
     package = package_of(name)
-    if package not in SOURCES and package not in _COMPILED:
+    if package not in _COMPILED and not provider(case, "repository", package):
         return Joined()
     ready = "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 " if package == "apex" else ""
     return Joined(remedy=f"install {package} with its compiled part", command=f"{ready}{_ANEW} {again(case, package)}")
@@ -384,7 +163,7 @@ def apt_package(case: LogContext) -> Joined:
     name = case.told.get("name", "")
     if "nvidia" in name or name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "tensorrt", "datacenter-gpu")):
         return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
-    wanted = _RENAMED.get(name, name)
+    wanted = provider(case, "renamed", name) or name
     return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
 
 
@@ -399,15 +178,6 @@ def apt_refused(case: LogContext) -> Joined:
     return Joined()
 
 
-_RENAMED = {
-    "libgl1-mesa-glx": "libgl1",
-    "libegl1-mesa": "libegl1",
-    "python-dev": "python3-dev",
-    "netcat": "netcat-openbsd",
-}
-"""Packages of Debian and Ubuntu that have another name today (packages.debian.org)."""
-
-
 def cmake_package(case: LogContext) -> Joined:
     """What provides the CMake files of a package: torch itself, or a development package of the system."""
     name = case.told.get("name", "")
@@ -417,23 +187,8 @@ def cmake_package(case: LogContext) -> Joined:
         return Joined(remedy=remedy, command=f'export CMAKE_PREFIX_PATH=$(python -c "{ask}")')
     if name == "pybind11":
         return Joined(command=f"{PIP} install 'pybind11[global]'")
-    package = _CMAKE.get(name, "")
+    package = provider(case, "cmake", name)
     return Joined(command=f"sudo apt-get install -y {package}" if package else "")
-
-
-_CMAKE: Mapping[str, str] = {
-    "Boost": "libboost-all-dev",
-    "Ceres": "libceres-dev",
-    "Eigen3": "libeigen3-dev",
-    "FLANN": "libflann-dev",
-    "GTest": "libgtest-dev",
-    "OpenCV": "libopencv-dev",
-    "Protobuf": "libprotobuf-dev protobuf-compiler",
-    "gflags": "libgflags-dev",
-    "glfw3": "libglfw3-dev",
-    "glog": "libgoogle-glog-dev",
-}
-"""CMake packages, and the package of Debian and Ubuntu with their files (packages.debian.org)."""
 
 
 def cuda_part(case: LogContext) -> Joined:
@@ -476,22 +231,8 @@ def onnxruntime(case: LogContext) -> Joined:
 
 def package_pair(case: LogContext) -> Joined:
     """The release of a package that still has, or already has, the name that is asked for."""
-    asked = (case.told.get("package", ""), case.told.get("name", ""))
-    return Joined(command=f"{PIP} install {_PAIRS[asked]}" if asked in _PAIRS else "")
-
-
-_PAIRS: Mapping[tuple[str, str], str] = {
-    ("huggingface_hub", "cached_download"): "'huggingface_hub<0.26'",
-    ("huggingface_hub", "HfFolder"): "'huggingface_hub<1'",
-    ("jinja2", "Markup"): "'jinja2<3.1'",
-    ("jinja2", "escape"): "'jinja2<3.1'",
-    ("markupsafe", "soft_unicode"): "'markupsafe<2.1'",
-    ("mmcv", "Config"): "openmim && mim install 'mmcv-full<2'",
-    ("pydantic", "BaseSettings"): "'pydantic<2'",
-    ("PIL.Image", "ANTIALIAS"): "'pillow<10'",
-    ("werkzeug", "url_quote"): "'werkzeug<3'",
-}
-"""Names that a release took away, and the releases before it (the release notes of each)."""
+    older = provider(case, "name", f"{case.told.get('package', '')}:{case.told.get('name', '')}")
+    return Joined(command=f"{PIP} install {older}" if older else "")
 
 
 def functional_tensor(case: LogContext) -> Joined:
@@ -503,28 +244,7 @@ def functional_tensor(case: LogContext) -> Joined:
 
 def link(case: LogContext) -> Joined:
     """The package of the system for linking with a library."""
-    package = {
-        "aio": "libaio-dev",
-        "GL": "libgl-dev",
-        "EGL": "libegl-dev",
-        "GLEW": "libglew-dev",
-        "ibverbs": "libibverbs-dev",
-    }
-    package |= {
-        "numa": "libnuma-dev",
-        "mpi": "libopenmpi-dev",
-        "openblas": "libopenblas-dev",
-        "rdmacm": "librdmacm-dev",
-    }
-    package |= {
-        "ssl": "libssl-dev",
-        "crypto": "libssl-dev",
-        "z": "zlib1g-dev",
-        "stdc++": "g++",
-        "gomp": "gcc",
-        "ffi": "libffi-dev",
-    }
-    found = package.get(case.told.get("name", ""), "")
+    found = provider(case, "link", case.told.get("name", ""))
     return Joined(command=f"sudo apt-get install {found}") if found else Joined()
 
 
@@ -568,10 +288,15 @@ def symbol(case: LogContext) -> Joined:
     )
 
 
+def _longest(row: Provider) -> int:
+    return -len(row.name)
+
+
 def header(case: LogContext) -> Joined:
     """The package of the system that holds a header."""
     name = case.told.get("header", "")
-    package = next((held for begin, held in _HEADERS.items() if name.startswith(begin)), "")
+    held = [row for row in load_guidance(case.knowledge).providers if row.kind == "header"]
+    package = next((row.gives for row in sorted(held, key=_longest) if name.startswith(row.name)), "")
     if name.startswith(("torch/", "ATen/", "c10/", "THC/", "TH/")):
         return Joined(
             remedy="the header is of another release of torch: take the torch that the sources were written for"

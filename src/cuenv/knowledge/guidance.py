@@ -40,6 +40,19 @@ LAYERS = (
     "program",
     "scope",
 )
+PROVIDED = (
+    "module",
+    "standard",
+    "folder",
+    "library",
+    "header",
+    "cmake",
+    "link",
+    "renamed",
+    "repository",
+    "name",
+    "libstdcxx",
+)
 ANY = "any"
 """In ``follows``: the row follows every cause that stands in the same log."""
 
@@ -139,6 +152,27 @@ class AnswerPage(Row, key=("id",)):
     )
 
 
+class Provider(Row, key=("kind", "name")):
+    """What provides a thing that a log misses.
+
+    A module that is not listed gets no command: it may be the program's own, and a package of its name somebody else's.
+    """
+
+    kind: str = column(
+        one_of(*PROVIDED),
+        "what is missing: a module of Python, one that the standard library had, an extension that lies in a `folder` "
+        "of its program, a shared library (without lib and .so), a header (how its name begins), a package of CMake, a "
+        "library to `link` with, a package of Debian that was `renamed`, a package that is built from its repository, "
+        "a name of a package (`package:name`), a version of libstdc++",
+    )
+    name: str = column(TEXT, "its name")
+    gives: str = column(
+        TEXT,
+        "what provides it: what pip is asked for (`{major}` is the CUDA major), the last Python that has it, a command "
+        "in the folder of the program, the package of Debian and Ubuntu, the first GCC",
+    )
+
+
 class Symptom(Row, key=("id",)):
     """An error message, what it means and what cures it."""
 
@@ -221,6 +255,7 @@ TABLES: Mapping[str, type[TableRow]] = {
     "ds_keys": DeepSpeedKeys,
     "codes": FindingCode,
     "symptoms": Symptom,
+    "providers": Provider,
 }
 """Every table of guidance, sources first."""
 
@@ -236,11 +271,16 @@ class Guidance:
     ds_keys: tuple[DeepSpeedKeys, ...]
     codes: tuple[FindingCode, ...]
     symptoms: tuple[Symptom, ...]
+    providers: tuple[Provider, ...]
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics of the answers and of the errata, each once, in order."""
         return tuple(dict.fromkeys([*(row.topic for row in self.answers), *(row.topic for row in self.errata)]))
+
+    def gives(self, kind: str, name: str) -> str:
+        """What provides a thing that is missing; empty where no row knows it."""
+        return next((row.gives for row in self.providers if row.kind == kind and row.name == name), "")
 
     def about(self, text: str) -> tuple[Erratum, ...]:
         """The errata on a topic or with an id."""
