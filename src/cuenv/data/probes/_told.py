@@ -29,7 +29,7 @@ class Skip(Exception):  # noqa: N818 - it is no error
     """There is nothing to try here, and why."""
 
 
-class Told:
+class Observed:
     """What a probe saw: what works, what does not and why, what was left out, and facts by name."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class Told:
         self.failed.append({"what": what[:TEXT], "why": shortened(why), "where": [line[:TEXT] for line in where]})
 
 
-def answer(look: Callable[[Told], None]) -> None:
+def answer(look: Callable[[Observed], None]) -> None:
     """Run a probe and tell what it saw; whatever it raises is told as well."""
-    told = Told()
+    told = Observed()
     try:
         look(told)
     except Skip as why:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from _told import Skip, Told, answer, gpus, load
+from _told import Observed, Skip, answer, gpus, load
 
 BOUND = 0.15
 """Relative error that NF4 in blocks of 64 may make; some 0.1 for normal numbers."""
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     bitsandbytes = load("bitsandbytes")
     version = str(bitsandbytes.__version__)

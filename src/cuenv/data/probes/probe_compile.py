@@ -8,14 +8,14 @@ import re
 import shutil
 from typing import Any
 
-from _told import Skip, Told, answer, gpus, load
+from _told import Observed, Skip, answer, gpus, load
 
 BOUND = 1e-4
 UNSUPPORTED = re.compile(r"Python 3\.\d+\+? not yet supported|not supported on Python 3")
 """What a torch says on a Python that is too new for it."""
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     if not hasattr(torch, "compile"):
         raise Skip("this torch has no torch.compile")
@@ -35,7 +35,7 @@ def look(told: Told) -> None:
         told.fail(device, "what was compiled computes another result, by %.2g" % error)
 
 
-def chosen(told: Told, torch: Any) -> str:
+def chosen(told: Observed, torch: Any) -> str:
     """The device to compile for."""
     devices: list[str] = gpus(torch)
     for device in devices:

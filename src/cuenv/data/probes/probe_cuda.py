@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from _told import Told, answer, load, reason
+from _told import Observed, answer, load, reason
 
 GIB = 1024.0**3
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")

@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any
 
-from _told import Skip, Told, answer, gpus, load
+from _told import Observed, Skip, answer, gpus, load
 
 SOURCE = """
 torch::Tensor twice(torch::Tensor x) { return x + x; }
@@ -27,7 +27,7 @@ torch::Tensor twice(torch::Tensor x) {
 """
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     compiler = os.environ.get("CXX", "c++").split()[0]
     if shutil.which(compiler) is None:

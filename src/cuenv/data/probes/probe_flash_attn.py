@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from _told import Skip, Told, answer, gpus, load
+from _told import Observed, Skip, answer, gpus, load
 
 BOUND = 1e-2
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     flash_attn = load("flash_attn", "flash-attn")
     version = str(flash_attn.__version__)

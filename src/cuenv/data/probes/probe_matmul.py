@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from _told import Told, answer, gpus, load, reason
+from _told import Observed, answer, gpus, load, reason
 
 SIZE = 256
 NEEDED = 512 * 1024 * 1024
@@ -15,7 +15,7 @@ LOWEST = {"float32": (0, 0), "bfloat16": (8, 0), "float16": (5, 3)}
 """Capability from which a GPU has the type."""
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     torch.set_float32_matmul_precision("highest")
     torch.manual_seed(0)
@@ -31,7 +31,7 @@ def look(told: Told) -> None:
         compare(told, left, right, device, types)
 
 
-def compare(told: Told, left: Any, right: Any, device: str, types: dict[str, Any]) -> None:
+def compare(told: Observed, left: Any, right: Any, device: str, types: dict[str, Any]) -> None:
     good = []
     for name, kind in types.items():
         what = "%s on %s" % (name, device)

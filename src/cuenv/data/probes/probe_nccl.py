@@ -10,12 +10,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from _told import Skip, Told, answer, load
+from _told import Observed, Skip, answer, load
 
 PATIENCE = 120
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     world = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not world:

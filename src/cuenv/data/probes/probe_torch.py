@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from _told import Told, answer, load
+from _told import Observed, answer, load
 
 
-def look(told: Told) -> None:
+def look(told: Observed) -> None:
     torch = load("torch")
     told.facts["version"] = str(torch.__version__)
     told.facts["cuda"] = torch.version.cuda
