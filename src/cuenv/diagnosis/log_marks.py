@@ -2,18 +2,20 @@
 
 A few keys of five bytes cover all marks, and are looked for one by one. That reads 8 MB a second where every word
 differs. A long text therefore goes through a sieve: seen as characters of two bytes, from its first byte and from its
-second, two characters of a mark that are rare elsewhere are found by one regular expression, however many marks are.
+second, three characters of a mark that are rare elsewhere are found by one regular expression, however many marks are.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from heapq import heapify, heapreplace
 
 _KEY = 5
-_GRAM = 4
+_GRAM, _SHORT = 6, 4
 _SIEVED = 512 * 1024
 """Bytes from which on building the sieve is quicker than looking for the keys."""
 _TRIES = 8
@@ -24,6 +26,8 @@ _USUAL = frozenset(
     b"ic ne ea ra ce li ch ll be ma si om ur ct ec ss us un il ut ho lo mo tr pe em ac la ta el ns di po so im".split()
 )
 """Pairs of letters of which English consists for three quarters."""
+_USUALLY = 40
+_SAMPLE = 64 * 1024
 _HALVES = frozenset(range(0xD8, 0xE0))
 """Bytes that make a pair the half of a character of four bytes."""
 
@@ -46,11 +50,12 @@ class MarkIndex:
         self._ascii = tuple(key for key in self.by_key if key.isascii())
         self._order = {mark: index for index, mark in enumerate(mark for held in self.by_key.values() for mark in held)}
         self._left = sieved
+        self._made: Sieve | None = None
 
     def there(self, text: bytes) -> Iterator[bytes]:
         """The marks that may stand in a text: all that do, and some of those that share a few bytes with it."""
         if self._long(text):
-            yield from sorted(sieve(frozenset(self._order)).marks(text), key=self._order.__getitem__)
+            yield from sorted(self._sieve(text).marks(text), key=self._order.__getitem__)
             return
         for key in self._ascii if text.isascii() else self.by_key:
             if key in text:
@@ -60,7 +65,7 @@ class MarkIndex:
         """The lines that hold a mark, and the marks of each."""
         found: dict[bytes, set[bytes]] = {}
         if self._long(text):
-            places = sieve(frozenset(self._order)).places(text)
+            places = self._sieve(text).places(text)
         else:
             places = (place for mark in self.there(text) for place in _all(mark, text))
         for mark, at in places:
@@ -72,6 +77,12 @@ class MarkIndex:
         """Whether so much was looked through that the sieve is worth its making."""
         self._left -= len(text)
         return self._left < 0
+
+    def _sieve(self, text: bytes) -> Sieve:
+        """The sieve for logs like this one, whose beginning tells what is rare in it."""
+        if self._made is None:
+            self._made = Sieve(self._order, text[:_SAMPLE])
+        return self._made
 
 
 @lru_cache(maxsize=4)
@@ -89,30 +100,33 @@ def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
     return {key: tuple(held) for key, held in found.items()}
 
 
-@lru_cache(maxsize=4)
-def sieve(marks: frozenset[bytes]) -> _Sieve:
-    """The sieve for marks; making it takes some 50 ms."""
-    return _Sieve(marks)
+class Sieve:
+    """One regular expression that finds a few bytes of every mark; making it takes some 50 ms."""
 
+    def __init__(self, marks: Iterable[bytes], sample: bytes = b"") -> None:
+        """Take the marks.
 
-class _Sieve:
-    """One regular expression that finds a few bytes of every mark."""
-
-    def __init__(self, marks: Iterable[bytes]) -> None:
+        Args:
+            marks: the texts.
+            sample: a part of the text that is to be looked through: what is frequent in it is not looked for.
+        """
+        often = _often(sample)
         grams = {mark: tuple(_grams(mark)) for mark in marks}
         self._short = {mark for mark, held in grams.items() if not held}
-        pairs = _pairs([{gram[:2] for gram in held} for held in grams.values() if held])
+        pairs = _pairs([{gram[:2] for gram in held} for held in grams.values() if held], often)
         self._marks: dict[bytes, list[tuple[bytes, int]]] = {}
         for mark, held in grams.items():
             if held:
                 able = (gram for gram in held if gram[:2] in pairs)
-                gram = min(able, key=lambda gram: (-len(gram), _share(gram[2:])))
+                gram = min(able, key=lambda gram: (-len(gram), often(gram[2:4]) * often(gram[4:])))
                 self._marks.setdefault(gram, []).append((mark, mark.index(gram)))
         whole = {gram for gram in self._marks if len(gram) == _GRAM}
         brief = set(self._marks) - whole
-        self._found = [_pattern({gram[:2] for gram in whole}, {gram[2:] for gram in whole})]
+        self._found = [_pattern(*({gram[at : at + 2] for gram in whole} for at in range(0, _GRAM, 2)))]
         if brief:
-            after = {bytes((gram[2], byte)) for gram in brief for byte in range(256) if byte not in _HALVES}
+            ends = {gram[2] for gram in brief if len(gram) < _SHORT}
+            after = {bytes((end, byte)) for end in ends for byte in range(256) if byte not in _HALVES}
+            after |= {gram[2:] for gram in brief if len(gram) == _SHORT}
             self._found.append(_pattern({gram[:2] for gram in brief}, after))
 
     def marks(self, text: bytes) -> set[bytes]:
@@ -137,13 +151,13 @@ class _Sieve:
 
     def _held(self, text: bytes) -> set[bytes]:
         """The grams in a text."""
-        seen: set[tuple[str, str]] = set()
+        seen: set[tuple[str, ...]] = set()
         for start in (0, 1):
             pairs = _paired(text, start)
             for pattern in self._found:
                 seen.update(pattern.findall(pairs))
-        near = {(first + second).encode("utf-16-le", "surrogatepass") for first, second in seen}
-        return {gram[:size] for gram in near for size in (_GRAM - 1, _GRAM) if gram[:size] in self._marks}
+        near = {"".join(pairs).encode("utf-16-le", "surrogatepass") for pairs in seen}
+        return {gram[:size] for gram in near for size in (_SHORT - 1, _SHORT, _GRAM) if gram[:size] in self._marks}
 
 
 def _paired(text: bytes, start: int) -> str:
@@ -162,32 +176,47 @@ def _all(mark: bytes, text: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _grams(mark: bytes) -> Iterator[bytes]:
-    """The parts of a mark by which it may be found."""
-    for at in range(max(1, len(mark) - _GRAM + 1)):
-        gram = mark[at : at + _GRAM]
-        if len(gram) >= _GRAM - 1 and _HALVES.isdisjoint(gram):
-            yield gram
+    """The parts of a mark by which it may be found: long ones where it has any."""
+    for size in (_GRAM, _SHORT, _SHORT - 1):
+        found = [mark[at : at + size] for at in range(len(mark) - size + 1)]
+        if able := [gram for gram in found if _HALVES.isdisjoint(gram)]:
+            yield from able
+            return
 
 
 def _share(pair: bytes) -> int:
     """How often two bytes follow each other, roughly: usual pairs of letters, other letters, rare ones and capitals."""
     if pair in _USUAL:
-        return 40
+        return _USUALLY
     return 1 if any(byte in _RARE or not 0x61 <= byte <= 0x7A for byte in pair) else 8
 
 
-def _pairs(wanted: list[set[bytes]]) -> set[bytes]:
+def _often(sample: bytes) -> Callable[[bytes], float]:
+    """How often two bytes follow each other in texts like a sample; of those that it lacks, in texts of any kind."""
+    count: Counter[int] = Counter()
+    for start in (0, 1):
+        count.update(memoryview(sample[start : start + (len(sample) - start) // 2 * 2]).cast("H"))
+    return cache(lambda pair: count[int.from_bytes(pair, sys.byteorder)] + _share(pair) / _USUALLY)
+
+
+def _pairs(wanted: list[set[bytes]], often: Callable[[bytes], float]) -> set[bytes]:
     """Rare pairs of bytes, one of which is in each of the sets: greedily the pair that serves most for its share."""
     count = Counter(pair for pairs in wanted for pair in pairs)
-    share = {pair: _share(pair) for pair in count}
+    share = {pair: often(pair) for pair in count}
     holders: dict[bytes, list[int]] = {}
     for index, pairs in enumerate(wanted):
         for pair in pairs:
             holders.setdefault(pair, []).append(index)
     open_ = set(range(len(wanted)))
     chosen: set[bytes] = set()
+    best = [(-count[pair] / share[pair], pair) for pair in count]
+    heapify(best)
     while open_:
-        pair = max(count, key=lambda pair: (count[pair] / share[pair], pair))
+        worth, pair = best[0]
+        now = -count[pair] / share[pair]
+        if now > worth:  # others have taken some of its sets
+            heapreplace(best, (now, pair))
+            continue
         chosen.add(pair)
         for index in holders[pair]:
             if index in open_:
@@ -196,9 +225,9 @@ def _pairs(wanted: list[set[bytes]]) -> set[bytes]:
     return chosen
 
 
-def _pattern(first: Iterable[bytes], second: Iterable[bytes]) -> re.Pattern[str]:
-    """A pair of bytes before another one; the second may be the first of the next find."""
-    return re.compile(f"({_class_of(first)})(?=({_class_of(second)}))")
+def _pattern(first: Iterable[bytes], *after: Iterable[bytes]) -> re.Pattern[str]:
+    """A pair of bytes before other ones; the second may be the first of the next find."""
+    return re.compile(f"({_class_of(first)})(?={''.join(f'({_class_of(pairs)})' for pairs in after)})")
 
 
 def _class_of(pairs: Iterable[bytes]) -> str:
