@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
@@ -410,3 +412,20 @@ def test_what_was_never_built_is_told_with_the_builds_that_there_are() -> None:
     (told,) = judge_spec(never, options("8.9", driver="535.129.03"), shipped_base())
     assert told.code == "CU110"
     assert told.message.endswith("; pytorch 2.2.0 has builds for CUDA 11.8, 12.1 and Python 3.8, 3.9, 3.10, 3.11, 3.12")
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "channels", "told"),
+    [
+        ("cudatoolkit=9.0", ("pytorch", "conda-forge"), False),  # conda adds its default channels, which have it
+        ("cudatoolkit=11.0.221", ("pytorch", "conda-forge"), False),
+        ("cudatoolkit=9.0", ("pytorch", "conda-forge", "nodefaults"), True),
+        ("conda-forge::cudatoolkit=9.0", ("pytorch", "conda-forge"), True),
+        ("cudatoolkit=11.9", ("pytorch", "conda-forge"), True),
+    ],
+)
+def test_a_toolkit_of_the_default_channels_is_not_called_missing(
+    toolkit: str, channels: tuple[str, ...], *, told: bool
+) -> None:
+    found = spec_findings(spec("python=3.7", toolkit, channels=channels), shipped_base())
+    assert ("CU110" in {item.code for item in found}) is told

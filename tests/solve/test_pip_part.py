@@ -17,7 +17,7 @@ from cuenv.solve import uv_output
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.io.pip import pypi_names
 from cuenv.solve.model import PipLocked, content_digest
-from cuenv.solve.pip_part import PipRequest, Provided, conflict, loosened, provided
+from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, conflict, loosened, provided
 from given import package, solution
 
 SHA = "ab" * 32
@@ -265,3 +265,10 @@ def test_requirement_lines() -> None:
     assert requirements_txt.render((pip("b"), direct), head=("made\x1b by",)) == (
         f"# made  by\na @ {direct.url} --hash=sha256:{SHA}\nb==1.0 --hash=sha256:{SHA}\n"
     )
+
+
+def test_wheels_for_another_python_alone_are_mended_by_that_python_or_another_release() -> None:
+    text = "Because a==1.1 has no wheels with a matching Python ABI tag (e.g., `cp312`) and you require a==1.1, we ..."
+    found = PipConflict(requirement="a==1.1", text=text, repair="a==2.0")
+    assert conflict_finding(found).fix == "take a Python for which a==1.1 has wheels, or write a==2.0 in the pip part"
+    assert conflict_finding(replace(found, repair="")).fix == "take a Python for which a==1.1 has wheels"

@@ -262,14 +262,15 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
 
 def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     """The policy for locks, each at the package that it is about; nothing here is mended by hand."""
+    from cuenv.lockfile.check import named_platform  # noqa: PLC0415 - as above
     from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - as above
     from cuenv.resolver.solution_policy import edited, lock_findings  # noqa: PLC0415 - as above
 
     lock = parse_lock(text, source)
     found = [*edited(lock)]
     for solution in lock.solutions:
-        found += [*lock_findings(solution.packages, solution.platform, knowledge)]
-        found += pip_findings(solution, lock.program)
+        one = [*lock_findings(solution.packages, solution.platform, knowledge), *pip_findings(solution, lock.program)]
+        found += (named_platform(item, solution.platform) for item in one) if solution in lock.solutions[1:] else one
     for finding in allowed((mended_there(item, lock) for item in found), lock.allowed):
         name = re.escape(finding.subject.split(", ")[0])
         entry = re.search(rf"(?m)^\s*(?:- )?['\"]?name['\"]?: ['\"]?{name}['\"]?\s*$", text)

@@ -135,7 +135,7 @@ class CheckedLock:
             if lock.program:
                 one = [mended_there(item, lock) for item in one]
             other = len(lock.solutions) > 1 and solution.platform != facts.platform
-            found += (_named(item, solution.platform) for item in one) if other else one
+            found += (named_platform(item, solution.platform) for item in one) if other else one
         mine = lock.solution(facts.platform)
         components = coverage(mine, judged, knowledge) if mine else ()
         found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
@@ -160,7 +160,7 @@ def _locked_anew(finding: Finding) -> Finding:
     return replace(finding, fix="cuenv lock") if finding.code == "CU101" else finding
 
 
-def _named(finding: Finding, platform: str) -> Finding:
+def named_platform(finding: Finding, platform: str) -> Finding:
     """A finding of a platform that is not the host's says which it is."""
     if platform in finding.message:
         return finding

@@ -522,6 +522,7 @@ def _repaired(conflict: PipConflict) -> tuple[FileEdit, ...]:
 _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
 
 
+_OTHER_PYTHON = regex(r"(\S+==\S+) has no wheels with a matching Python (?:ABI|version|implementation) tag")
 _CONDITION = regex(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*")
 """What stands before the versions of a requirement."""
 
@@ -547,12 +548,15 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
             edits=index or ((FileEdit(how="remove", entries=(asked,), pip=True),) if asked else ()),
         )
     if gives is None:
+        lacking = _OTHER_PYTHON.search(" ".join(conflict.text.split()))
+        python = f"take a Python for which {lacking[1]} has wheels" if lacking else ""
         return Finding(
             code="CU510",
             severity="error",
             subject=requirement_name(conflict.requirement) or "pip",
             message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}",
             evidence=(printable(conflict.text),),
+            fix=", or ".join(filter(None, (python, mended_by(_repaired(conflict))))) if python else None,
             edits=_index_of(conflict.requirement, named) or _repaired(conflict),
         )
     who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"

@@ -246,6 +246,8 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             continue
         if pin.name == "pytorch" or _admits_any(pin, row.versions) or (not pin.channel and _elsewhere(pin, spec)):
             continue
+        if pin.name == "cudatoolkit" and not pin.channel and _in_defaults(pin, spec, row.versions):
+            continue
         also = _NO_COMPILER if pin.name == "cudatoolkit-dev" and spec.pin("pytorch-cuda") else ""
         yield Finding(
             code="CU110",
@@ -259,9 +261,18 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
 
 def _elsewhere(pin: Pin, spec: EnvironmentSpec) -> bool:
     """Whether a listed channel may hold releases of the package that no row knows."""
-    channels = {short_channel(channel) for channel in spec.channels}
+    channels = {short_channel(channel) for channel in spec.channels} - {"nodefaults"}
     known = {channel for channel in channels if channel in ("conda-forge", "pytorch") or channel.startswith("nvidia/")}
     return bool(channels - known - (set() if pin.name == "cudatoolkit" else {"nvidia", "defaults"}))
+
+
+def _in_defaults(pin: Pin, spec: EnvironmentSpec, versions: Iterable[str]) -> bool:
+    """Whether conda's default channels, which conda adds, may have a toolkit: CUDA before 9.2, and other patches."""
+    asked = spec_of(pin)
+    if "nodefaults" in spec.channels or asked is None or not asked.prefix:
+        return False
+    minors = {version(text).release[:2] for text in versions}
+    return tuple(asked.prefix[:2]) in minors or tuple(asked.prefix[:2]) < min(minors)
 
 
 def _admits_any(pin: Pin, versions: Iterable[str]) -> bool:
