@@ -214,6 +214,10 @@ def test_a_torch_that_the_tables_lack_is_judged_by_the_toolkit_beside_it() -> No
     said = {item.code: item for item in judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())}
     assert said["CU405"].severity == "error"
     assert said["CU111"].severity == "warning"
+    older = spec("python=3.6", "pytorch=1.1.0", "cudatoolkit=9.0", channels=("defaults",))
+    (finding,) = judge_file(older, options("8.6", driver="575.57.08"), shipped_base())
+    assert finding.message.startswith("cuDNN for CUDA 9.0 does not support the newer compute capability 8.6")
+    assert judge_file(older, options("7.0", driver="575.57.08"), shipped_base()) == ()
     on_volta = judge_file(asked, options("7.0", driver="575.57.08"), shipped_base())
     assert [item.code for item in on_volta] == ["CU111"]
 

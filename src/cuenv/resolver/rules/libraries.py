@@ -187,8 +187,11 @@ def younger(device: Capability, cuda: Version, knowledge: Knowledge) -> bool:
 
 
 def _targets(cuda: Version, knowledge: Knowledge) -> tuple[Capability, ...]:
+    """What the nvcc of a CUDA release compiles for; of one before the first row, at most what that has."""
     row = knowledge.cuda(cuda)
-    return row.targets if row else ()
+    first = min(knowledge.cudas, key=lambda item: item.version, default=None)
+    known = row or (first if first and cuda < first.version else None)
+    return known.targets if known else ()
 
 
 def _inside(requirement: Requirement | None, release: Version) -> bool:
