@@ -81,7 +81,7 @@ class MarkIndex:
     def _sieve(self, text: bytes) -> Sieve:
         """The sieve for logs like this one, whose beginning tells what is rare in it."""
         if self._made is None:
-            self._made = Sieve(self._order, text[:_SAMPLE])
+            self._made = _sieve(frozenset(self._order), text[:_SAMPLE])
         return self._made
 
 
@@ -98,6 +98,12 @@ def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
         key = max(parts[mark], key=lambda key: (key in found, often[key], key))
         found.setdefault(key, []).append(mark)
     return {key: tuple(held) for key, held in found.items()}
+
+
+@lru_cache(maxsize=4)
+def _sieve(marks: frozenset[bytes], sample: bytes) -> Sieve:
+    """The sieve for marks and a sample, made once."""
+    return Sieve(marks, sample)
 
 
 class Sieve:
