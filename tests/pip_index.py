@@ -10,8 +10,11 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
+
+import pytest
 
 from channel_builder import Server, serve
 
@@ -159,3 +162,11 @@ def variables(home: Path, url: str = "", **more: str) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     found = {"PATH": os.environ["PATH"], "HOME": str(home), "UV_CACHE_DIR": str(home / "uv"), "UV_HTTP_RETRIES": "0"}
     return {**found, **({"UV_DEFAULT_INDEX": f"{url}/simple"} if url else {}), "NO_PROXY": "*", **more}
+
+
+def pip_of_this_python() -> Path:
+    """The folder of its pip, else the test is skipped. Setuptools answers `importlib.util.find_spec` for it."""
+    found = PathFinder.find_spec("pip")
+    if found is None or found.origin is None:
+        pytest.skip("this Python has no pip")
+    return Path(found.origin).parent

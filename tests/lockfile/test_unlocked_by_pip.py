@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from commands import run
-from pip_index import index, variables, wheel
+from pip_index import index, pip_of_this_python, variables, wheel
 
 HERE = f"3.{sys.version_info.minor}"
 _SETUP = """\
@@ -63,11 +62,9 @@ def repository(folder: Path, name: str) -> str:
 
 def pip_there(folder: Path) -> Path:
     """The programs of a new environment with the pip of this one."""
-    found = importlib.util.find_spec("pip")
-    if found is None or not found.origin:
-        pytest.skip("this Python has no pip")
+    pip = pip_of_this_python()
     venv.create(folder, with_pip=False)
-    (folder / "lib" / f"python{HERE}" / "site-packages" / "pip").symlink_to(Path(found.origin).parent)
+    (folder / "lib" / f"python{HERE}" / "site-packages" / "pip").symlink_to(pip)
     return folder / "bin"
 
 

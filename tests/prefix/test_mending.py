@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -30,6 +29,7 @@ from cuenv.prefix.io.conda_meta import pins_torch
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.resolver.wheels import wheel_for
 from given import base
+from pip_index import pip_of_this_python
 from prefixes import installed, lock_file, package, put, shared_object, wheel_file
 
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
@@ -250,13 +250,10 @@ def venv_with_pip() -> Path:
 
     All copies share the files of pip, which Python thus compiles once.
     """
-    found = importlib.util.find_spec("pip")
-    if found is None or found.origin is None:
-        pytest.skip("this Python has no pip")
+    pip = pip_of_this_python()
     folder = Path(tempfile.mkdtemp(prefix="cuenv-venv-"))
     atexit.register(shutil.rmtree, folder)
     EnvBuilder(symlinks=True).create(folder / "env")
-    pip = Path(found.origin).parent
     for part in (pip, *pip.parent.glob("pip-*.dist-info")):
         shutil.copytree(part, folder / part.name)
         (folder / "env" / SITE / part.name).symlink_to(folder / part.name)
