@@ -57,7 +57,8 @@ _ALIKE = 0.6
 
 def find_gpu(text: str, gpus: tuple[GpuModel, ...]) -> GpuModel | None:
     """The product that a text means; ``None`` when it is unknown, or may be several of different capability."""
-    names = _names(gpus, _numbers(text))
+    in_every_reading = frozenset(word for word in _bare(_words(text)) if len(word) == 4 and word.isdigit())
+    names = _names(gpus, _numbers(text), in_every_reading)
     return next((found for words, index in _readings(text, names) if (found := _one(index.get(words, ())))), None)
 
 
@@ -148,14 +149,22 @@ def _numbers(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=64)
-def _names(gpus: tuple[GpuModel, ...], numbers: frozenset[str] | None = None) -> _NameIndex:
-    """The names of all products, or of those whose numbers stand in a text: no other can be meant by it."""
+def _names(
+    gpus: tuple[GpuModel, ...], numbers: frozenset[str] | None = None, needed: frozenset[str] = frozenset()
+) -> _NameIndex:
+    """The names of all products, or of those that have the numbers of a text: no other can be meant by it.
+
+    Args:
+        gpus: the products.
+        numbers: those that a name may have.
+        needed: those of them that it must have, since each reading of the text does.
+    """
     full: dict[Words, list[GpuModel]] = {}
     bare: dict[Words, list[GpuModel]] = {}
     loose: dict[Words, list[GpuModel]] = {}
     for model in gpus:
         for name in (model.name, *model.aka):
-            if numbers is not None and not _numbers(name) <= numbers:
+            if not all(number in name for number in needed) or (numbers is not None and not _numbers(name) <= numbers):
                 continue
             words = _words(name)
             _add(full, words, model)
