@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding
+from cuenv.core.io.files import names_in
 from cuenv.core.reading import describe
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
@@ -196,7 +196,8 @@ _WISH = regex(
 @lru_cache(maxsize=1)
 def modules() -> tuple[ModuleType, ...]:
     """The modules of this package, by name."""
-    return tuple(import_module(f"{__name__}.{item.name}") for item in iter_modules(__path__))
+    files = (name for folder in __path__ for name in names_in(folder) if name.endswith(".py") and name != "__init__.py")
+    return tuple(import_module(f"{__name__}.{name.removesuffix('.py')}") for name in files)
 
 
 def formats() -> tuple[LockFormat, ...]:
