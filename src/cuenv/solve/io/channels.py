@@ -333,7 +333,14 @@ class Channels:
         return True
 
     def find(self, parts: Sequence[Part], platform: str, specs: Sequence[MatchSpec]) -> list[RepoDataRecord]:
-        """The records that match any of the specs."""
+        """The records that match any of the specs.
+
+        Folders are read without the gateway, which takes three times as long for them.
+
+        Raises:
+            ChannelError: a channel cannot be read.
+            OutsideError: rattler failed.
+        """
 
         async def question(gateway: Gateway, handles: list[Source]) -> list[RepoDataRecord]:
             found = await gateway.query(
@@ -345,15 +352,24 @@ class Channels:
             )
             return [record for records in found for record in records]
 
-        if self.remembers:
-            folders = [memory for part in parts if isinstance(memory := self.handle(part), FolderRecords)]
-            parts = [part for part in parts if isinstance(part.source, Channel)]
-            found = [item for memory in folders for spec in specs for item in memory.matching(spec)]
-            found += self.ask(parts, question) if specs and parts else []
-        else:
-            found = self.ask(parts, question) if specs else []
+        online = [part for part in parts if isinstance(part.source, Channel)]
+        folders = dict.fromkeys(part for part in parts if not isinstance(part.source, Channel))
+        found = [item for part in folders for item in self._in_folder(part, specs)]
+        found += self.ask(online, question) if specs and online else []
         cutoff = self.cutoff
         return found if cutoff is None else [item for item in found if (dated(item) or cutoff) <= cutoff]
+
+    def _in_folder(self, part: Part, specs: Sequence[MatchSpec]) -> list[RepoDataRecord]:
+        source = self.handle(part)
+        try:
+            if isinstance(source, FolderRecords):
+                return [item for spec in specs for item in source.matching(spec)]
+            assert isinstance(source, SparseRepoData)  # noqa: S101 - a folder
+            return source.load_matching_records(specs)
+        except (OSError, ValueError) as error:
+            raise channel_errors.from_records(
+                str(error), channel=part.channel, subdir=part.subdir, path=part.place
+            ) from error
 
     @property
     def cutoff(self) -> datetime | None:
