@@ -8,7 +8,6 @@ second, three characters of a mark that are rare elsewhere are found by one regu
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -202,7 +201,7 @@ def _often(sample: bytes) -> Callable[[bytes], float]:
     count: Counter[int] = Counter()
     for start in (0, 1):
         count.update(memoryview(sample[start : start + (len(sample) - start) // 2 * 2]).cast("H"))
-    return cache(lambda pair: count[int.from_bytes(pair, sys.byteorder)] + _share(pair) / _USUALLY)
+    return cache(lambda pair: count[memoryview(pair).cast("H")[0]] + _share(pair) / _USUALLY)
 
 
 def _pairs(wanted: list[set[bytes]], often: Callable[[bytes], float]) -> set[bytes]:
