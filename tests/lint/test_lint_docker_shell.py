@@ -405,3 +405,9 @@ def test_no_image_brings_forward_compatibility_to_a_geforce(command: str, gpu: s
     (tmp_path / "Dockerfile").write_text(f"FROM nvidia/cuda:12.4.1-base-ubuntu22.04\nRUN {command}\n")
     said = run("lint", "--gpu", gpu, "--driver", "470.129.06", folder=tmp_path).stdout
     assert said.count("error CU401 CUDA 12.x needs driver 525.60.13 or later") == told
+
+
+def test_a_gpu_that_an_arch_list_leaves_out_is_named(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM debian:12\nENV TORCH_CUDA_ARCH_LIST='8.0;9.0'\n")
+    said = run("lint", "--gpu", "GTX 1080", "--driver", "470.129.06", folder=tmp_path).stdout
+    assert "TORCH_CUDA_ARCH_LIST 8.0;9.0 leaves out compute capability 6.1 (GeForce GTX 1080)" in said

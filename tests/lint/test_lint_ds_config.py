@@ -265,3 +265,11 @@ def test_a_missing_batch_size_is_filled_in_as_the_rest_of_the_file_is(tmp_path: 
     ):
         (missing,) = linted(tmp_path, text).lints
         assert missing.finding.fix == fix
+
+
+def test_a_gpu_without_bfloat16_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ds_config.json").write_text('{"train_batch_size": 8, "bf16": {"enabled": true}}')
+    host = ("--gpu", "GTX 1080", "--gpu", "RTX 4090", "--driver", "535.129.03")
+    said = run("lint", *host, folder=tmp_path).stdout
+    assert "bf16 on compute capability 6.1 (GeForce GTX 1080): only GPUs from compute capability 8.0 on" in said
+    assert "bf16 on compute capability 6.1: only" in run("lint", "--gpu", "6.1", folder=tmp_path).stdout

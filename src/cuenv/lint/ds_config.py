@@ -238,8 +238,12 @@ def _precision(tree: Node, machine: Machine) -> Iterator[Lint]:
         yield _lint("CU333", "error", bf16, message, 'set one "enabled" to false', "dscfg")
     old = sorted({gpu for gpu in machine.gpus if gpu < _NATIVE_BF16})
     if bf16 is not None and old:
-        names = ", ".join(map(str, old))
-        message = f"bf16 on {names}: only GPUs from 8.0 on compute bfloat16; older GPUs emulate it slowly"
+        from cuenv.resolver.verdict import named_capability  # noqa: PLC0415 - only where a host is named
+
+        message = (
+            f"bf16 on {named_capability(machine.facts, *old)}: only GPUs from compute capability {_NATIVE_BF16} on "
+            "compute bfloat16; older GPUs emulate it slowly"
+        )
         yield _lint("CU333", "warning", bf16, message, "use fp16", "tcuda")
 
 

@@ -20,6 +20,7 @@ from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.asked_torch import unlisted_finding
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.rules.device import device_code
+from cuenv.resolver.verdict import named_capability
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
 from cuenv.solve.match_spec import parse_spec
@@ -451,17 +452,16 @@ def arch_list_lints(
         names = ", ".join(str(item) for item in refused)
         yield Lint(
             finding=_arch_list_finding(
-                f"TORCH_CUDA_ARCH_LIST names {names}, which nvcc {nvcc} cannot compile for",
+                f"TORCH_CUDA_ARCH_LIST names compute capability {names}, which nvcc {nvcc} cannot compile for",
                 f"TORCH_CUDA_ARCH_LIST={';'.join(str(item) for item in code.sass if item not in refused)}",
             ),
             at=at,
         )
     lacking = [gpu for gpu in sorted(set(machine.gpus)) if device_code(code, gpu, None, knowledge).outcome == "reject"]
     if lacking:
-        names = ", ".join(map(str, lacking))
         yield Lint(
             finding=_arch_list_finding(
-                f"TORCH_CUDA_ARCH_LIST {value} leaves out {names}",
+                f"TORCH_CUDA_ARCH_LIST {value} leaves out {named_capability(machine.facts, *lacking)}",
                 f"TORCH_CUDA_ARCH_LIST={';'.join(map(str, sorted(set(machine.gpus))))}",
             ),
             at=at,

@@ -100,6 +100,12 @@ def of_capability(*capabilities: Capability) -> str:
     return f"compute capability {both(f'{capability}{NAMES}' for capability in capabilities)}"
 
 
+def named_capability(facts: HostFacts | None, *capabilities: Capability) -> str:
+    """``compute capability 12.0 (RTX 5090)``, with the names where a host is known."""
+    text = of_capability(*capabilities)
+    return _named(text, facts) if facts else text.replace(NAMES, "")
+
+
 def row_reason(row: Row, says: str) -> Reason:
     """A reason that is a row of a table."""
     return Reason("row", says, row.sources, row.low)
