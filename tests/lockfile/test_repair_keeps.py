@@ -15,13 +15,19 @@ from commands import HOST
 from commands import inside as run
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
+from cuenv.host.select import HostOptions
+from cuenv.lockfile.lock import LockRequest
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.relax import blamed, entries_of, forms_of, relax
+from cuenv.lockfile.repair import repair
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
+from cuenv.solve.io import choosing
+from cuenv.solve.io.choosing import choose
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import Choice, LockedPackage, Settled, Solution, Unsatisfiable
+from given import shipped_base
 from pip_index import index, wheel
 
 PY = {minor: f"python >=3.{minor},<3.{minor + 1}.0a0" for minor in (10, 12)}
@@ -411,3 +417,28 @@ def test_an_edit_is_obeyed_and_its_words_are_the_fix(edit: FileEdit, words: str,
     assert {*(pin.yaml_text() for pin in made.pins), *made.pip} == {*entries, *pip}
     assert all(pin in made.pins for pin in asked)
     assert obeyed(spec, [replace(found, severity="warning")]) == (spec, ())
+
+
+@pytest.mark.parametrize("seconds", [0, 100], ids=["time enough", "no time left"])
+def test_a_repair_says_how_far_it_is_and_ends(
+    seconds: int, channel: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D22: each step is told; and where every solve costs all the time there is, few are made, and the file locks."""
+    entries = "".join(f"  - {name}\n" for name in ("old-one", "new-one", "of-old-torch", "first-user", "second-user"))
+    path = tmp_path / "environment.yml"
+    path.write_text(FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + entries)
+    solves: list[object] = []
+
+    def counted(*arguments: object, **named: object) -> object:
+        solves.append(arguments)
+        return choose(*arguments, **named)  # type: ignore[arg-type] # as it was called
+
+    monkeypatch.setattr(choosing, "choose", counted)
+    told: list[str] = []
+    request = LockRequest(path=path, host=HostOptions(hosts=("rtx4090-535",), environ={}), sources=channel)
+    found = repair(request, shipped_base(), progress=told.append, clock=lambda: float(seconds * len(solves)))
+    assert found.spec is not None
+    assert {"pytorch", "torchvision", "python"} <= set(pins(found.spec))
+    assert any(text.startswith("looking what can stay beside") for text in told)
+    assert len(told) >= len(solves), "a step of many solves tells nothing"
+    assert len(solves) <= (40 if seconds == 0 else 25)

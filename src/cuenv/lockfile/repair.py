@@ -51,7 +51,7 @@ from cuenv.resolver.compose import compose, overruled, requested
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import request_options
 from cuenv.resolver.policy import asks_for_cpu, spec_of, wants_cuda
-from cuenv.resolver.prove import NOT_TOGETHER, prove, unsatisfiable_text
+from cuenv.resolver.prove import prove, unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.resolve import composed, decidable
 from cuenv.resolver.rules import Context
@@ -73,15 +73,15 @@ from cuenv.solve.model import (
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.shelf import Shelf
 
-_TRIES = 60
-"""Candidates that are tried; most are answered without a solve."""
+_LOOKS, _TRIES = 300, 10
+"""Candidates that are looked at in one solve for each channel, and those that are tried by themselves from there on."""
 _LOCKS = 6
 """Candidates that are locked; one that does not lock though its entries can be had is rare."""
 _ROUNDS = 10
 """Times that one environment is mended by what its lock would say of it."""
 _OLDEST, _NEWEST = 5, 20
 """Minors of Python 3 that are looked for."""
-_CHOOSING, _TRYING, _SECONDS, _PROVING = 6, 8, 12, 17
+_CHOOSING, _TRYING, _SECONDS, _PROVING = 8, 10, 12, 17
 """Seconds after which no further releases of torch and Python are looked at for what would stay beside them, no further
 draft that keeps as much as it can is tried, nothing is put back, and nobody looks what a lost entry is at odds with."""
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
@@ -89,6 +89,7 @@ _TOGETHER = "cannot be satisfied together with the rest"
 """Why something else stands for an entry, as long as nobody knows what of the rest it is."""
 _INSTEAD = 4
 """Entries that are looked at, or named, as what another one has no place beside."""
+_LACKS = regex(r"─ ([A-Za-z0-9_][\w.-]*) ([^\n]*?), for which no candidates were found")
 _FORGE = "conda-forge"
 _RELEASE = regex(r"\d.*")
 """The release of CUDA in a pattern of build strings, and what follows."""
@@ -185,6 +186,11 @@ class _Near:
 
     torch: Version | None = None
     python: int | None = None
+
+    def __str__(self) -> str:
+        kept = [f"torch {self.torch}"] if self.torch else []
+        kept += [f"python 3.{self.python}"] if self.python else []
+        return " and ".join(kept) or "any torch and any Python"
 
     def takes(self, item: Assessment) -> bool:
         """Whether a candidate keeps to them."""
@@ -302,8 +308,8 @@ class _Repair:
         """
         whole = self._of_linux(self._own())
         own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
-        for base, draft in self._lesser(whole) if own is None else ():
-            if self._spent > _TRYING:
+        for tried, (base, draft) in enumerate(self._lesser(whole) if own is None else ()):
+            if tried and self._spent > _TRYING:
                 break
             own = self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins))
             if own:
@@ -330,6 +336,7 @@ class _Repair:
         bases = [(cost, base) for cost, base in bases if self._judged(base, frozenset()).rows]
         found: list[_Less] = []
         for cost, base in [*bases[-1:], *bases[:-1]]:  # what can stay at all, then what costs less
+            self._say(f"looking what can stay beside {base.near}")
             found += self._counted(cost, base, self._keepable(base))
             most = next(iter(found), None)
             nearest = most and found[-1] is not most and found[-1].worth <= most.worth
@@ -339,9 +346,9 @@ class _Repair:
         if best and not best.misses:
             yield best.base, best.draft
         served: list[_Less] = []
-        for cost, base in bases:
+        for cost, base in sorted(bases, key=lambda item: item[0] not in (0, bases[-1][0])):
             served += self._counted(cost, base, self._servable(base))
-            if served and (not served[-1].misses or self._spent > _CHOOSING):
+            if served and (not served[-1].misses or (cost and self._spent > _CHOOSING)):
                 break
         if served and all(item.misses for item in served):
             served = self._without_triton(whole, served)
@@ -507,49 +514,74 @@ class _Repair:
                 there = frozenset(pin.name for pin in found.spec.pins)
                 then = self._until_locked(found, f"{self.request.path.name} with {names} as well", there)
                 if then is None:
-                    why = f"with {names} the file is refused: {self.skipped[-1][1]}"
+                    answer, open_ = self._lock(_as_read(found.spec))
+                    first = next((item.message for item in answer.report.errors), "") if answer else ""
+                    why = f"with {names} the file is refused: {open_ or first}"
                     best = best.saying(dict.fromkeys(best.lost - found.lost, why))
                 best, draft = (then, then) if then else (best, draft)
         return best
 
     def _proven(self, own: _Draft) -> _Draft:
         """A draft that locks, and of each entry that it lost what it has no place beside."""
-        torch, python = _torch_of(own.spec), own.spec.pin("python")
-        others = [Pin(name=pin.name) for pin in own.spec.pins if pin not in (torch, python) and pin.name[:2] != "__"]
+        spec = (self._forge_first(own) or own).spec  # what hides less says more
+        torch, python = _torch_of(spec), spec.pin("python")
+        others = [
+            Pin(name=pin.name, channel=pin.channel)
+            for pin in spec.pins
+            if pin not in (torch, python) and pin.name[:2] != "__"
+        ]
         said = dict(own.why)
         for name in sorted(self._placeless(own)):
             if self._spent < _PROVING and said.get(name, "").endswith(_TOGETHER):
-                why = self._against(own.spec, Pin(name=name), torch, python, others)
-                own = own.saying({name: why}) if why else own
+                self._say(f"looking what {name} has no place beside")
+                own = own.saying({name: self._against(spec, Pin(name=name), torch, python, others)})
         return own
 
     def _against(
         self, spec: EnvironmentSpec, lost: Pin, torch: Pin | None, python: Pin | None, others: Sequence[Pin]
     ) -> str:
-        """What a package has no place beside, by solves; empty where there is a place for it beside all the rest."""
+        """What a package has no place beside, by solves."""
+        homes: list[Choice] = [((Pin(name=pin.name, channel=pin.channel),), ()) for pin in spec.pins if pin.channel]
+
+        def with_(*pins: Pin) -> Settled | Unsatisfiable:
+            return self._ask(spec, [lost, *pins], homes)
+
         none = f"no release of {lost.name} that the channels have"
-        alone = self._ask(spec, [lost])
+        alone = with_()
         if isinstance(alone, Unsatisfiable):
-            text = unsatisfiable_text(alone, replace(spec, pins=(lost,)))
-            text = "what it requires does not go together" if text == NOT_TOGETHER else text
-            return f"{none} can be installed: {text}"
+            return f"{none} can be installed: {self._lacking(alone, spec)}"
         core = [pin for pin in (torch, python) if pin]
-        for some in ([pin] for pin in core):
-            if isinstance(self._ask(spec, [lost, *some]), Unsatisfiable):
-                return f"{none} goes with {some[0].yaml_text()}"
+        texts = [replace(pin, channel="").yaml_text() for pin in core]
+        for pin, text in zip(core, texts, strict=True):
+            if isinstance(with_(pin), Unsatisfiable):
+                return f"{none} goes with {text}"
+        if isinstance(with_(*core), Unsatisfiable):
+            return f"{none} goes with {' and '.join(texts)} together"
         found = self._ask(spec, [lost, *core], [((pin,), ()) for pin in others])
-        beside = " and ".join(pin.yaml_text() for pin in core)
-        if isinstance(found, Unsatisfiable):
-            return f"{none} goes with {beside} together"
-        out = [pin for pin, place in zip(others, found.taken, strict=True) if place]
-        beside = f" beside {beside}" if beside else ""
-        for other in out[:_INSTEAD]:
-            if isinstance(self._ask(spec, [lost, *core, other]), Unsatisfiable):
-                return f"{none} goes with any release of {other.name}{beside}"
-        names = ", ".join(pin.name for pin in out[:_INSTEAD]) + (
-            f" and {len(out) - _INSTEAD} more" if len(out) > _INSTEAD else ""
+        out = (
+            [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Settled) else []
         )
-        return f"there is a place for {lost.name}{beside} only without {names}" if out else ""
+        beside = f" beside {' and '.join(texts)}" if texts else ""
+        for other in out[:_INSTEAD]:
+            if isinstance(with_(*core, other), Unsatisfiable):
+                return f"{none} goes with any release of {other.name}{beside}"
+        if not out or isinstance(self._ask(spec, [lost, *core, *others]), Settled):
+            return f"no file with {lost.name} that locks was found in time"
+        names = ", ".join(pin.name for pin in out[:_INSTEAD])
+        names += f" and {len(out) - _INSTEAD} more" if len(out) > _INSTEAD else ""
+        return f"there is a place for {lost.name}{beside} without {names}, and none with all of them"
+
+    def _lacking(self, answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
+        """What a package requires that no channel has; what a channel hides is there."""
+        lacks = []
+        for name, wish in dict.fromkeys(_LACKS.findall(answer.text)):
+            channels = spec.channels or ("defaults",)
+            shelf = self._shelf([name], channels)
+            if not any(shelf.has(Pin(name=name, version=wish, channel=short_channel(item))) for item in channels):
+                lacks.append(f"{name} {wish}".strip(" *"))
+        return (
+            f"the channels have no {', '.join(lacks[:_INSTEAD])}" if lacks else "what it requires does not go together"
+        )
 
     def _placeless(self, draft: _Draft) -> frozenset[str]:
         """The lost entries of a draft that its channels have."""
@@ -922,7 +954,7 @@ class _Repair:
         }
         forms = {key: form for key, form in forms.items() if shelf.has(form)}
         fixed: list[Pin] = []
-        mine = (torch, python, spec.pin("cudatoolkit"))
+        mine = (torch, python, None if spec.pin("pytorch-cuda") else spec.pin("cudatoolkit"))
         for entry in entries_of((pin for pin in spec.pins if pin not in mine and pin.name[:2] != "__"), shelf):
             if not entry.forms and entry.pin.name in needed and further(entry.pin, self.knowledge):
                 return None
@@ -947,7 +979,7 @@ class _Less:
     """A draft without what cannot be had, and the whole of which it is less.
 
     Attributes:
-        cost: what the releases are worth that it does not keep to, in entries.
+        cost: what the releases are worth that it does not keep to, in halves of an entry.
         misses: how many entries it lost that the channels have.
     """
 
@@ -959,7 +991,7 @@ class _Less:
     @property
     def worth(self) -> tuple[int, int, int]:
         """What it costs in all; what has lost torchvision or torchaudio more than all else."""
-        return len(self.draft.lost.intersection(OF_TORCH)), self.misses + self.cost, self.cost
+        return len(self.draft.lost.intersection(OF_TORCH)), 2 * self.misses + self.cost, self.cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1044,9 +1076,8 @@ def _with_core(draft: _Draft, torch: Pin, solution: Solution, knowledge: Knowled
     by_cuda = solution.package("pytorch-cuda")
     for pin in draft.spec.pins:
         package = solution.package(pin.name)
-        if pin.name == "cudatoolkit" and package is None and by_cuda:
-            there = draft.spec.pin("pytorch-cuda")
-            pins += () if there else [Pin(name="pytorch-cuda", version=by_cuda.version, channel=torch.channel)]
+        if pin.name == "cudatoolkit" and package is None and by_cuda and not draft.spec.pin("pytorch-cuda"):
+            pins.append(Pin(name="pytorch-cuda", version=by_cuda.version, channel=torch.channel))
             draft = draft.noting([pin.name, "pytorch-cuda"], "this torch takes its CUDA by pytorch-cuda")
             continue
         if package is None or (pin != torch and matches(pin.match_spec(), package)):
@@ -1107,14 +1138,15 @@ def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[s
 def _nears(spec: EnvironmentSpec) -> dict[_Near, int]:
     """The minors of torch and Python that a file names, then less of that, and what each costs.
 
-    The minor of Python is worth one entry, that of torch two.
+    The minor of Python is worth one entry, that of torch two, and both a little more than three.
     """
     wish = spec_of(_torch_of(spec))
     prefix = wish.prefix if wish else None
     torch = version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
     python = _minor(spec.pin("python"))
     found: dict[_Near, int] = {}
-    for cost, near in enumerate((_Near(torch=torch, python=python), _Near(torch=torch), _Near(python=python), _Near())):
+    nears = (_Near(torch=torch, python=python), _Near(torch=torch), _Near(python=python), _Near())
+    for near, cost in zip(nears, (0, 2, 4, 7), strict=True):
         found.setdefault(near, cost)
     return found
 
@@ -1231,6 +1263,7 @@ def instead(
     for request in wishes:
         decision = decide(Context(facts=decidable(facts), request=request, knowledge=knowledge, proving=True))
         try:
+            decision = _closing(decision, spec.name or "cuenv", sources, progress)
             found, solution = prove(
                 decision, lambda item: composed(item, spec.name or "cuenv"), sources, progress, limit=_TRIES
             )
@@ -1239,3 +1272,29 @@ def instead(
         if solution is not None:
             return Instead(decision=found, options=request_options(request))
     return None
+
+
+def _closing(decision: Decision, name: str, sources: Sources, progress: Progress | None) -> Decision:
+    """A decision without the candidates before the first that the channels close, found by a solve for each channel."""
+    from cuenv.solve.io.choosing import choose  # noqa: PLC0415 - the solver is heavy
+
+    tries = [(place, item) for place, fit in enumerate(decision.fitting) for item in decision.variants(fit)][:_LOOKS]
+    groups: dict[tuple[str, ...], list[tuple[int, EnvironmentSpec]]] = {}
+    for place, item in tries:
+        made = composed(replace(decision, fitting=(item,)), name)
+        groups.setdefault(made.channels, []).append((place, made))
+    first = len(decision.fitting)
+    for channels, rows in groups.items():
+        if progress:
+            progress(f"trying {len(rows)} candidates of {', '.join(map(short_channel, channels))}")
+        before = [(place, made) for place, made in rows if place < first]
+        request = SolveRequest(
+            spec=replace(rows[0][1], pins=()),
+            channels=channels,
+            platform=rows[0][1].platforms[0],
+            virtual_packages=virtual_packages(decision.case.facts),
+        )
+        with suppress(NoChannelError):
+            found = choose(request, (tuple(made.pins for _, made in before),), sources) if before else None
+            first = before[found.taken[0]][0] if isinstance(found, Settled) else first
+    return replace(decision, fitting=decision.fitting[first:])

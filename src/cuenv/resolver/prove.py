@@ -161,10 +161,6 @@ def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Source
     return f"the channels{_by(sources.as_of)} have no {pin.yaml_text()} for this Python"
 
 
-NOT_TOGETHER = "the solver cannot satisfy all requirements together"
-"""What is said where the solver names no record that is lacking."""
-
-
 def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
     """The solver's no in one line: what no record satisfies.
 
@@ -185,4 +181,4 @@ def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
             f"a channel that is listed before {channel} has {name}, but no release of it that fits, and strict channel "
             f"priority takes it from there alone: list {channel} first, or add {channel}::{name}"
         )
-    return NOT_TOGETHER
+    return "the solver cannot satisfy all requirements together"
