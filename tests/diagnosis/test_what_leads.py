@@ -362,3 +362,60 @@ def test_a_warning_does_not_lead_before_a_name_of_the_users_own_program() -> Non
     notice = b"Warning:  multi_tensor_applier is unavailable, possibly because apex was installed without --cuda_ext\n"
     assert read(notice + TRACEBACK + b"NameError: name 'rank' is not defined\n").verdict == "unknown"
     assert ids(read(notice + TRACEBACK + b"NameError: name '_C' is not defined\n"))[:1] == ["extension-cpu-only"]
+
+
+HEADS = {
+    "a rank": "[rank0]: ",
+    "compose": "train-1  | ",
+    "ray": "(TaskRunner pid=950199) ",
+    "a container's engine": "2024-05-02T10:00:01.123456789Z stderr F ",
+    "a runner": "2024-05-02T10:00:01.1234567Z ",
+    "a host": "node1: ",
+    "mpirun": "[1,0]<stderr>:",
+    "srun": "3: ",
+}
+START = (
+    " [WARNING]  async_io requires the dev libaio .so object and headers but these were not found.\n"
+    "UserWarning: The installed version of bitsandbytes was compiled without GPU support.\n"
+    "[W socket.cpp:697] [c10d] The client socket cannot be initialized (errno: 97 - Address family not supported)\n"
+)
+TORCHRUN = (
+    "E0801 13:23:20.000000 32974 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1)\n"
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \ntrain.py FAILED\n  exitcode  : 1 (pid: 86)\n"
+)
+
+
+@collect("name", HEADS)
+def test_what_leads_is_the_same_behind_any_head_of_a_line(name: str) -> None:
+    for said, verdict in ((SAYS, "unknown"), ("RuntimeError: CUDA error: an illegal memory access", "known")):
+        log = f"{STEPS}{TRACEBACK.decode()}{said} was encountered\n"
+        found = read("".join(HEADS[name] + line for line in log.splitlines(keepends=True)).encode())
+        assert (found.verdict, said in found.causes[0].sighting.text) == (verdict, True), ids(found)
+
+
+def test_notices_of_the_start_never_lead_over_an_envelope_of_the_end() -> None:
+    for end in (TORCHRUN, "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n"):
+        found = read(f"{START}{STEPS}{end}".encode())
+        assert (found.verdict, found.causes[0].kind) == ("effect", "effect"), ids(found)
+
+
+def test_frames_behind_the_head_of_a_logger_are_no_errors() -> None:
+    head = "(EngineCore_DP0 pid=68) ERROR 05-07 02:14:18 [core.py:396] "
+    log = f"{TRACEBACK.decode()}    engine = EngineCoreProc(a, b, c)\n             ^^^^^^^^^^\n{SAYS}\n"
+    found = read("".join(head + line for line in log.splitlines(keepends=True)).encode())
+    assert (found.verdict, found.causes[0].sighting.text) == ("unknown", head + SAYS)
+
+
+def test_the_next_line_of_a_warning_is_a_warning() -> None:
+    path = "/nix/store/ar0r42s7ygg1h1clhr5i3k50zbqyrf8c-python3-env/lib/python3.11/site-packages/vllm/usage/lib.py:19"
+    warned = f"{path}: RuntimeWarning: Failed to read commit hash:\nNo module named 'vllm.commit_id'\n"
+    own = b"RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    for head in ("", "[rank0]: "):
+        log = f"{warned}{TRACEBACK.decode()}{own.decode()}"
+        found = read("".join(head + line for line in log.splitlines(keepends=True)).encode())
+        assert ids(found)[:1] == ["illegal-memory-access"]
+
+
+def test_a_run_that_ends_in_weak_words_is_not_fine_because_it_began_with_a_notice() -> None:
+    log = f"{START}{STEPS}a:1:1 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 has already checked in\n"
+    assert read(log.encode()).verdict == "unknown"

@@ -57,16 +57,17 @@ def ranked(found: Scan) -> Ranked:
     sightings = tuple(_survived(one, found) for one in found.sightings)
     groups = sorted(folded(sightings), key=lambda group: order.place(group[0]))
     roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in groups)
-    failed = tuple(one for one in found.failures if one.line > found.worked) or found.failures
+    since = 0 if found.many else found.worked
+    failed = tuple(one for one in found.failures if one.line > since) or found.failures
     inner = tuple(one for one in failed if not one.outer)
     first = roots[0].sighting if roots else None
     quiet = all(one.kind == "remark" or one.grade == "warning" for one in sightings)
-    if first is not None and quiet and found.goes_on > first.last and not found.failures:
+    if first is not None and quiet and found.goes_on > first.last and not (found.failures or found.weak):
         return Ranked(verdict="harmless", roots=roots)
     if first is not None and first.kind == "cause":
         ending = _ending(first, inner, found)
-        if first.last < found.worked:
-            ending = ending or tuple(one for one in failed if one.line > found.worked)
+        if first.last < since:
+            ending = ending or tuple(one for one in failed if one.line > since)
         return _in_words(ending, roots, found) or Ranked(
             verdict="unknown" if ending else "known", roots=roots, strange=_told(ending)
         )
@@ -80,10 +81,15 @@ def ranked(found: Scan) -> Ranked:
 
 
 def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
-    """A line that fails before the run made further steps counts as a warning: it did not end the run."""
-    if one.kind != "cause" or one.grade not in ("error", "line") or one.last >= found.worked:
+    """What stood before the run made further steps did not end it: a warning is a notice, and a line a warning.
+
+    Of several processes the steps may be those of another one than the line.
+    """
+    if one.kind != "cause" or one.grade == "exception" or one.last >= found.worked:
         return one
-    return replace(one, grade="warning")
+    if one.grade == "warning":
+        return replace(one, kind="remark")
+    return one if found.many or not found.chain else replace(one, grade="warning")
 
 
 def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:

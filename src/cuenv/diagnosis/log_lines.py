@@ -29,7 +29,7 @@ _GOES_ON = regex(
 )
 """What says, behind an error, that the program goes on without what failed."""
 _EXCEPTION = regex(
-    rb"(?:^|[\]:|>$\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8})(?:[A-Za-z_]\w{0,60}\.){0,8}"
+    rb"(?:^|[\]:|>$)\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8}|[0-9]Z (?:std\w{3} F )?)(?:[A-Za-z_]\w{0,60}\.){0,8}"
     rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible)|Exception|"
     rb"Interrupt|StopIteration)"
     rb"(?:\x1b\[[0-9;]*m)?(?::|\s*$)"
@@ -171,6 +171,14 @@ _NUMBER = regex(
 _VERSIONS = regex(rb"\(from versions: [^()\n]*")
 _WEB = regex(rb"%20|&nbsp;|&quot;|&#39;|&lt;|&gt;|&amp;")
 _OF_WEB = {b"%20": b" ", b"&nbsp;": b" ", b"&quot;": b'"', b"&#39;": b"'", b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&"}
+_LOGGER = regex(
+    rb"^(?:\([\w =.,-]{1,80}\) ?)?(?:"
+    rb"(?:ERROR|CRITICAL|FATAL) {1,4}[0-9][0-9-]{3,9} [0-9:.,]{8,15} \[[\w./-]{1,80}:[0-9]{1,5}\]|"
+    rb"[EF][0-9]{4} [0-9:.]{8,16} +[0-9]{1,8} [\w./-]{1,160}:[0-9]{1,5}\](?: \[[\w/]{1,20}\])?|"
+    rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]{8,15}Z? - (?:[\w.]{1,60} - )?(?:ERROR|CRITICAL) -)(?: |$)"
+)
+"""What a logger puts before each line of an error: the level is that of the whole message."""
+_CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$)")
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
 _BORDER = regex("^[\\s>]*(?:│|┃|║|\\|)\\s?|\\s*(?:│|┃|║|\\|)\\s*$".encode())
 _BORDER_ROW = regex("^\\s*(?:╭|╰|┌|└|┏|┗|╔|╚|├|\\+)(?:─|━|═|-)".encode())
@@ -240,6 +248,15 @@ def grade_of(line: bytes, at: int = 0) -> Grade:
     return "error" if any(words.search(line) for words in (_ERROR, _FAILURE, _WEAK)) else "line"
 
 
+def message_of(line: bytes) -> bytes:
+    """What a line of an error says behind the head of its logger; empty where that is a frame, or a line of code."""
+    head = _LOGGER.search(line)
+    if head is None:
+        return line
+    message = line[head.end() :]
+    return b"" if _CODE.search(message) else b"ERROR " + message
+
+
 def statuses_in(line: bytes) -> tuple[bytes, ...]:
     """What CUDA or one of its libraries returned, as a line says it: names, and numbers after *CUDA error*."""
     return () if _HARMLESS.search(line) else (*_STATUS.findall(line), *_NUMBER.findall(line))
@@ -248,6 +265,12 @@ def statuses_in(line: bytes) -> tuple[bytes, ...]:
 def fails(line: bytes) -> bool:
     """Whether a line says in so many words that something failed."""
     return _says(_FAILURE, line)
+
+
+def failure_in(line: bytes) -> int:
+    """Where the first word of failure stands in a line that fails."""
+    found = _FAILURE.search(line)
+    return found.start() if found else 0
 
 
 def fails_weakly(line: bytes) -> bool:

@@ -21,9 +21,11 @@ from cuenv.diagnosis.log_lines import (
     english,
     fails,
     fails_weakly,
+    failure_in,
     foreign_marks,
     grade_of,
     is_envelope,
+    message_of,
     of_the_gpu,
     of_the_user,
     plain,
@@ -126,7 +128,7 @@ class Scan:
         many: whether the log is of several processes.
         root: the rank that failed first, as the launcher says; empty where it does not.
         goes_on: the last line that shows a run at work; 0 where none near the end does.
-        worked: the last line of a run that makes steps before the last exception of one process; 0 without any.
+        worked: the last line of a run that makes steps before its last failure; 0 without any.
     """
 
     sightings: tuple[SymptomMatch, ...]
@@ -164,10 +166,11 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     seeker.look_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
     if len(head) >= _HEAD:
         seeker.look_wrapped(head, 1)
+    sightings, failures, weak = seeker.sightings(), seeker.failures(total), seeker.weak(tail, total)
     return Scan(
-        sightings=seeker.sightings(),
-        failures=seeker.failures(total),
-        weak=seeker.weak(tail, total),
+        sightings=sightings,
+        failures=failures,
+        weak=weak,
         mentions=seeker.mentions,
         told=passages.told(),
         lines=total,
@@ -176,8 +179,14 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         many=seeker.many,
         root=seeker.root,
         goes_on=goes_on(tail, total),
-        worked=worked(tail, total, seeker.chain) if seeker.chain and not seeker.many else 0,
+        worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
     )
+
+
+def _last_failure(sightings: Iterable[SymptomMatch], failures: Iterable[FailedLine], chain: int) -> int:
+    """The line with which the last failure begins: the last exception's chain, else the last line that fails."""
+    causes = (one.last for one in sightings if one.kind != "remark")
+    return chain or max((*causes, *(one.line for one in failures)), default=0)
 
 
 class _LineShape:
@@ -241,6 +250,7 @@ class _Seeker:
         self.late: deque[FailedLine] = deque(maxlen=_KEPT)
         self.outer: deque[FailedLine] = deque(maxlen=_LAST)
         self.exception = 0
+        self.warned = 0
         self.chain = 0
         self.linked = False
         self.many = False
@@ -401,6 +411,8 @@ class _Seeker:
 
     def _sighted(self, row: Symptom, part: bytes, found: re.Match[bytes], number: int) -> None:
         grade = grade_of(part, found.start())
+        if self.warned and number == self.warned + 1:
+            grade = "warning"  # the message of a warning goes on
         if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
             grade = "exception"  # the message of an exception goes on
         if len(self.where[row.id]) < MANY:
@@ -433,9 +445,12 @@ class _Seeker:
 
     def _failure(self, line: bytes, number: int) -> None:
         part = line[:WINDOW]
-        if not fails(part):
+        message = message_of(part)
+        if not message or not fails(part):
             return
-        grade = grade_of(part)
+        grade = grade_of(part, failure_in(part))
+        if grade == "warning" and part.rstrip().endswith(b":"):
+            self.warned = number
         outer = is_envelope(part)
         if grade == "exception" and part.rstrip().endswith((b":", b"Error", b"Exception")):
             self.exception = number
@@ -446,7 +461,7 @@ class _Seeker:
             outer=outer,
             gpu=of_the_gpu(part),
             own=grade == "exception" and of_the_user(part),
-            said=None if outer or grade in ("warning", "line") else self._said(part, grade, number),
+            said=None if outer or grade in ("warning", "line") else self._said(part, message, grade, number),
         )
         if outer:
             self.outer.append(one)
@@ -455,12 +470,12 @@ class _Seeker:
                 self.early.append(one)
             self.late.append(one)
 
-    def _said(self, part: bytes, grade: Grade, number: int) -> SymptomMatch | None:
+    def _said(self, part: bytes, message: bytes, grade: Grade, number: int) -> SymptomMatch | None:
         """What a row that knows only the words of an error makes of it."""
         for row in self.wanted.words:
-            found = next((hit for hit in (compiled(one).search(part) for one in row.patterns) if hit), None)
+            found = next((hit for hit in (compiled(one).search(message) for one in row.patterns) if hit), None)
             if found and not of_the_user(part):
-                text = shown(part, found.start())
+                text = shown(part, found.start() if message is part else 0)
                 return SymptomMatch(
                     symptom=row, line=number, text=text, told={}, kind=row.kind, grade=grade, last=number
                 )

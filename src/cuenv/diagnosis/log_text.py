@@ -27,7 +27,7 @@ AT_WORK = regex(
 """A run at work."""
 _STEPS = regex(
     rb"[0-9](?:it/s|s/it)\b|\bloss['\"]?[:= ]{1,3}[0-9]|\b[Ee]poch[ :#=\[]{1,3}[0-9]|"
-    rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]"
+    rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]{1,9}(?![0-9.])"
 )
 """A run that makes steps: nothing that stood before has ended it."""
 
