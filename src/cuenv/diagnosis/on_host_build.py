@@ -109,10 +109,11 @@ def nvcc_targets(case: LogContext) -> Joined:
     asked = case.told.get("compute", "")
     because = [*_toolkits(case)]
     rows = [row for row in case.knowledge.cudas if asked and _knows(row, asked)]
-    if rows:
-        first, last = min(row.version for row in rows), max(row.version for row in rows)
-        newest = max(row.version for row in case.knowledge.cudas)
-        because.append(f"{asked} is known to nvcc {first} " + ("and later" if last == newest else f"to {last}"))
+    latest = max((row.version for row in rows), default=None)
+    newest = max(row.version for row in case.knowledge.cudas)
+    if latest:
+        first = min(row.version for row in rows)
+        because.append(f"{asked} is known to nvcc {first} " + ("and later" if latest == newest else f"to {latest}"))
     release = _on_path(case)
     row = case.knowledge.cuda(release) if release else None
     if release and row and capabilities(case):
@@ -126,18 +127,19 @@ def nvcc_targets(case: LogContext) -> Joined:
             )
     _, cuda = torch_of(case)
     own = next((row.version for row in rows if row.version == cuda), None)
-    removed = not rows or (release is not None and release > max(row.version for row in rows))
-    if removed:
+    if latest is None or (release is not None and release > latest):
         here = capabilities(case)
         wanted = ";".join(map(str, here)) or f"$({_ASK_GPU})"
         said = f"compute capability {asked} was removed from this nvcc" if asked else "no architecture was named"
         because.append(f"{said}: build for the GPU that is there")
         return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{wanted}"')
-    lowest = own or min((row.version for row in rows if install_toolchain(case, row.version)), default=rows[-1].version)
-    remedy = f"an nvcc that knows compute capability {asked}; CUDA {lowest} is " + (
-        "that of torch" if own else "the first that does"
+    dropped = latest < newest and release is None  # by the nvcc that is there, which is newer than all that know it
+    able = [row.version for row in rows if install_toolchain(case, row.version)] or [rows[-1].version]
+    taken = own or (max(able) if dropped else min(able))
+    remedy = f"an nvcc that knows compute capability {asked}; CUDA {taken} is " + (
+        "that of torch" if own else f"the {'last' if dropped else 'first'} that does"
     )
-    return Joined(because=tuple(because), remedy=remedy, command=install_toolchain(case, lowest))
+    return Joined(because=tuple(because), remedy=remedy, command=install_toolchain(case, taken))
 
 
 def _knows(row: Cuda, asked: str) -> bool:
