@@ -192,6 +192,14 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
     assert {*entries} - {lost} <= set(kept)
 
 
+def test_torchvision_comes_from_pip_where_torch_does(channel: Sources, tmp_path: Path) -> None:
+    entries = "[python=3.12, torchvision=0.20.1=py312_cpu, scipy=1.11.3, pip, {pip: ['torch==2.5.1']}]"
+    done, made = repaired(tmp_path, channel, f"channels: [pytorch, nvidia, conda-forge]\ndependencies: {entries}\n")
+    assert made.pip == ("torch==2.5.1", "torchvision")
+    assert "torchvision" not in pins(made)
+    assert "replaced  torchvision=0.20.1=py312_cpu by pip: torchvision: torch comes from pip, and the " in done.stderr
+
+
 def test_a_file_without_torch_gets_none_and_one_for_the_cpu_stays_one(channel: Sources, tmp_path: Path) -> None:
     _, made = repaired(tmp_path, channel, "channels: [conda-forge]\ndependencies: [python=3.10, numpy=1.25.0]\n")
     assert set(pins(made)) == {"python", "numpy"}

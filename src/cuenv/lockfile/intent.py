@@ -225,6 +225,11 @@ def changes(
     for pin in spec.pins:
         same = made.pin(pin.name) or (by_cuda if pin.name == "cudatoolkit" else None)
         old |= {same.name} if same else set()
+        by_pip = next((text for text in made.pip if text not in spec.pip and requirement_name(text) == pin.name), "")
+        if same is None and by_pip:
+            reason = why.get(pin.name, "")
+            found.append(EntryChange(entry=pin.yaml_text(), fate="replaced", became=f"pip: {by_pip}", why=reason))
+            continue
         found.append(_change(pin, made, why, knowledge) if anew else _moved(pin, same, why))
     added = [pin for pin in made.pins if pin.name not in old and not anew]
     found += [EntryChange(entry=pin.yaml_text(), fate="added", why=why.get(pin.name, "")) for pin in added]

@@ -306,7 +306,7 @@ class _Repair:
 
         As many entries as can be had stay, before torch keeps its release.
         """
-        whole = self._of_linux(self._own())
+        whole = _with_torch_of_pip(self._of_linux(self._own()))
         own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
         for tried, (base, draft) in enumerate(self._lesser(whole) if own is None else ()):
             if tried and self._spent > _TRYING:
@@ -1047,6 +1047,19 @@ def _by_channels(rows: Sequence[_Row]) -> dict[tuple[str, ...], list[int]]:
     for place, row in enumerate(rows):
         found.setdefault(row.made.channels, []).append(place)
     return found
+
+
+def _with_torch_of_pip(draft: _Draft) -> _Draft:
+    """A draft whose torchvision and torchaudio come from pip where its torch does: those of conda bring another."""
+    spec = draft.spec
+    names = {requirement_name(text) for text in spec.pip if not text.startswith("-")}
+    moved = [pin for pin in spec.pins if pin.name in OF_TORCH and _torch_of(spec) is None and "torch" in names]
+    if not moved:
+        return draft
+    lines = (*spec.pip, *(pin.name for pin in moved if pin.name not in names))
+    pins = tuple(pin for pin in spec.pins if pin not in moved)
+    why = "torch comes from pip, and the package of conda would bring another torch"
+    return replace(draft, spec=replace(spec, pins=pins, pip=lines)).noting([pin.name for pin in moved], why)
 
 
 def _without_triton(draft: _Draft) -> _Draft | None:
