@@ -508,3 +508,11 @@ def test_no_edit_asks_for_cuda_on_macos(tmp_path: Path) -> None:
         (told,) = (item for item in found if item.finding.code == "CU104")
         assert bool(told.edits) == mends
         assert ("in a line for Linux alone, which ends with # [linux]" in (told.finding.fix or "")) != mends
+
+
+def test_fix_writes_no_cuda_build_into_the_file_of_somebody_on_macos(tmp_path: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.11, pytorch]\nprefix: /Users/me/miniforge3\n"
+    (tmp_path / "environment.yml").write_text(text)
+    told = run("lint", "--fix", folder=tmp_path)
+    assert "write pytorch=*=cuda* in a line for Linux alone" in told.stdout
+    assert (tmp_path / "environment.yml").read_text() == text

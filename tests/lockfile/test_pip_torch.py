@@ -304,3 +304,13 @@ def test_the_mutex_of_another_channel_is_no_cpu_build_of_torch() -> None:
     assert "CU103" not in {item.code for item in lock_findings((torch, cudart, mutex), "linux-64", shipped_base())}
     alone = replace(torch, channel=mutex.channel)
     assert "CU103" in {item.code for item in lock_findings((alone, cudart, mutex), "linux-64", shipped_base())}
+
+
+def test_a_torch_that_torchvision_brings_is_judged_as_one_that_is_named() -> None:
+    channels = ("pytorch", "nvidia", "conda-forge")
+    asked = spec("python=3.11", "pytorch-cuda=11.8", "torchvision", channels=channels)
+    said = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
+    assert [item.code for item in said if item.severity == "error"] == ["CU405"]
+    assert judge_file(asked, options("8.9", driver="535.129.03"), shipped_base()) == ()
+    by_pip = replace(spec("python=3.11", "torchvision", channels=channels), pip=("torch==2.7.1",))
+    assert {item.code for item in judge_file(by_pip, options("8.0", driver="470.129.06"), shipped_base())} == {"CU401"}

@@ -244,8 +244,9 @@ def test_cudnn_runs_on_later_gpus_only_where_it_is_forward_compatible(
     ("text", "severity"),
     [
         ("dependencies: [python=3.9.17=h1aa4202_0, vs2015_runtime=14.2=h1, m2w64-gmp=6.1.0=2]\n", "error"),
-        ("dependencies: [python=3.9]\nprefix: C:\\Users\\me\\envs\\x\n", "warning"),
-        ("dependencies: [python=3.9]\nprefix: /Users/me/miniconda3/envs/x\n", "warning"),
+        ("dependencies: [python=3.9=h1_0]\nprefix: C:\\Users\\me\\envs\\x\n", "warning"),
+        ("dependencies: [python=3.9]\nprefix: C:\\Users\\me\\envs\\x\n", ""),
+        ("dependencies: [python=3.9=h1_0]\nprefix: /Users/me/miniconda3/envs/x\n", "warning"),
         ("dependencies: [python=3.9, clang_osx-64]\n", "error"),
         ("dependencies: [python=3.9]\nprefix: /home/me/envs/x\n", ""),
         ("dependencies: [python=3.9, libcxx, vcrpy]\n", ""),

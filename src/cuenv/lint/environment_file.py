@@ -18,7 +18,7 @@ from cuenv.lint import Edit, Lint, Machine, Node, in_its_place, lines_at, told, 
 from cuenv.lockfile.host_check import named_cuda
 from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.asked_torch import unlisted_finding
-from cuenv.resolver.policy import spec_findings
+from cuenv.resolver.policy import spec_findings, written_elsewhere
 from cuenv.resolver.rules.device import device_code
 from cuenv.resolver.verdict import named_capability
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -284,7 +284,7 @@ def _policy(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Fin
 def _of_linux(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
     """A lint without the edit that asks for CUDA on macOS, in a file for both whose line is for both."""
     first, last = lines_at(text, lint.at, lint.at)
-    elsewhere = any(platform.startswith("osx") for platform in spec.platforms)
+    elsewhere = any(platform.startswith("osx") for platform in spec.platforms) or written_elsewhere(spec)
     if lint.finding.code != "CU104" or not elsewhere or "[linux" in text[first:last]:
         return lint
     fix = f"{lint.finding.fix} in a line for Linux alone, which ends with # [linux]"

@@ -43,10 +43,19 @@ _CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 
 def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host."""
+    spec = _with_torch(spec)
     found = (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
     told = any(item.severity == "error" for item in found)
     listed = covered(spec) and not any(item.code == "CU111" for item in found)
     return (*_of_cpu(spec, facts), *found, *(() if told else _judge_cuda(spec, facts, knowledge, listed=listed)))
+
+
+def _with_torch(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """A file that names what requires conda's torch, and not torch itself: it gets one all the same."""
+    brings = ("pytorch-cuda", "torchvision", "torchaudio")
+    if any(map(spec.pin, _CONDAS)) or not any(map(spec.pin, brings)) or torch_asked(spec.pip):
+        return spec
+    return replace(spec, pins=(*spec.pins, Pin(name="pytorch")))
 
 
 def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:

@@ -152,6 +152,11 @@ _PREFIX = {"Windows": regex(r"[A-Za-z]:[\\/]"), "macOS": regex(r"/Users/|/opt/ho
 _SHOWN = 3
 
 
+def written_elsewhere(spec: EnvironmentSpec) -> bool:
+    """Whether the folder of the environment is one of macOS or Windows, where its owner uses the file."""
+    return any(pattern.match(spec.prefix) for pattern in _PREFIX.values()) if spec.prefix else False
+
+
 def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
     """A file that ``conda env export`` wrote on another system: its packages and builds are not those of Linux."""
     if any(not platform.startswith("linux") for platform in spec.platforms):
@@ -164,6 +169,8 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
         more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
         only = f"{', '.join(foreign[:_SHOWN])}{more} exist{'s' if len(foreign) == 1 else ''} for {system} only"
         builds = sum(bool(pin.build.strip("*")) for pin in spec.pins)
+        if not foreign and not builds:
+            continue  # it was written there, and what it asks for exists on Linux as well
         told = [place, only if foreign else "", f"{builds} entries name a build string" if builds > 1 else ""]
         yield Finding(
             code="CU106",
