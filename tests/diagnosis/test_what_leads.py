@@ -143,6 +143,7 @@ def test_an_envelope_with_a_strange_exception_inside_is_unknown_and_shows_it() -
         "RuntimeError",
         "return code = -6",
         "Exit code: 3. Reason: the backend",
+        "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
         '{"level": "ERROR", "message": "the shard failed", "span": {"name": "send_error"}}',
     ],
 )
@@ -265,6 +266,7 @@ def test_a_record_of_json_that_says_in_words_what_failed_leads() -> None:
             "RuntimeError: Resource exhausted: Failed to allocate request for 2.00GiB on device 0",
             "cuda-oom-raw",
         ),
+        ("[ 49.26] NVRM: GPU at 0000:01:00.0 has fallen off the bus.", "gpu-lost"),
         ("ptxas /tmp/a.ptx, line 6; error   : Feature '.bf16' requires .target sm_80 or higher", "ptx-feature"),
     ],
 )

@@ -119,7 +119,7 @@ _WEAK = regex(
     rb"[Uu]nsupported|[Ii]ncompatible|[Mm]ismatch(?:es)?|refused|[Dd]enied|[Tt]imed out|[Cc]rash(?:ed|es)?|[Kk]illed|"
     rb"aborted|"
     rb"[Uu]ndefined|unreachable|not installed|not available|unavailable|too old|does ?n.?t exist|does not exist|"
-    rb"not compatible|"
+    rb"not compatible|is invalid|"
     rb"[Ii]llegal|[Cc]orrupt(?:ed)?|[Ff]ails?|[Ff]ailing|[Ee]rrors?|OOM|[Oo]ut of memory|hangs|stuck|\w+BackOff|"
     rb"FailedScheduling|[Ii]nsufficient|NCCL WARN)\b"
 )

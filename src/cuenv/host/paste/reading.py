@@ -472,7 +472,7 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
     if collected and not tally.first("failed", "building"):
         yield "building", collected[-1]
     paths = [*tally.by_fact.get("path", {})]
-    own = [path for path in paths if not _FOREIGN.search(path)]
+    own = [path for path in tally.by_fact.get("main", {}) if not _FOREIGN.search(path)]
     if own and not tally.first("script"):
         yield "script", own[0]
     for name in ("companion", "framework"):
