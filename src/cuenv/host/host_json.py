@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe, once
-from cuenv.core.record import replace
+from cuenv.core.record import asdict, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability, check_driver, version

@@ -256,7 +256,8 @@ class Knowledge:
         """The row of an NVIDIA package, by name or glob."""
         found, globs = self._components
         if package not in found:
-            rows = (row for start, row in globs if package.startswith(start) and fnmatchcase(package, row.name))
+            fits = ((start, row) for start, row in globs if package.startswith(start))
+            rows = (row for start, row in fits if row.name == f"{start}*" or fnmatchcase(package, row.name))
             found[package] = next(rows, None)
         return found[package]
 

@@ -23,7 +23,7 @@ _VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 # micromamba's selectors by operating system, of which cuenv's platforms have only the first two (CEP 24).
 _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)": False}
 
-_OF_CPU = regex(r"(?i)(?<![a-z0-9])cpu(?:only)?(?![a-z0-9])")
+_OF_CPU = regex(r"(?<![a-z0-9])cpu(?:only)?(?![a-z0-9])")
 
 _FOLDER = regex(r"[/~.]|[A-Za-z]:[\\/]")
 
@@ -118,7 +118,7 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
         faults.add("", "the file is empty; it needs 'dependencies:'")
         faults.check(hint="cuenv resolve -o environment.yml")
     spec, warnings = _EnvironmentParser(data, warnings, faults).spec()
-    of_cpu = _OF_CPU.search(source.rpartition("/")[2]) is not None
+    of_cpu = _OF_CPU.search(source.rpartition("/")[2].lower()) is not None
     return replace(spec, ours=text.startswith(WRITTEN_BY), of_cpu=of_cpu), warnings
 
 
