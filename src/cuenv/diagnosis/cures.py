@@ -481,8 +481,12 @@ def python_header(case: LogContext) -> Joined:
 
 
 def arch_list(case: LogContext) -> Joined:
-    """The compute capabilities of the GPUs that the log tells."""
+    """The compute capabilities of the GPUs that the log tells; tiny-cuda-nn has a variable of its own, without dots."""
     found = case.facts.capabilities if case.facts else ()
+    if "Unknown compute capability" in case.line:
+        wanted = ";".join(str(one).replace(".", "") for one in found)
+        ask = "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n1 | tr -d .)"
+        return Joined(command=f'export TCNN_CUDA_ARCHITECTURES="{wanted or ask}"')
     return Joined(command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, found))}"') if found else Joined()
 
 

@@ -12,7 +12,7 @@ from cuenv.diagnosis.on_host import LogContext, torch_of
 PIP = "python -m pip"
 _PIPS = {"uv": "uv pip", "pixi": "pixi run python -m pip", "poetry": "poetry run python -m pip"}
 _CACHES = {"uv": "uv cache clean", "pixi": "pixi clean cache --yes", "poetry": "poetry cache clear --all -n ."}
-_CONDA = regex(r"conda install (?:-c \S+ )*(?P<what>[^&|]+?)(?: && export \w+=\$CONDA_PREFIX\S*)?")
+_CONDA = regex(r"conda install (?:-c \S+ )*(?P<what>[^&|]+?)(?: && export(?: \w+=\$CONDA_PREFIX\S*)+)?")
 _GXX = regex(r"gxx_linux-\w+=([0-9]{1,2})\.\*")
 _LABEL = regex(r"nvidia/label/cuda-([0-9]{1,2})\.([0-9]{1,2})\.")
 _VERSION = regex(r"cuda-version=([0-9]{1,2})\.([0-9]{1,2})\b")
@@ -60,11 +60,24 @@ def _libaio(case: LogContext, command: str) -> str:
     return "sudo apt-get install -y libaio-dev"
 
 
+def _cudnn(case: LogContext, command: str) -> str:
+    del command
+    _, cuda = torch_of(case)
+    return f"sudo apt-get install -y libcudnn9-dev-cuda-{cuda.major if cuda else 12}"
+
+
+def _nccl(case: LogContext, command: str) -> str:
+    del case, command
+    return "sudo apt-get install -y libnccl-dev"
+
+
 _OF_SYSTEM: dict[str, Callable[[LogContext, str], str]] = {
     "c-compiler": _compiler,
     "gxx_linux": _compiler,
     "cuda-toolkit": _toolkit,
     "cuda-nvcc": _toolkit,
     "libaio": _libaio,
+    "cudnn": _cudnn,
+    "nccl": _nccl,
 }
 """What of conda has a counterpart in Debian and Ubuntu."""

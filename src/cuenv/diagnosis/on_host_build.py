@@ -30,6 +30,8 @@ from cuenv.resolver.candidates import bare_candidate
 _OF_CMAKE = regex(
     r"CMake|CMAKE_|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|default CUDA arch"
 )
+_FOUND_THERE = " && export CPATH=$CONDA_PREFIX/include LIBRARY_PATH=$CONDA_PREFIX/lib CMAKE_PREFIX_PATH=$CONDA_PREFIX"
+"""Compilers and a CMake of the system do not look into an environment by themselves."""
 _ASK_GPU = "python -c \"import torch; print('%d.%d' % torch.cuda.get_device_capability())\""
 _HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 
@@ -72,9 +74,9 @@ def _without_toolkit(case: LogContext) -> str:
     """What helps where no toolkit of torch is wanted: CMake asks for an nvcc, CUDA_HOME has a colon, cuDNN lacks."""
     header = case.told.get("header", "")
     if header.startswith("cudnn") or "CUDNN" in case.line or "cudnn_" in case.line:
-        return "conda install -c conda-forge cudnn"
+        return f"conda install -c conda-forge cudnn{_FOUND_THERE}"
     if header.startswith("nccl"):
-        return "conda install -c conda-forge nccl"
+        return f"conda install -c conda-forge nccl{_FOUND_THERE}"
     if re.search(r"(?:^|[\s'\"]):/\S*cuda", case.line):
         return "export CUDA_HOME=/usr/local/cuda"
     if _OF_CMAKE.search(case.line):
