@@ -154,3 +154,11 @@ def test_the_command_writes_the_tables_and_their_document(tmp_path: Path) -> Non
     old = run("export", "uv", "--gpu", "RTX 5090", "--driver", "550.54.14", folder=tmp_path)
     assert old.returncode == 1
     assert "needs branch 570 or later" in old.stderr
+
+
+def test_a_release_that_no_wheel_brings_to_the_host_is_refused_for_what_its_wheels_lack(tmp_path: Path) -> None:
+    old = ("--gpu", "GTX 1080", "--driver", "470.129.06", "--glibc", "2.31")
+    told = run("export", "uv", *old, "--pytorch", "2.8", folder=tmp_path)
+    assert told.returncode == 1
+    assert "CUDA 12.x needs driver 525.60.13 or later, but the given host has driver 470.129.06" in told.stderr
+    assert "cuenv resolve --stack wheels --pytorch 2.8 --gpu 6.1 --driver 470.129.06 --glibc 2.31" in told.stderr

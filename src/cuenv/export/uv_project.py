@@ -10,7 +10,7 @@ from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability
-from cuenv.host.describe import host_line
+from cuenv.host.describe import host_line, host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts
@@ -130,14 +130,20 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> NoWheel | N
     tags = _apart(decision)
     if chosen and len(tags) < 2:
         return None
-    rejected = decision.rejections[0].because if decision.rejections else "the cuenv tables list no wheel"
+    objections = [item.because for item in decision.rejections if item.rule != "wish"]
+    objections += [item.because for item in decision.rejections]
+    rejected = objections[0] if objections else "the cuenv tables list no wheel"
     lead = chosen.open_layers[0].because if chosen else rejected
     words = ["cuenv", "export", "uv"]
     for tag, capabilities in tags.items():
         words += ["--set", f"{tag}={','.join(map(str, capabilities))}"]
     words += ["--driver", facts.driver.version] if facts.driver and facts.driver.version else []
     words += ["--glibc", options.glibc] if options.glibc else []
-    hint = shlex.join(words) if len(tags) > 1 else "cuenv resolve --stack wheels says what each wheel lacks"
+    asked = decision.case.request
+    wishes = {"--pytorch": asked.pytorch, "--cuda": asked.cuda, "--python": asked.python}
+    given = [word for option, wish in wishes.items() if wish for word in (option, wish.text)]
+    look = shlex.join(["cuenv", "resolve", "--stack", "wheels", *given, *host_options(facts)])
+    hint = shlex.join(words) if len(tags) > 1 else f"what each wheel lacks: {look}"
     of_set = f"the set {name}" if name else host_line(facts)
     return NoWheel(because=f"no wheel of torch is known to support {of_set}: {lead}", hint=hint)
 

@@ -83,7 +83,8 @@ def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
     nvcc = solution.package("cuda-nvcc")
     allowed = gcc_range(row, conda_forge=row.conda_nvcc) if row else None
     needs = [f"nvcc {torch.cuda.major}.x", "the headers of the toolkit"]
-    needs += [f"GCC {allowed[0]} to {allowed[1]}"] if allowed else ["a GCC that nvcc accepts"]
+    first = f"{allowed[0]} to" if allowed and allowed[0] else "up to"
+    needs += [f"GCC {first} {allowed[1]}"] if allowed else ["a GCC that nvcc accepts"]
     archs = ";".join(map(str, facts.capabilities))
     needs += [f"TORCH_CUDA_ARCH_LIST={archs}"] if archs else []
     there = f"the environment has nvcc {nvcc.version}" if nvcc else "the environment has no nvcc"
