@@ -16,7 +16,7 @@ from commands import inside as run
 from cuenv.demo.io.sample import write_sample
 from cuenv.host.io.record import SHIPPED
 from cuenv.host.request import Request
-from cuenv.lockfile.repair import instead
+from cuenv.lockfile.nearby import instead
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.resolve import resolve
 from cuenv.solve.environment_spec import EnvironmentSpec

@@ -473,7 +473,7 @@ def _instead(
 ) -> list[str]:
     """The best torch that the channels have beside all else of the file, and the command that takes it."""
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
-    from cuenv.lockfile.repair import instead  # noqa: PLC0415 - as above
+    from cuenv.lockfile.nearby import instead  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where the channels close nothing
 
     host, channels = host_options_of(answer.facts), channel_words(values)

@@ -9,7 +9,7 @@ the smallest.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from cuenv.core import __version__
-from cuenv.core.errors import ChannelError, NoChannelError, NoHashError, OutsideError, Progress, UsageError
+from cuenv.core.errors import ChannelError, NoChannelError, NoHashError, Progress
 from cuenv.core.findings import ComponentSupport, Report, report
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
@@ -30,6 +30,25 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
+from cuenv.lockfile.drafts import (
+    CORE,
+    FORGE,
+    TOGETHER,
+    TORCH,
+    Draft,
+    Near,
+    as_read,
+    losses,
+    nears,
+    of_torch,
+    of_variant,
+    pythons_near,
+    torch_of,
+    with_core,
+    with_entries,
+    with_torch_of_pip,
+    without_triton,
+)
 from cuenv.lockfile.files import host_for, read_environment
 from cuenv.lockfile.intent import (
     OF_CHANNELS,
@@ -44,20 +63,17 @@ from cuenv.lockfile.intent import (
 )
 from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.obey import obeyed
+from cuenv.lockfile.proving import odds
 from cuenv.lockfile.relax import SWAPS, ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
 from cuenv.resolver.asked_torch import OF_TORCH
 from cuenv.resolver.candidates import Candidate, admits_all, pythons
 from cuenv.resolver.compose import compose, overruled, requested
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.explain import request_options
-from cuenv.resolver.policy import asks_for_cpu, spec_of, wants_cuda
-from cuenv.resolver.prove import prove, unsatisfiable_text
+from cuenv.resolver.policy import asks_for_cpu, wants_cuda
+from cuenv.resolver.prove import unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
-from cuenv.resolver.resolve import composed, decidable
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
-from cuenv.solve.environment_yml import parse, render
-from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import (
     Choice,
@@ -65,38 +81,22 @@ from cuenv.solve.model import (
     Solution,
     SolveRequest,
     Unsatisfiable,
-    build_cuda,
-    names_cpu,
-    names_cuda,
 )
 
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.shelf import Shelf
 
-_LOOKS, _TRIES = 300, 10
-"""Candidates that are looked at in one solve for each channel, and those that are tried by themselves from there on."""
 _LOCKS = 6
 """Candidates that are locked; one that does not lock though its entries can be had is rare."""
 _ROUNDS = 10
 """Times that one environment is mended by what its lock would say of it."""
-_OLDEST, _NEWEST = 5, 20
-"""Minors of Python 3 that are looked for."""
 _CHOOSING, _TRYING, _SECONDS, _PROVING = 8, 10, 12, 17
 """Seconds after which no further releases of torch and Python are looked at for what would stay beside them, no further
 draft that keeps as much as it can is tried, nothing is put back, and nobody looks what a lost entry is at odds with."""
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
-_TOGETHER = "cannot be satisfied together with the rest"
-"""Why something else stands for an entry, as long as nobody knows what of the rest it is."""
-_INSTEAD = 4
-"""Entries that are looked at, or named, as what another one has no place beside."""
-_LACKS = regex(r"─ ([A-Za-z0-9_][\w.-]*) ([^\n]*?), for which no candidates were found")
-_FORGE = "conda-forge"
 _RELEASE = regex(r"\d.*")
 """The release of CUDA in a pattern of build strings, and what follows."""
-_TORCH = ("pytorch", "pytorch-gpu")
-_CORE = (*_TORCH, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
-"""Packages whose release is meant as it is written, as long as that can be."""
-_FIRST = frozenset({*_CORE, *OF_TORCH})
+_FIRST = frozenset({*CORE, *OF_TORCH})
 """Packages that are near before all others are."""
 _NEEDED = frozenset({"python", *OF_TORCH})
 """Packages without which the environment is not what was meant."""
@@ -180,58 +180,6 @@ def repair(
     return replace(found, spec=replace(found.spec, header=header))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Near:
-    """The minors of torch and of Python 3 that are kept to; ``None`` where any will do."""
-
-    torch: Version | None = None
-    python: int | None = None
-
-    def __str__(self) -> str:
-        kept = [f"torch {self.torch}"] if self.torch else []
-        kept += [f"python 3.{self.python}"] if self.python else []
-        return " and ".join(kept) or "any torch and any Python"
-
-    def takes(self, item: Assessment) -> bool:
-        """Whether a candidate keeps to them."""
-        build, python = item.candidate.build, item.candidate.python
-        return self.torch in (None, series(build.version)) and self.python in (None, version(python).minor)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """An environment that may take the place of the file.
-
-    Attributes:
-        bound: names of pins that stand as they are.
-        why: by name, why an entry is not as it was.
-        anew: torch and its CUDA were decided anew, by what the file meant.
-        lost: names of entries that the solver did not find a place for.
-        near: the minors of torch and of Python that it keeps to.
-        refused: names of entries that a finding refused.
-    """
-
-    spec: EnvironmentSpec
-    bound: frozenset[str] = frozenset()
-    why: tuple[tuple[str, str], ...] = ()
-    anew: bool = False
-    lost: frozenset[str] = frozenset()
-    near: _Near = field(default_factory=_Near)
-    refused: frozenset[str] = frozenset()
-
-    def noting(self, names: Iterable[str], why: str) -> _Draft:
-        have = dict(self.why)
-        return replace(self, why=(*self.why, *((name, why) for name in names if name not in have)))
-
-    def saying(self, reasons: Mapping[str, str]) -> _Draft:
-        """With other reasons for what became of some entries."""
-        return replace(self, why=(*(item for item in self.why if item[0] not in reasons), *reasons.items()))
-
-    def losing(self, name: str) -> _Draft:
-        """Without an entry: what was said of another release of it is no longer why."""
-        return replace(self, lost=self.lost | {name}, why=tuple(item for item in self.why if item[0] != name))
-
-
 @dataclass(kw_only=True)
 class _Repair:
     """One repair: the file, the host, and what was tried."""
@@ -296,7 +244,7 @@ class _Repair:
         for tried, pins in enumerate(_sets(repairs(solution, found.components, self.knowledge))):
             self._say(f"trying {', '.join(pin.yaml_text() for pin in pins)}")
             made = _with_pins(narrowed(self.file, pins), pins, self.request)
-            answer, _ = self._lock(_as_read(made))
+            answer, _ = self._lock(as_read(made))
             if answer and answer.lock:
                 return replace(found, spec=made, pins=pins, tried=tried)
         return None
@@ -306,7 +254,7 @@ class _Repair:
 
         As many entries as can be had stay, before torch keeps its release.
         """
-        whole = _with_torch_of_pip(self._of_linux(self._own()))
+        whole = with_torch_of_pip(self._of_linux(self._own()))
         own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
         for tried, (base, draft) in enumerate(self._lesser(whole) if own is None else ()):
             if tried and self._spent > _TRYING:
@@ -320,19 +268,19 @@ class _Repair:
         own = self._proven(self._restored(own)) if own else None
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
-            return replace(found, obstacles=obstacles, has_torch=_torch_of(self.file) is not None)
+            return replace(found, obstacles=obstacles, has_torch=torch_of(self.file) is not None)
         told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=own.anew)
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
 
-    def _lesser(self, whole: _Draft) -> Iterator[tuple[_Draft, _Draft]]:
+    def _lesser(self, whole: Draft) -> Iterator[tuple[Draft, Draft]]:
         """Drafts without what cannot be had, the one that has most first; each after the whole of which it is less.
 
         The releases of torch and Python that the file names are worth a few entries; else what has more is nearer.
         """
-        if _torch_of(self.file) is None:
+        if torch_of(self.file) is None:
             yield whole, self._keepable(whole) or whole
             return
-        bases = [(cost, replace(whole, near=near)) for near, cost in _nears(self.file).items()]
+        bases = [(cost, replace(whole, near=near)) for near, cost in nears(self.file).items()]
         bases = [(cost, base) for cost, base in bases if self._judged(base, frozenset()).rows]
         found: list[_Less] = []
         for cost, base in [*bases[-1:], *bases[:-1]]:  # what can stay at all, then what costs less
@@ -359,9 +307,9 @@ class _Repair:
                 seen.append(item.draft.spec)
                 yield item.base, item.draft
 
-    def _without_triton(self, whole: _Draft, found: list[_Less]) -> list[_Less]:
+    def _without_triton(self, whole: Draft, found: list[_Less]) -> list[_Less]:
         """The drafts, or one without the triton of the pip part where it keeps entries away by the torch it takes."""
-        free, least = _without_triton(whole), min(found, key=lambda item: item.worth)
+        free, least = without_triton(whole), min(found, key=lambda item: item.worth)
         other = self._servable(free) if free else None
         gained = sorted(least.draft.lost - other.lost) if other else ()
         if free is None or other is None or not gained or other.lost - least.draft.lost:
@@ -369,23 +317,23 @@ class _Repair:
         why = f"beside the torch that takes this triton there is no place for {', '.join(gained)}"
         return [replace(least, base=free.noting(["triton"], why), draft=other.noting(["triton"], why))]
 
-    def _counted(self, cost: int, base: _Draft, draft: _Draft | None) -> Iterator[_Less]:
+    def _counted(self, cost: int, base: Draft, draft: Draft | None) -> Iterator[_Less]:
         if draft:
             yield _Less(base=base, draft=draft, cost=cost, misses=len(self._placeless(draft)))
 
-    def _meant(self, whole: _Draft, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
+    def _meant(self, whole: Draft, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft with its own torch that locks, else with the nearest one."""
         own = self._until_locked(draft, self.request.path.name, needed)
-        return self._anew(whole, draft, needed) if own is None and _torch_of(self.file) else own
+        return self._anew(whole, draft, needed) if own is None and torch_of(self.file) else own
 
-    def _own(self) -> _Draft:
+    def _own(self) -> Draft:
         """The file for one platform, with the channels that people take what it lists from, where its own lack it."""
         spec = self.file
         if spec.platforms:
             spec = replace(spec, platforms=(self.facts.platform,))
         channels = spec.channels or ("defaults",)
         names = {pin.name for pin in spec.pins} | ({"pip"} if spec.pip else set())
-        for more in (_FORGE, "nvidia"):
+        for more in (FORGE, "nvidia"):
             if more in map(short_channel, channels):
                 continue
             here = self._shelf(names, channels)
@@ -394,27 +342,27 @@ class _Repair:
             there = self._shelf_beyond(sorted(lacking), channels, (more,)) if lacking else None
             if there and any(there.has(Pin(name=name)) for name in lacking):
                 channels = (*channels, more)
-        return _Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
+        return Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
 
-    def _of_linux(self, draft: _Draft) -> _Draft:
+    def _of_linux(self, draft: Draft) -> Draft:
         """A draft without what exists for another system alone."""
         for _ in range(_ROUNDS):
-            answer, _ = self._lock(_as_read(draft.spec))
+            answer, _ = self._lock(as_read(draft.spec))
             of_system = [item for item in answer.report.errors if item.code == "CU106"] if answer else []
             if not answer or not of_system:
                 break
             draft = self._obeying(draft, replace(answer, report=replace(answer.report, findings=tuple(of_system))))
         return draft
 
-    def _keepable(self, draft: _Draft) -> _Draft | None:
+    def _keepable(self, draft: Draft) -> Draft | None:
         """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
         moved = self._forge_first(draft)
         most = self._kept(moved) if moved else None
         if most and not most.lost.intersection(OF_TORCH):
             return self._kept(draft, frozenset(pin.name for pin in most.spec.pins)) or most
-        return min((item for item in (self._kept(draft), most) if item), key=_losses, default=None)
+        return min((item for item in (self._kept(draft), most) if item), key=losses, default=None)
 
-    def _kept(self, draft: _Draft, needed: frozenset[str] = frozenset()) -> _Draft | None:
+    def _kept(self, draft: Draft, needed: frozenset[str] = frozenset()) -> Draft | None:
         """A draft without entries that the channels do not have beside the others and the torch that it keeps to.
 
         Returns:
@@ -427,25 +375,25 @@ class _Repair:
         listed = [pin for pin in spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
         entries: Sequence[ListedEntry] = entries_of(listed, shelf)
         python = version(f"3.{near.python}") if near.python else None
-        of_core = ((_torch_of(spec), near.torch), (spec.pin("python"), python))
+        of_core = ((torch_of(spec), near.torch), (spec.pin("python"), python))
         fixed = [form for pin, number in of_core if (form := self._any(pin, number, shelf))]
         if any(number and (pin is None or not self._any(pin, number, shelf)) for pin, number in of_core):
             return None
-        of_torch = [item for item in entries if item.pin.name in OF_TORCH]
-        pairs = self._solved(spec, of_torch, fixed, near=False)
+        beside_torch = [item for item in entries if item.pin.name in OF_TORCH]
+        pairs = self._solved(spec, beside_torch, fixed, near=False)
         kept = needed.union(pin.name for pin in pairs.pins if pin) if pairs else needed
-        if near != _Near() and any(item.forms and item.pin.name not in kept for item in of_torch):
+        if near != Near() and any(item.forms and item.pin.name not in kept for item in beside_torch):
             return None
         entries = [replace(item, needed=item.pin.name in kept) for item in entries]
         found = self._solved(spec, entries, fixed, near=False, swaps=0)
         if found is None:
-            return None if needed or near != _Near() else draft
-        wide = self._shelf_beyond([pin.name for pin in listed], spec.channels or ("defaults",), ("pytorch", _FORGE))
+            return None if needed or near != Near() else draft
+        wide = self._shelf_beyond([pin.name for pin in listed], spec.channels or ("defaults",), ("pytorch", FORGE))
         elsewhere = {
             pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
         }
         gone = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new is None} - elsewhere
-        return _with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
+        return with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
 
     def _any(self, pin: Pin | None, number: Version | None, shelf: Shelf) -> Pin | None:
         """Any release, or any of a minor, of what a file names; ``None`` where there is none.
@@ -454,12 +402,12 @@ class _Repair:
         """
         if pin is None:
             return None
-        cuda = pin.name in _TORCH and wants_cuda(self.file, self.knowledge) and not asks_for_cpu(self.file)
+        cuda = pin.name in TORCH and wants_cuda(self.file, self.knowledge) and not asks_for_cpu(self.file)
         form = Pin(name=pin.name, version=f"{number}.*" if number else "", channel=pin.channel)
         forms = [replace(form, build="*cuda*")] if cuda else []
         return next((item for item in (*forms, form) if shelf.has(item)), None)
 
-    def _until_locked(self, draft: _Draft, label: str, needed: frozenset[str]) -> _Draft | None:
+    def _until_locked(self, draft: Draft, label: str, needed: frozenset[str]) -> Draft | None:
         """A draft that locks, mended by what its lock would say of it; ``None`` where that leads nowhere.
 
         Args:
@@ -469,12 +417,12 @@ class _Repair:
         """
         seen: list[EnvironmentSpec] = []
         answer, why = None, ""
-        judged: tuple[_Draft, Locked] | None = None
+        judged: tuple[Draft, Locked] | None = None
         for _ in range(_ROUNDS):
             if draft.spec in seen:
                 break
             seen.append(draft.spec)
-            answer, why = self._lock(_as_read(draft.spec))
+            answer, why = self._lock(as_read(draft.spec))
             if answer and answer.lock:
                 return draft
             if answer is None:
@@ -495,7 +443,7 @@ class _Repair:
             self.obstacles += _obstacles(draft.spec, answer)
         return None
 
-    def _restored(self, own: _Draft) -> _Draft:
+    def _restored(self, own: Draft) -> Draft:
         """A draft that locks, with as many of its lost entries as there is a place for after all.
 
         They are put back beside the rest as it is, else beside other releases of it, and then with conda-forge before
@@ -514,76 +462,24 @@ class _Repair:
                 there = frozenset(pin.name for pin in found.spec.pins)
                 then = self._until_locked(found, f"{self.request.path.name} with {names} as well", there)
                 if then is None:
-                    answer, open_ = self._lock(_as_read(found.spec))
+                    answer, open_ = self._lock(as_read(found.spec))
                     first = next((item.message for item in answer.report.errors), "") if answer else ""
                     why = f"with {names} the file is refused: {open_ or first}"
                     best = best.saying(dict.fromkeys(best.lost - found.lost, why))
                 best, draft = (then, then) if then else (best, draft)
         return best
 
-    def _proven(self, own: _Draft) -> _Draft:
+    def _proven(self, own: Draft) -> Draft:
         """A draft that locks, and of each entry that it lost what it has no place beside."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
-        torch, python = _torch_of(spec), spec.pin("python")
-        others = [
-            Pin(name=pin.name, channel=pin.channel)
-            for pin in spec.pins
-            if pin not in (torch, python) and pin.name[:2] != "__"
-        ]
         said = dict(own.why)
         for name in sorted(self._placeless(own)):
-            if self._spent < _PROVING and said.get(name, "").endswith(_TOGETHER):
+            if self._spent < _PROVING and said.get(name, "").endswith(TOGETHER):
                 self._say(f"looking what {name} has no place beside")
-                own = own.saying({name: self._against(spec, Pin(name=name), torch, python, others)})
+                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._shelf)})
         return own
 
-    def _against(
-        self, spec: EnvironmentSpec, lost: Pin, torch: Pin | None, python: Pin | None, others: Sequence[Pin]
-    ) -> str:
-        """What a package has no place beside, by solves."""
-        homes: list[Choice] = [((Pin(name=pin.name, channel=pin.channel),), ()) for pin in spec.pins if pin.channel]
-
-        def with_(*pins: Pin) -> Settled | Unsatisfiable:
-            return self._ask(spec, [lost, *pins], homes)
-
-        none = f"no release of {lost.name} that the channels have"
-        alone = with_()
-        if isinstance(alone, Unsatisfiable):
-            return f"{none} can be installed: {self._lacking(alone, spec)}"
-        core = [pin for pin in (torch, python) if pin]
-        texts = [replace(pin, channel="").yaml_text() for pin in core]
-        for pin, text in zip(core, texts, strict=True):
-            if isinstance(with_(pin), Unsatisfiable):
-                return f"{none} goes with {text}"
-        if isinstance(with_(*core), Unsatisfiable):
-            return f"{none} goes with {' and '.join(texts)} together"
-        found = self._ask(spec, [lost, *core], [((pin,), ()) for pin in others])
-        out = (
-            [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Settled) else []
-        )
-        beside = f" beside {' and '.join(texts)}" if texts else ""
-        for other in out[:_INSTEAD]:
-            if isinstance(with_(*core, other), Unsatisfiable):
-                return f"{none} goes with any release of {other.name}{beside}"
-        if not out or isinstance(self._ask(spec, [lost, *core, *others]), Settled):
-            return f"no file with {lost.name} that locks was found in time"
-        names = ", ".join(pin.name for pin in out[:_INSTEAD])
-        names += f" and {len(out) - _INSTEAD} more" if len(out) > _INSTEAD else ""
-        return f"there is a place for {lost.name}{beside} without {names}, and none with all of them"
-
-    def _lacking(self, answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
-        """What a package requires that no channel has; what a channel hides is there."""
-        lacks = []
-        for name, wish in dict.fromkeys(_LACKS.findall(answer.text)):
-            channels = spec.channels or ("defaults",)
-            shelf = self._shelf([name], channels)
-            if not any(shelf.has(Pin(name=name, version=wish, channel=short_channel(item))) for item in channels):
-                lacks.append(f"{name} {wish}".strip(" *"))
-        return (
-            f"the channels have no {', '.join(lacks[:_INSTEAD])}" if lacks else "what it requires does not go together"
-        )
-
-    def _placeless(self, draft: _Draft) -> frozenset[str]:
+    def _placeless(self, draft: Draft) -> frozenset[str]:
         """The lost entries of a draft that its channels have."""
         shelf = self._shelf_of(replace(draft.spec, pins=self.file.pins))
         names = {
@@ -591,7 +487,7 @@ class _Repair:
         }
         return frozenset(name for name in (draft.lost & names) - draft.refused if shelf and shelf.has(Pin(name=name)))
 
-    def _placed(self, draft: _Draft, lost: frozenset[str], *, free: bool) -> _Draft | None:
+    def _placed(self, draft: Draft, lost: frozenset[str], *, free: bool) -> Draft | None:
         """A draft with some of its lost entries; the others take other releases for that if they are ``free``."""
         spec = replace(draft.spec, pins=(*draft.spec.pins, *(pin for pin in self.file.pins if pin.name in lost)))
         shelf = self._shelf_of(spec)
@@ -611,26 +507,26 @@ class _Repair:
         there = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new}
         why = tuple(item for item in draft.why if item[0] not in lost)
         made = replace(draft, spec=spec, why=why, lost=draft.lost - there)
-        return _with_entries(made, listed, found.pins, shelf)
+        return with_entries(made, listed, found.pins, shelf)
 
-    def _forge_first(self, draft: _Draft) -> _Draft | None:
+    def _forge_first(self, draft: Draft) -> Draft | None:
         """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
         channels = draft.spec.channels
         short = list(map(short_channel, channels))
         shelf = self._shelf_of(draft.spec)
-        if shelf is None or "pytorch" not in short or _FORGE not in short[short.index("pytorch") :]:
+        if shelf is None or "pytorch" not in short or FORGE not in short[short.index("pytorch") :]:
             return None
         home = channels[short.index("pytorch")]
         nvidia = [item for item in channels if short_channel(item).split("/")[0] == "nvidia"]
         order = (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
         pins = tuple(
-            replace(pin, channel="pytorch") if _of_torch(pin) and shelf.home(Pin(name=pin.name)) == "pytorch" else pin
+            replace(pin, channel="pytorch") if of_torch(pin) and shelf.home(Pin(name=pin.name)) == "pytorch" else pin
             for pin in draft.spec.pins
         )
         why = "the channel pytorch has old libraries, which hide those that packages of conda-forge require"
         return replace(draft, spec=replace(draft.spec, channels=order, pins=pins)).noting([OF_CHANNELS], why)
 
-    def _obeying(self, draft: _Draft, answer: Locked) -> _Draft:
+    def _obeying(self, draft: Draft, answer: Locked) -> Draft:
         """A draft as the findings on it say that it should be."""
         spec, pins = obeyed(draft.spec, answer.report.errors)
         for item in answer.report.errors:
@@ -640,12 +536,12 @@ class _Repair:
             draft = draft.noting([*sorted(names), *lines], item.message)
         return replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins})
 
-    def _of_two_channels(self, draft: _Draft) -> _Draft:
+    def _of_two_channels(self, draft: Draft) -> Draft:
         """A draft that does not promise one channel for CUDA, as what the file asks for needs parts of two."""
         why = "a package that the file asks for needs CUDA components of a second channel"
         return replace(draft, spec=replace(draft.spec, ours=False, header=())).noting([OF_CHANNELS], why)
 
-    def _without(self, draft: _Draft, answer: Locked) -> _Draft | None:
+    def _without(self, draft: Draft, answer: Locked) -> Draft | None:
         """A draft without the entries that are CPU builds, where their CUDA builds have no place beside the rest.
 
         ``None`` where none of them can go.
@@ -660,7 +556,7 @@ class _Repair:
         no_more = draft.refused.union(pin.name for pin in gone)
         return replace(draft, spec=replace(draft.spec, pins=pins), refused=no_more) if gone else None
 
-    def _relaxed(self, draft: _Draft, needed: frozenset[str]) -> _Draft | None:
+    def _relaxed(self, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""
         spec = draft.spec
         shelf = self._shelf((pin.name for pin in spec.pins), spec.channels or ("defaults",))
@@ -674,17 +570,17 @@ class _Repair:
             if entry.pin in asked:
                 loose = replace(entry.pin, version="")
                 forms = tuple(form for form in (entry.pin, loose) if shelf.has(form))
-            elif entry.pin.name in _TORCH:
-                minor = replace(entry.pin, version=f"{draft.near.torch}.*", build=_of_variant(entry.pin))
+            elif entry.pin.name in TORCH:
+                minor = replace(entry.pin, version=f"{draft.near.torch}.*", build=of_variant(entry.pin))
                 forms = (*release_pins(entry.pin), *((minor,) if draft.near.torch else ()))
                 forms = tuple(form for form in forms if shelf.has(form))
             elif entry.pin.name == "python":
-                forms = tuple(_pythons_near(entry.pin, shelf, only=draft.near.python)) or forms
-            must = entry.pin.name in (*_TORCH, "python") or entry.pin in asked
+                forms = tuple(pythons_near(entry.pin, shelf, only=draft.near.python)) or forms
+            must = entry.pin.name in (*TORCH, "python") or entry.pin in asked
             must = must or (bool(forms) and entry.pin.name in needed)
             entries.append(replace(entry, forms=forms, needed=must))
         found = self._solved(spec, entries, fixed)
-        return _with_entries(draft, free, found.pins, shelf) if found else None
+        return with_entries(draft, free, found.pins, shelf) if found else None
 
     def _solved(
         self,
@@ -740,7 +636,7 @@ class _Repair:
         if self.progress:
             self.progress(text)
 
-    def _judged(self, draft: _Draft, needed: frozenset[str]) -> _Judged:
+    def _judged(self, draft: Draft, needed: frozenset[str]) -> _Judged:
         """The candidates that fit the host, nearest to what a draft means first."""
         intent = intent_of(draft.spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
@@ -750,7 +646,7 @@ class _Repair:
             decision = self._decided(replace(wishes, pip=()))
         own = self.file.channels or ("defaults",)
         names = [pin.name for pin in intent.packages]
-        records = self._shelf_beyond(names, own, ("pytorch", _FORGE)) or self._shelf_beyond(names, own, (_FORGE,))
+        records = self._shelf_beyond(names, own, ("pytorch", FORGE)) or self._shelf_beyond(names, own, (FORGE,))
         known = [name for name in names if records and records.has(Pin(name=name))]
         pythons = {name: records.pythons(Pin(name=name)) for name in known} if records else {}
 
@@ -772,13 +668,13 @@ class _Repair:
             self.decisions.append((wishes, found))
         return found
 
-    def _servable(self, draft: _Draft) -> _Draft | None:
+    def _servable(self, draft: Draft) -> Draft | None:
         """A draft without what cannot be had beside a torch that fits the host; ``None`` where none is there."""
         judged = self._judged(draft, frozenset())
         names = frozenset(pin.name for pin in judged.intent.packages)
         pairs = names.intersection(OF_TORCH)
         found: Relaxed | None = None
-        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == _Near() else ()
+        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == Near() else ()
         for hard in dict.fromkeys((pairs, *fewer)):
             able: list[tuple[int, _Beside]] = []
             for places in _by_channels(judged.rows).values():
@@ -800,13 +696,13 @@ class _Repair:
         if shelf is None:
             return None
         pins = draft.spec.pins
-        return _with_entries(draft, pins, [None if pin.name in best else pin for pin in pins], shelf)
+        return with_entries(draft, pins, [None if pin.name in best else pin for pin in pins], shelf)
 
-    def _anew(self, whole: _Draft, first: _Draft, needed: frozenset[str]) -> _Draft | None:
+    def _anew(self, whole: Draft, first: Draft, needed: frozenset[str]) -> Draft | None:
         """What was meant, decided anew: the nearest torch beside which the entries can stand."""
         pins = tuple(pin for pin in whole.spec.pins if pin.name not in first.lost)
         why = tuple(item for item in first.why if item[0] in first.lost)
-        plain = _Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost, near=first.near)
+        plain = Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost, near=first.near)
         judged = self._judged(plain, needed)
         mine = self._of_own_channels(first, [row.item for row in judged.rows], judged.needed)
         for tried in range(_LOCKS):
@@ -904,7 +800,7 @@ class _Repair:
             forms = [done for each in forms_of(replace(pin, channel="")) if shelf.has(done := self._form(each, row))]
         return [*forms, own] if own else forms
 
-    def _candidate(self, row: _Row, intent: Intent, needed: frozenset[str], first: _Draft) -> _Draft | None:
+    def _candidate(self, row: _Row, intent: Intent, needed: frozenset[str], first: Draft) -> Draft | None:
         """A candidate with the entries of the file, locked; ``None`` where that cannot be."""
         made, label = row.made, str(row.item.candidate)
         shelf = self._shelf({pin.name for pin in (*made.pins, *intent.packages)}, made.channels)
@@ -924,21 +820,21 @@ class _Repair:
             self.skipped.append((label, _BESIDE))
             return None
         spec = replace(made, pins=(*fixed, *intent.packages))
-        draft = _Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True, near=first.near)
-        draft = _with_entries(draft, intent.packages, found.pins, shelf)
+        draft = Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True, near=first.near)
+        draft = with_entries(draft, intent.packages, found.pins, shelf)
         draft = replace(draft, why=(*first.why, *draft.why), lost=first.lost | draft.lost)
         return self._until_locked(draft, label, needed)
 
     def _of_own_channels(
-        self, first: _Draft, able: Sequence[Assessment], needed: frozenset[str]
-    ) -> tuple[int, _Draft, str] | None:
+        self, first: Draft, able: Sequence[Assessment], needed: frozenset[str]
+    ) -> tuple[int, Draft, str] | None:
         """A draft with the nearest minor of torch from the channels of the file beside which they have all entries.
 
         Returns:
             also the place of the first candidate of that minor, and what to call it.
         """
         spec = first.spec
-        torch, python = _torch_of(spec), spec.pin("python")
+        torch, python = torch_of(spec), spec.pin("python")
         shelf = self._shelf_of(spec)
         if torch is None or shelf is None:
             return None
@@ -961,7 +857,7 @@ class _Repair:
             fixed += entry.forms[-1:]
         choices: list[Choice] = [tuple((form,) for form in forms.values())]
         if python:
-            choices.append(tuple((form,) for form in (*_pythons_near(python, shelf), Pin(name="python"))))
+            choices.append(tuple((form,) for form in (*pythons_near(python, shelf), Pin(name="python"))))
         answer = self._ask(spec, fixed, choices) if forms else None
         if not isinstance(answer, Settled):
             return None
@@ -970,7 +866,7 @@ class _Repair:
         judged = {str(item.candidate.build.version) for item in able if item.candidate.build.stack == key[0]}
         if found is None or found.version not in judged:
             return None
-        draft = _with_core(first, torch, answer.solution, self.knowledge)
+        draft = with_core(first, torch, answer.solution, self.knowledge)
         return minors[key], draft, f"pytorch {key[1]}"
 
 
@@ -983,8 +879,8 @@ class _Less:
         misses: how many entries it lost that the channels have.
     """
 
-    base: _Draft
-    draft: _Draft
+    base: Draft
+    draft: Draft
     cost: int
     misses: int
 
@@ -1049,93 +945,6 @@ def _by_channels(rows: Sequence[_Row]) -> dict[tuple[str, ...], list[int]]:
     return found
 
 
-def _with_torch_of_pip(draft: _Draft) -> _Draft:
-    """A draft whose torchvision and torchaudio come from pip where its torch does: those of conda bring another."""
-    spec = draft.spec
-    names = {requirement_name(text) for text in spec.pip if not text.startswith("-")}
-    moved = [pin for pin in spec.pins if pin.name in OF_TORCH and _torch_of(spec) is None and "torch" in names]
-    if not moved:
-        return draft
-    lines = (*spec.pip, *(pin.name for pin in moved if pin.name not in names))
-    pins = tuple(pin for pin in spec.pins if pin not in moved)
-    why = "torch comes from pip, and the package of conda would bring another torch"
-    return replace(draft, spec=replace(spec, pins=pins, pip=lines)).noting([pin.name for pin in moved], why)
-
-
-def _without_triton(draft: _Draft) -> _Draft | None:
-    """A draft whose pip part names no triton, which binds it to one release of torch; ``None`` where it names none."""
-    lines = tuple(text for text in draft.spec.pip if text.startswith("-") or requirement_name(text) != "triton")
-    return replace(draft, spec=replace(draft.spec, pip=lines)) if lines != draft.spec.pip else None
-
-
-def _pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator[Pin]:
-    """What may stand for the Python of a file: its release, its minor, then the nearest minors, or one of them."""
-    asked = _minor(pin)
-    if asked is None:
-        yield from (form for form in forms_of(pin) if shelf.has(form))
-        return
-    forms = [*release_pins(pin)]
-    minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - asked), minor < asked))
-    minors = [minor for minor in minors if only in (None, minor)]
-    forms += (replace(pin, version=f"3.{minor}.*", build="") for minor in minors)
-    yield from (form for form in dict.fromkeys(forms) if shelf.has(form))
-
-
-def _with_core(draft: _Draft, torch: Pin, solution: Solution, knowledge: Knowledge) -> _Draft:
-    """A draft with the torch of a solution, and with its Python, CUDA and libraries of torch where they differ."""
-    from cuenv.solve.io.solver import matches  # noqa: PLC0415 - the solver is heavy
-
-    pins: list[Pin] = []
-    by_cuda = solution.package("pytorch-cuda")
-    for pin in draft.spec.pins:
-        package = solution.package(pin.name)
-        if pin.name == "cudatoolkit" and package is None and by_cuda and not draft.spec.pin("pytorch-cuda"):
-            pins.append(Pin(name="pytorch-cuda", version=by_cuda.version, channel=torch.channel))
-            draft = draft.noting([pin.name, "pytorch-cuda"], "this torch takes its CUDA by pytorch-cuda")
-            continue
-        if package is None or (pin != torch and matches(pin.match_spec(), package)):
-            pins.append(pin)
-        elif pin == torch or pin.name in OF_TORCH:
-            cuda = pin == torch and build_cuda(package.build)
-            pins.append(replace(pin, version=package.version, build="*cuda*" if cuda else ""))
-        elif pin.name == "python" or not further(pin, knowledge):
-            pins.append(replace(pin, version=str(series(version(package.version))), build=""))
-        else:
-            pins.append(pin)
-    why = "the nearest release that was found beside which the channels have the other entries"
-    moved = replace(draft, spec=replace(draft.spec, pins=tuple(pins)), bound=draft.bound | {torch.name})
-    return moved.noting([torch.name], why).noting(OF_TORCH, "the release for that torch")
-
-
-def _with_entries(draft: _Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], shelf: Shelf) -> _Draft:
-    """A draft with what was chosen for some of its entries, and why each is not as it was."""
-    by_name = dict(zip((pin.name for pin in entries), zip(entries, chosen, strict=True), strict=True))
-    pins: list[Pin] = []
-    channels = ", ".join(map(short_channel, draft.spec.channels or ("defaults",)))
-    for pin in draft.spec.pins:
-        old, new = by_name.get(pin.name, (pin, pin))
-        pins += [new] if new else []
-        if new is None or (old.condition() not in ("", new.condition()) or (old.build and new.build != old.build)):
-            bare = old.yaml_text() if new else old.name
-            asked = old if new else Pin(name=old.name)
-            if shelf.unhashed(asked):
-                why = f"the record of {bare} has neither sha256 nor md5: a lock file cannot pin it"
-            elif not shelf.has(asked):
-                why = f"the channels have no {bare} for {shelf.platform}: {channels}"
-            else:
-                why = f"{bare} {_TOGETHER}"
-            draft = (draft if new else draft.losing(old.name)).noting([old.name], why)
-    return replace(draft, spec=replace(draft.spec, pins=tuple(pins)))
-
-
-def _of_torch(pin: Pin) -> bool:
-    return pin.name in _CORE or pin.name.startswith("torch")
-
-
-def _torch_of(spec: EnvironmentSpec) -> Pin | None:
-    return next((pin for name in _TORCH if (pin := spec.pin(name))), None)
-
-
 def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[str, str]]:
     """The entries that are in the way of a lock, and why."""
     if answer and answer.unsatisfiable:
@@ -1143,48 +952,9 @@ def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[s
         why = unsatisfiable_text(answer.unsatisfiable, spec)
         yield from ((pin.yaml_text(), why) for pin in spec.pins if pin.name in guilty)
     for item in answer.report.errors if answer else ():
-        pin = spec.pin(item.subject) or (_torch_of(spec) if item.code.startswith("CU4") else None)
+        pin = spec.pin(item.subject) or (torch_of(spec) if item.code.startswith("CU4") else None)
         asked = next((text for text in spec.pip if requirement_name(text) in ("torch", item.subject)), "")
         yield pin.yaml_text() if pin else f"pip: {asked}" if asked else item.subject, item.message
-
-
-def _nears(spec: EnvironmentSpec) -> dict[_Near, int]:
-    """The minors of torch and Python that a file names, then less of that, and what each costs.
-
-    The minor of Python is worth one entry, that of torch two, and both a little more than three.
-    """
-    wish = spec_of(_torch_of(spec))
-    prefix = wish.prefix if wish else None
-    torch = version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
-    python = _minor(spec.pin("python"))
-    found: dict[_Near, int] = {}
-    nears = (_Near(torch=torch, python=python), _Near(torch=torch), _Near(python=python), _Near())
-    for near, cost in zip(nears, (0, 2, 4, 7), strict=True):
-        found.setdefault(near, cost)
-    return found
-
-
-def _losses(draft: _Draft) -> tuple[int, int]:
-    """How much a draft has lost; of torchvision and torchaudio first."""
-    return len(draft.lost.intersection(OF_TORCH)), len(draft.lost)
-
-
-def _of_variant(torch: Pin) -> str:
-    """The build string of the CUDA or CPU variant that a pin asks for."""
-    return "*cuda*" if names_cuda(torch.build) else "*cpu*" if names_cpu(torch.build) else ""
-
-
-def _minor(python: Pin | None) -> int | None:
-    """The minor of Python 3 that a pin names."""
-    wish = spec_of(python)
-    prefix = wish.prefix if wish else None
-    return prefix[1] if prefix and len(prefix) > 1 and prefix[0] == 3 else None
-
-
-def _as_read(spec: EnvironmentSpec) -> EnvironmentSpec:
-    """An environment as a reader of its file gets it."""
-    read = parse(render(replace(spec, constrained=())), "environment.yml")[0]
-    return replace(read, constraints=spec.constraints, constrained=spec.constrained)
 
 
 def _sets(pins: tuple[Pin, ...]) -> Iterator[tuple[Pin, ...]]:
@@ -1240,74 +1010,3 @@ def _told(
     pins = tuple(replace(pin, why=(*pin.why, *notes(pin, spec))) for pin in made.pins)
     head, *rest = made.header if made.header and made.ours else (f"{_written(made)} {__version__}.",)
     return replace(made, header=(head, *lines, *rest), pins=pins)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Instead:
-    """What there is.
-
-    Attributes:
-        decision: its choice closes on the channels.
-        options: of ``cuenv resolve`` that ask for what the file asks for, less the release that is not there.
-    """
-
-    decision: Decision
-    options: tuple[str, ...]
-
-
-def instead(
-    spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, sources: Sources, progress: Progress | None = None
-) -> Instead | None:
-    """The best that closes with the further packages of a file; ``None`` where nothing near does, or none was asked.
-
-    Args:
-        spec: what the channels do not close.
-        facts: the host.
-        knowledge: the tables.
-        sources: where the channels are read.
-        progress: told what is being tried.
-    """
-    if spec.pin("pytorch") is None:
-        return None
-    intent, cpu = intent_of(spec, knowledge), asks_for_cpu(spec)
-    packages = tuple(pin.yaml_text() for pin in intent.packages)
-    base = Request(dev=intent.dev and not cpu, cpu=cpu, packages=packages, pip=intent.pip)
-    wishes = dict.fromkeys((replace(base, python=intent.python), base))
-    for request in wishes:
-        decision = decide(Context(facts=decidable(facts), request=request, knowledge=knowledge, proving=True))
-        try:
-            decision = _closing(decision, spec.name or "cuenv", sources, progress)
-            found, solution = prove(
-                decision, lambda item: composed(item, spec.name or "cuenv"), sources, progress, limit=_TRIES
-            )
-        except (ChannelError, OutsideError, UsageError):
-            return None
-        if solution is not None:
-            return Instead(decision=found, options=request_options(request))
-    return None
-
-
-def _closing(decision: Decision, name: str, sources: Sources, progress: Progress | None) -> Decision:
-    """A decision without the candidates before the first that the channels close, found by a solve for each channel."""
-    from cuenv.solve.io.choosing import choose  # noqa: PLC0415 - the solver is heavy
-
-    tries = [(place, item) for place, fit in enumerate(decision.fitting) for item in decision.variants(fit)][:_LOOKS]
-    groups: dict[tuple[str, ...], list[tuple[int, EnvironmentSpec]]] = {}
-    for place, item in tries:
-        made = composed(replace(decision, fitting=(item,)), name)
-        groups.setdefault(made.channels, []).append((place, made))
-    first = len(decision.fitting)
-    for channels, rows in groups.items():
-        if progress:
-            progress(f"trying {len(rows)} candidates of {', '.join(map(short_channel, channels))}")
-        before = [(place, made) for place, made in rows if place < first]
-        request = SolveRequest(
-            spec=replace(rows[0][1], pins=()),
-            channels=channels,
-            platform=rows[0][1].platforms[0],
-            virtual_packages=virtual_packages(decision.case.facts),
-        )
-        with suppress(NoChannelError):
-            found = choose(request, (tuple(made.pins for _, made in before),), sources) if before else None
-            first = before[found.taken[0]][0] if isinstance(found, Settled) else first
-    return replace(decision, fitting=decision.fitting[first:])

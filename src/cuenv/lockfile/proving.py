@@ -1,0 +1,79 @@
+"""Proving: what an entry that a repair has lost is at odds with, shown by solves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.core.urls import short_channel
+from cuenv.lockfile.drafts import torch_of
+from cuenv.lockfile.relax import Ask
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.model import Choice, Settled, Unsatisfiable
+
+if TYPE_CHECKING:  # the solver is heavy
+    from cuenv.solve.io.shelf import Shelf
+
+_SHOWN = 4
+"""Entries that are looked at, or named, as what another one has no place beside."""
+_LACKS = regex(r"─ ([A-Za-z0-9_][\w.-]*) ([^\n]*?), for which no candidates were found")
+
+ReadShelf = Callable[[Sequence[str], Sequence[str]], "Shelf"]
+"""Reads the records of some names in some channels."""
+
+
+def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf) -> str:
+    """What a package has no place beside.
+
+    Args:
+        spec: the environment that lost it.
+        name: of the package.
+        ask: solves on the channels of the environment.
+        shelf: reads records.
+    """
+    lost, torch, python = Pin(name=name), torch_of(spec), spec.pin("python")
+    homes: list[Choice] = [((Pin(name=pin.name, channel=pin.channel),), ()) for pin in spec.pins if pin.channel]
+    none, core = f"no release of {name} that the channels have", [pin for pin in (torch, python) if pin]
+    alone = ask([lost], homes)
+    if isinstance(alone, Unsatisfiable):
+        return f"{none} can be installed: {_lacking(alone, spec, shelf)}"
+    texts = [replace(pin, channel="").yaml_text() for pin in core]
+    for pin, text in zip(core, texts, strict=True):
+        if isinstance(ask([lost, pin], homes), Unsatisfiable):
+            return f"{none} goes with {text}"
+    if isinstance(ask([lost, *core], homes), Unsatisfiable):
+        return f"{none} goes with {' and '.join(texts)} together"
+    others = [Pin(name=pin.name, channel=pin.channel) for pin in spec.pins if pin not in core and pin.name[:2] != "__"]
+    beside = f" beside {' and '.join(texts)}" if texts else ""
+    return _among(lost, others, partial(_with, ask, [lost, *core]), homes, beside)
+
+
+def _with(ask: Ask, core: Sequence[Pin], pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+    return ask([*core, *pins], choices)
+
+
+def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], beside: str) -> str:
+    """Which of the other entries a package has no place beside."""
+    found = ask([], [((pin,), ()) for pin in others])
+    out = [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Settled) else []
+    for other in out[:_SHOWN]:
+        if isinstance(ask([other], homes), Unsatisfiable):
+            return f"no release of {lost.name} that the channels have goes with any release of {other.name}{beside}"
+    if not out or isinstance(ask(others, ()), Settled):
+        return f"no file with {lost.name} that locks was found in time"
+    names = ", ".join(pin.name for pin in out[:_SHOWN])
+    names += f" and {len(out) - _SHOWN} more" if len(out) > _SHOWN else ""
+    return f"there is a place for {lost.name}{beside} without {names}, and none with all of them"
+
+
+def _lacking(answer: Unsatisfiable, spec: EnvironmentSpec, shelf: ReadShelf) -> str:
+    """What a package requires that no channel has; what a channel hides is there."""
+    lacks, channels = list[str](), spec.channels or ("defaults",)
+    for name, wish in dict.fromkeys(_LACKS.findall(answer.text)):
+        records = shelf([name], channels)
+        if not any(records.has(Pin(name=name, version=wish, channel=short_channel(item))) for item in channels):
+            lacks.append(f"{name} {wish}".strip(" *"))
+    return f"the channels have no {', '.join(lacks[:_SHOWN])}" if lacks else "what it requires does not go together"
