@@ -421,3 +421,57 @@ def test_the_next_line_of_a_warning_is_a_warning() -> None:
 def test_a_run_that_ends_in_weak_words_is_not_fine_because_it_began_with_a_notice() -> None:
     log = f"{START}{STEPS}a:1:1 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 has already checked in\n"
     assert read(log.encode()).verdict == "unknown"
+
+
+FRAMES = 'Traceback (most recent call last):\n  File "/home/u/train.py", line 9, in <module>\n    main()\n'
+DIRECT = "\n\nThe above exception was the direct cause of the following exception:\n\n"
+AROUND = {
+    "a lazy import": "{traced}{direct}{frames}RuntimeError: Failed to import transformers.models.x because of the "
+    "following error (look up to see its traceback):\n",
+    "an engine": "{traced}\n{frames}RuntimeError: Engine core initialization failed. See root cause above.\n",
+    "a spawned process": "{frames}torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with "
+    "the following error:\n{traced}\n",
+    "a pool": 'concurrent.futures.process._RemoteTraceback: \n"""\n{traced}\n"""{direct}{traced}\n',
+    "hydra": "Error executing job with overrides: ['a=4']\n{traced}\n\nSet the environment variable HYDRA_FULL_ERROR=1 for "
+    "a complete stack trace.\n",
+    "a notebook": "{name}                 Traceback (most recent call last)\n----> 1 trainer.train()\n\n{error}\n",
+    "pytest": ">       f()\n\ntests/test_x.py:9: \nE   {error}\n\n/x/foo.py:88: {name}\n== 1 failed, 3 passed ==\n",
+    "unittest": "ERROR: test_x (tests.test_x.T)\n-----\n{traced}\n\n-----\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n",
+    "Slurm": "{traced}\nsrun: error: node1: task 0: Exited with exit code 1\nsrun: Terminating StepId=1.0\n",
+    "a runner": "{traced}\n##[error]Process completed with exit code 1.\n",
+    "accelerate": "{traced}\n{frames}subprocess.CalledProcessError: Command '['x']' returned non-zero exit status 1.\n",
+    "wandb": "{traced}\nwandb: Waiting for W&B process to finish... (failed 1). Press Control-C to abort syncing.\n",
+    "a hook at the end": "{traced}\nError in sys.excepthook:\n{frames}ImportError: sys.meta_path is None, Python is "
+    "likely shutting down\n",
+    "an object that is freed": "{traced}\nException ignored in: <function Foo.__del__ at 0x7f>\n{frames}"
+    "AttributeError: 'NoneType' object has no attribute 'close'\n",
+    "an abort": "{traced}\nterminate called without an active exception\nAborted (core dumped)\n",
+}
+ROOTS = {
+    "illegal-memory-access": "RuntimeError: CUDA error: an illegal memory access was encountered",
+    "module-missing": "ModuleNotFoundError: No module named 'einops'",
+    "shape-mismatch": "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 768x10)",
+    "error-in-words": "ValueError: the mask has three channels and the image has one channel",
+    "": "KeyError: 'labels'",
+}
+
+
+@collect("around", AROUND)
+def test_the_root_leads_whatever_hands_it_on(around: str) -> None:
+    for name, error in ROOTS.items():
+        about = {"error": error, "name": error.split(":")[0], "traced": FRAMES + error, "frames": FRAMES}
+        found = read(AROUND[around].format(**about, direct=DIRECT).encode())
+        if name:
+            assert ids(found)[:1] == [name], (name, found.strange)
+            assert error in found.causes[0].sighting.text
+        else:
+            assert found.verdict == "unknown", ids(found)
+            assert any("KeyError" in text for _, text in found.strange)
+
+
+def test_an_exception_that_python_only_prints_ends_no_run() -> None:
+    freed = (
+        f"Exception ignored in: <function Foo.__del__ at 0x7f>\n{FRAMES}AttributeError: 'NoneType' object has no x\n"
+    )
+    assert read(f"{STEPS}Saving model checkpoint to out\n{freed}".encode()).fine
+    assert read(b"Exception ignored in: <function Foo>\nloading\n" + SAYS.encode()).in_words

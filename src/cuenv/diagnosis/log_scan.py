@@ -60,6 +60,8 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     "driver": (b"Driver Version: ", re.compile(rb"Driver Version: ([0-9]{3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),
 }
+_ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in sys.excepthook:", b"Error in atexit.")
+_ASIDE_REACH = 30
 _TRACEBACK = b"Traceback (most recent call last"
 _CHAINED = (b"During handling of the above exception", b"direct cause of the following exception")
 _RANKS = (b"[rank", b"torch.distributed.elastic", b"local_rank", b"<stderr>", b"multiprocessing.spawn", b"[default")
@@ -251,6 +253,8 @@ class _Seeker:
         self.outer: deque[FailedLine] = deque(maxlen=_LAST)
         self.exception = 0
         self.warned = 0
+        self.aside = 0
+        self.left = 0
         self.chain = 0
         self.linked = False
         self.many = False
@@ -359,6 +363,8 @@ class _Seeker:
         if about is None:
             line = english(line)
             about = self._of_english(shape_of(line))
+        if any(mark in line for mark in _ASIDE):
+            self.aside = number
         if about.special is None or about.special:
             self._special(line, number)
         known = False
@@ -373,6 +379,15 @@ class _Seeker:
         if about.fails and not found:
             self._failure(line, number)
 
+    def _is_aside(self, number: int, grade: Grade) -> bool:
+        """Whether a line belongs to an exception that Python only prints: when it ends, or while it frees an object."""
+        if number in (self.aside, self.left):
+            return True
+        if grade != "exception" or not self.left or number - self.left > _ASIDE_REACH:
+            return False
+        self.left = 0
+        return True
+
     def _company(self, row: Symptom) -> bool:
         """Whether what a row wants beside it was seen so far; what comes later lets the row count all the same."""
         return not row.beside or any(mark.encode() in self.there for mark in row.beside)
@@ -383,7 +398,9 @@ class _Seeker:
 
     def _special(self, line: bytes, number: int) -> None:
         """What tells of tracebacks, of ranks, and of what rows want beside them."""
-        if _TRACEBACK in line:
+        if _TRACEBACK in line and 0 < number - self.aside <= _LAST and self.aside:
+            self.left = number
+        elif _TRACEBACK in line:
             self.chain = self.chain if self.linked and self.chain else number
             self.linked = False
         elif any(mark in line for mark in _CHAINED):
@@ -411,6 +428,8 @@ class _Seeker:
 
     def _sighted(self, row: Symptom, part: bytes, found: re.Match[bytes], number: int) -> None:
         grade = grade_of(part, found.start())
+        if self._is_aside(number, grade):
+            grade = "warning"
         if self.warned and number == self.warned + 1:
             grade = "warning"  # the message of a warning goes on
         if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
@@ -449,6 +468,8 @@ class _Seeker:
         if not message or not fails(part):
             return
         grade = grade_of(part, failure_in(part))
+        if self._is_aside(number, grade):
+            return
         if grade == "warning" and part.rstrip().endswith(b":"):
             self.warned = number
         outer = is_envelope(part)
