@@ -432,8 +432,8 @@ AROUND = {
     "a spawned process": "{frames}torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with "
     "the following error:\n{traced}\n",
     "a pool": 'concurrent.futures.process._RemoteTraceback: \n"""\n{traced}\n"""{direct}{traced}\n',
-    "hydra": "Error executing job with overrides: ['a=4']\n{traced}\n\nSet the environment variable HYDRA_FULL_ERROR=1 for "
-    "a complete stack trace.\n",
+    "hydra": "Error executing job with overrides: ['a=4']\n{traced}\n\nSet the environment variable HYDRA_FULL_ERROR=1 "
+    "for a complete stack trace.\n",
     "a notebook": "{name}                 Traceback (most recent call last)\n----> 1 trainer.train()\n\n{error}\n",
     "pytest": ">       f()\n\ntests/test_x.py:9: \nE   {error}\n\n/x/foo.py:88: {name}\n== 1 failed, 3 passed ==\n",
     "unittest": "ERROR: test_x (tests.test_x.T)\n-----\n{traced}\n\n-----\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n",
@@ -475,3 +475,6 @@ def test_an_exception_that_python_only_prints_ends_no_run() -> None:
     )
     assert read(f"{STEPS}Saving model checkpoint to out\n{freed}".encode()).fine
     assert read(b"Exception ignored in: <function Foo>\nloading\n" + SAYS.encode()).in_words
+    assert not read(f"Error in sys.excepthook:\n{FRAMES}ImportError: sys.meta_path is None\n".encode()).fine
+    for end in ENDS:
+        assert not read(f"Exception ignored in: <function Foo>\n{STEPS}{FRAMES}{end}\n".encode()).fine

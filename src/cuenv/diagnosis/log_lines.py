@@ -144,7 +144,8 @@ _ENVELOPE = regex(
     rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
     rb"executor failed running|HYDRA_FULL_ERROR=1 for|"
     rb"because of the following error \(look up|^\S{1,200}\.py:[0-9]{1,6}: \w{1,60}$|"
-    rb"EngineDeadError|See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"
+    rb"Error in sys\.excepthook:|EngineDeadError|"
+    rb"See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )

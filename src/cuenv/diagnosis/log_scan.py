@@ -60,7 +60,9 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     "driver": (b"Driver Version: ", re.compile(rb"Driver Version: ([0-9]{3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),
 }
-_ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in sys.excepthook:", b"Error in atexit.")
+_HOOK = b"Error in sys.excepthook:"
+"""What Python prints where an exception has ended it already."""
+_ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in atexit.", _HOOK)
 _ASIDE_REACH = 30
 _TRACEBACK = b"Traceback (most recent call last"
 _CHAINED = (b"During handling of the above exception", b"direct cause of the following exception")
@@ -398,7 +400,7 @@ class _Seeker:
 
     def _special(self, line: bytes, number: int) -> None:
         """What tells of tracebacks, of ranks, and of what rows want beside them."""
-        if _TRACEBACK in line and 0 < number - self.aside <= _LAST and self.aside:
+        if _TRACEBACK in line and self.aside and number == self.aside + 1:
             self.left = number
         elif _TRACEBACK in line:
             self.chain = self.chain if self.linked and self.chain else number
@@ -468,7 +470,7 @@ class _Seeker:
         if not message or not fails(part):
             return
         grade = grade_of(part, failure_in(part))
-        if self._is_aside(number, grade):
+        if self._is_aside(number, grade) and _HOOK not in part:
             return
         if grade == "warning" and part.rstrip().endswith(b":"):
             self.warned = number
