@@ -66,6 +66,8 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         *(pkg(name, "1.0", depends=("shared 1.*",)) for name in ("first-user", "third-user")),
         *(pkg("second-user", "1.0", depends=("shared 2.*",)), pkg("shared", "1.0"), pkg("shared", "2.0")),
         pkg("tensorflow", "2.18.0", "cpu_py312_0", depends=(PY[12],)),
+        pkg("faiss-cpu", "1.8.0", "py312_cpu", depends=(PY[12], "libfaiss 1.8.0 *_cpu")),
+        *(pkg("libfaiss", "1.8.0", "h0_0_cpu"), pkg("libfaiss", "1.8.0", "h1_0_cuda12.9", depends=("nowhere >=1",))),
         pkg("pytorch", "2.5.1", "cpu_py312_0", depends=(PY[12],)),
     ]
     extra = [pkg("pytorch-cuda", "12.1")]
@@ -190,6 +192,13 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
     assert (kept["python"], kept["pytorch"]) == ("python=3.12", "pytorch=2.5.1")
     assert kept["torchvision"] == "torchvision=0.20.1"
     assert {*entries} - {lost} <= set(kept)
+
+
+def test_a_package_that_is_for_the_cpu_by_its_name_stays(channel: Sources, tmp_path: Path) -> None:
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - faiss-cpu==1.7.0\n"
+    done, made = repaired(tmp_path, channel, text)
+    assert pins(made)["faiss-cpu"].startswith("faiss-cpu>=1.7.0")
+    assert "libfaiss" not in done.stderr
 
 
 def test_torchvision_comes_from_pip_where_torch_does(channel: Sources, tmp_path: Path) -> None:

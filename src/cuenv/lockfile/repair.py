@@ -547,6 +547,11 @@ class _Repair:
         ``None`` where none of them can go.
         """
         refused = {item.subject: item.message for item in answer.report.errors if item.code == "CU103"}
+        packages = [item for solution in answer.conda for item in solution.packages]
+        for package in packages:  # the library is refused, and the file lists what requires it
+            why = next((refused[name] for text in package.depends if (name := text.split(" ")[0]) in refused), "")
+            if why:
+                refused.setdefault(package.name, why)
         gone = [pin for pin in draft.spec.pins if pin.name in refused and further(pin, self.knowledge)]
         gone = [pin for pin in gone if pin.name not in _FIRST]
         pins = tuple(pin for pin in draft.spec.pins if pin not in gone)
@@ -706,7 +711,7 @@ class _Repair:
         judged = self._judged(plain, needed)
         mine = self._of_own_channels(first, [row.item for row in judged.rows], judged.needed)
         for tried in range(_LOCKS):
-            if tried and self.late:
+            if tried > 1 and self.late:  # those of the file's own channels and one other are tried in any case
                 return None
             place = self._first_that_closes(judged)
             if mine and (place is None or mine[0] <= place):

@@ -174,7 +174,9 @@ def _leads(name: str) -> tuple[bool, bool, int]:
 def _variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[tuple[LockedPackage, CudaVariant]]:
     there = tuple(packages)
     torch = next((item.channel_name for item in there if item.name == "pytorch"), "")
-    for package in there:
+    of_cpu = (text for item in there if item.name.endswith("-cpu") for text in item.depends)
+    asked = {text.split(" ")[0] for text in of_cpu} - {"pytorch"}  # the library of faiss-cpu, which says what it is
+    for package in (item for item in there if item.name not in asked):
         if package.name == "pytorch-mutex" and torch not in ("", package.channel_name):
             continue  # it chooses among the builds of its own channel
         variant = knowledge.cuda_variant(package.name, package.channel_name)
