@@ -16,12 +16,11 @@ from types import MappingProxyType
 from urllib.parse import unquote
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import LIMIT, at_home, is_file, is_folder, look, opened, shown
+from cuenv.core.io.files import LIMIT, at_home, is_file, is_folder, look, names_in, opened, shown
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import CANONICAL, channel_url, printable, redact, strip_credentials
-from cuenv.solve.model import digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +137,11 @@ class Sources:
     def repodata_folder(self) -> Path:
         """The repodata cache of this mapping: its entries are keyed by canonical URL, so mappings must not share."""
         mapping = [part for mirror in self.mirrors for part in (mirror.origin, mirror.target)]
-        return self.cache_folder() / "repodata" / (digest(*mapping)[:16] if mapping else "canonical")
+        if not mapping:
+            return self.cache_folder() / "repodata" / "canonical"
+        from cuenv.solve.model import digest  # noqa: PLC0415 - most runs have no mirror
+
+        return self.cache_folder() / "repodata" / digest(*mapping)[:16]
 
     def package_folder(self) -> Path:
         """The cache of unpacked packages."""
@@ -282,7 +285,7 @@ def condarc_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
     found: list[Path] = []
     for path in dict.fromkeys(places):
         if path.suffix == ".d":
-            found += sorted(item for ending in ("*.yml", "*.yaml") for item in path.glob(ending))
+            found += [path / name for name in names_in(path) if name.endswith((".yml", ".yaml"))]
         elif os.path.exists(path):  # noqa: PTH110 - Path.exists raises where a folder above cannot be searched
             found.append(path)
     return tuple(found)
