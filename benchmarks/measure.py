@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 import subprocess
 import time
@@ -56,6 +57,25 @@ def cost(
     if child.returncode and not any_answer:
         raise SystemExit(f"{' '.join(words)} ended with {child.returncode} in {folder}")
     return Cost(wall=wall, cpu=used.ru_utime + used.ru_stime, peak=used.ru_maxrss / 1024)
+
+
+def instructions(words: Sequence[str], folder: Path) -> float:
+    """The instructions of a second run, in millions: the first one compiles modules.
+
+    Raises:
+        SystemExit: valgrind is not there, or counts nothing.
+    """
+    subprocess.run(words, cwd=folder, check=False, capture_output=True)
+    counted = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *words)
+    variables = {**os.environ, "PYTHONHASHSEED": "0"}
+    try:
+        done = subprocess.run(counted, cwd=folder, env=variables, check=False, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise SystemExit("valgrind is not installed") from None
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if found is None:
+        raise SystemExit(f"valgrind counts nothing of {' '.join(words)}: {done.stderr[-300:]}")
+    return int(found[1]) / 1e6
 
 
 def compare(command: Callable[[], Cost], floor: Callable[[], Cost], runs: int) -> Compared:

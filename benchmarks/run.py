@@ -1,6 +1,9 @@
 """How long whole processes take, as ratios to the least that they could take.
 
-    python benchmarks/run.py [--records DIR] [--peer CONDA] [--runs 11]
+    python benchmarks/run.py [--records DIR] [--peer CONDA] [--runs 11] [--only start-up] [--count]
+
+The pairs of ``--only start-up`` have a goal and no part for pip: `resolve`, `check` and `lock`. With ``--count``
+valgrind counts the instructions of one run of each, which no load changes.
 
 With records the full lock of a profile with a pip part is measured as well, split by phase; its index is that of
 whoever runs it, and is asked once, to fill uv's cache.
@@ -23,7 +26,7 @@ from pathlib import Path
 
 import full_lock
 import inputs
-from measure import HEAD, Compared, Cost, compare, cost, machine, row
+from measure import HEAD, Compared, Cost, compare, cost, instructions, machine, row
 
 FLOOR = (sys.executable, "-c", "import click, yaml")
 BARE = Path(__file__).with_name("bare_solve.py")
@@ -37,7 +40,7 @@ def _nothing() -> None:
 class Pair:
     """A command, what it is measured against, and the ratio that it should stay below, where there is such a goal.
 
-    ``any_answer``: findings are an answer as well.
+    ``any_answer``: findings are an answer as well. ``start_up``: what counts is mostly how soon it begins.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Pair:
     folder: Path
     before: Callable[[], object] = _nothing
     any_answer: bool = False
+    start_up: bool = False
 
 
 def main() -> None:
@@ -54,6 +58,8 @@ def main() -> None:
     parser.add_argument("--records", type=Path, help="folder with conda-forge/, pytorch/ and nvidia/: real records")
     parser.add_argument("--peer", type=Path, help="a conda, mamba or micromamba for stock conda-lock to solve with")
     parser.add_argument("--runs", type=int, default=11, help="runs of each command; the median counts (default 11)")
+    parser.add_argument("--only", choices=["start-up"], help="only resolve, check and lock, against their goals")
+    parser.add_argument("--count", action="store_true", help="count instructions with valgrind, and measure no time")
     options = parser.parse_args()
     records = options.records.resolve() if options.records else None
     if records and not (records / "conda-forge").is_dir():
@@ -62,14 +68,18 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="cuenv-bench-") as scratch:
         os.environ["CUENV_CACHE_DIR"] = f"{scratch}/cache"
-        full = full_lock.prepare(Path(scratch) / "full", records) if records else "no records"
-        found = pairs(Path(scratch), records)
+        few = bool(options.only)
+        full = full_lock.prepare(Path(scratch) / "full", records) if records and not few else "no records"
+        found = [pair for pair in pairs(Path(scratch), records) if not few or pair.start_up]
         found += [_full_pair(full)] if isinstance(full, full_lock.FullLock) else []
         found += peer_pairs(Path(scratch), records, options.peer) if records and options.peer else []
+        if options.count:
+            _count(found)
+            return
         _report(found, options.runs)
         if isinstance(full, full_lock.FullLock):
             _phases(full.phases(options.runs))
-        elif records:
+        elif records and not few:
             print(f"the full lock of {full_lock.PROFILE} was not measured: {full}")
     if records is None:
         print("cuenv lock was not measured: --records DIR names real channel records")
@@ -82,21 +92,17 @@ def pairs(scratch: Path, records: Path | None) -> list[Pair]:
     checked.mkdir()
     lock, size = inputs.real_lock(checked, records) if records else inputs.made_up_lock(checked)
     kind = "real" if records else "made-up"
+    typed = ("--gpu", "RTX 4090", "--driver", "535.129.03")
+    shipped = Path(__file__).resolve().parents[1] / "locks" / "inference" / "conda-lock.yml"
+    started = {
+        f"cuenv resolve --host {inputs.HOST}": (("resolve", "--host", inputs.HOST), 1.6, scratch),
+        "cuenv resolve --gpu 'RTX 4090'": (("resolve", *typed), 1.6, scratch),
+        f"cuenv check, {size} {kind} packages": (("check", lock.name, "--host", inputs.HOST), 2.0, checked),
+        "cuenv check of locks/inference": (("check", str(shipped), *typed), 2.0, scratch),
+    }
     found = [
-        Pair(
-            name=f"cuenv resolve --host {inputs.HOST}",
-            command=(cuenv, "resolve", "--host", inputs.HOST),
-            floor=FLOOR,
-            target=1.6,
-            folder=scratch,
-        ),
-        Pair(
-            name=f"cuenv check, {size} {kind} packages",
-            command=(cuenv, "check", lock.name, "--host", inputs.HOST),
-            floor=FLOOR,
-            target=2.0,
-            folder=checked,
-        ),
+        Pair(name=name, command=(cuenv, *words), floor=FLOOR, target=target, folder=folder, start_up=True)
+        for name, (words, target, folder) in started.items()
     ]
     found += [
         Pair(
@@ -145,6 +151,7 @@ def _lock_pair(folder: Path, cuenv: str, records: Path) -> Pair:
         target=1.4,
         folder=folder,
         before=fresh,
+        start_up=True,
     )
 
 
@@ -231,6 +238,15 @@ def _measure(pair: Pair, runs: int) -> Compared:
         return cost(words, pair.folder, any_answer=pair.any_answer)
 
     return compare(lambda: once(pair.command), lambda: once(pair.floor), runs)
+
+
+def _count(found: list[Pair]) -> None:
+    """The instructions of each command and of its floor, in millions."""
+    print("| what | millions of instructions | of the floor | of floor |\n|---|---|---|---|")
+    for pair in found:
+        pair.before()
+        mine, least = (instructions(words, pair.folder) for words in (pair.command, pair.floor))
+        print(f"| {pair.name} | {mine:.0f} | {least:.0f} | {mine / least:.2f} |", flush=True)
 
 
 def _report(found: list[Pair], runs: int) -> None:
