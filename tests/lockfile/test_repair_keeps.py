@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,6 +32,7 @@ from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import Choice, LockedPackage, Settled, Solution, Unsatisfiable
 from given import shipped_base
 from pip_index import index, wheel
+from shell_terminal import Terminal
 
 PY = {minor: f"python >=3.{minor},<3.{minor + 1}.0a0" for minor in (10, 12)}
 
@@ -459,3 +463,23 @@ def test_a_repair_says_how_far_it_is_and_ends(
     assert any(text.startswith("looking what can stay beside") for text in told)
     assert len(told) >= len(solves), "a step of many solves tells nothing"
     assert len(solves) <= (40 if seconds == 0 else 25)
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_what_a_repair_is_at(channel: Sources, tmp_path: Path) -> None:
+    """D22: not only the result, half a minute later."""
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - of-old-torch\n"
+    (tmp_path / "environment.yml").write_text(text)
+    mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
+    words = [sys.executable, "-m", "cuenv", "lock", "--repair", "-o", "new.yml", *HOST, *mirrors, "--no-config"]
+    terminal = Terminal(words, tmp_path, {**os.environ, "HOME": str(tmp_path)})
+    try:
+        for step in (
+            "choosing what can stay: ",
+            "looking what can stay beside ",
+            "looking what of-old-torch has no place",
+        ):
+            terminal.wait_for(re.escape(step))
+        terminal.wait_for(r"wrote +new\.yml")
+    finally:
+        terminal.close()
