@@ -60,12 +60,11 @@ def cost(
 
 
 def instructions(words: Sequence[str], folder: Path) -> float:
-    """The instructions of a second run, in millions: the first one compiles modules.
+    """The instructions of a run, in millions.
 
     Raises:
         SystemExit: valgrind is not there, or counts nothing.
     """
-    subprocess.run(words, cwd=folder, check=False, capture_output=True)
     counted = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *words)
     variables = {**os.environ, "PYTHONHASHSEED": "0"}
     try:
