@@ -86,6 +86,8 @@ from cuenv.solve.model import (
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.shelf import Shelf
 
+_TWICE = 2
+"""Drafts that are tried once more, without what a finding refuses."""
 _LOCKS = 6
 """Candidates that are locked; one that does not lock though its entries can be had is rare."""
 _ROUNDS = 10
@@ -196,6 +198,8 @@ class _Repair:
     composed: dict[tuple[Candidate, tuple[str, ...]], EnvironmentSpec] = field(default_factory=dict)
     clock: Callable[[], float] = float
     began: float = 0
+    gives_up: bool = False
+    """Whether an entry goes whose CUDA build has no place; before that, another torch is looked for."""
 
     @property
     def _spent(self) -> float:
@@ -256,12 +260,18 @@ class _Repair:
         """
         whole = with_torch_of_pip(self._of_linux(self._own()))
         own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
-        for tried, (base, draft) in enumerate(self._lesser(whole) if own is None else ()):
+        tried: list[Draft] = []
+        for base, draft in self._lesser(whole) if own is None else ():
             if tried and self._spent > _TRYING:
                 break
             own = self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins))
             if own:
                 break
+            tried.append(draft)
+        self.gives_up = own is None
+        for draft in tried[:_TWICE] if own is None else ():
+            names = frozenset(pin.name for pin in draft.spec.pins)
+            own = own or self._until_locked(draft, self.request.path.name, names)
         for needed in (_NEEDED, _NEEDED.difference(OF_TORCH)) if own is None else ():
             own = own or self._meant(whole, whole, needed)
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
@@ -428,7 +438,7 @@ class _Repair:
             if answer is None:
                 break
             if why:
-                then = self._relaxed(draft, needed) or (judged and self._without(*judged))
+                then = self._relaxed(draft, needed) or (self._without(*judged) if judged and self.gives_up else None)
                 judged = None
             elif draft.spec.ours and all(item.code == "CU101" for item in answer.report.errors):
                 then = self._of_two_channels(draft)
