@@ -283,6 +283,17 @@ def test_what_cuenv_alone_writes_for_conda_forge_is_by_its_policy(platform: str,
         assert spec_findings(found, shipped_base(), libraries=False) == (), found
 
 
+def test_what_cuenv_writes_for_the_channel_pytorch_exists() -> None:
+    """Builds before 1.13 take their runtime from cudatoolkit: there is no pytorch-cuda for CUDA before 11.6."""
+    decision = decide(Context(options("7.0", driver="535.129.03"), Request(dev=False, stack="pytorch"), shipped_base()))
+    assert {item.candidate.build.of_cudatoolkit for item in decision.fitting} == {True, False}
+    for item in decision.fitting:
+        found = compose(replace(decision, fitting=(item,)), name="cuenv", version="0")
+        toolkit = "cudatoolkit" if item.candidate.build.version < version("1.13") else "pytorch-cuda"
+        assert found.pin(toolkit)
+        assert "error" not in {finding.severity for finding in spec_findings(found, shipped_base())}, found
+
+
 def test_what_is_asked_for_is_judged_by_the_policy() -> None:
     asked = Request(packages=("nvidia::cudnn",), stack="conda-forge")
     assert "CU101" in {item.code for item in resolve(options("8.9", driver="535.129.03"), asked, base()).findings}

@@ -270,6 +270,13 @@ BuildKey: TypeAlias = tuple[str, Version, Version | None, str]
 """Stack, release, CUDA minor and platform of a torch build."""
 
 
+_PYTORCH_CUDA = version("1.13")
+"""The first release whose builds require ``pytorch-cuda``; those before require ``cudatoolkit``.
+
+Source: https://pytorch.org/get-started/previous-versions/
+"""
+
+
 class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
     """A build of PyTorch in a conda channel, for one platform."""
 
@@ -315,6 +322,11 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
         if self.stack == WHEELS:
             return f"the wheel of torch {self.version.public}" + (f" for CUDA {self.cuda}" if self.cuda else "")
         return f"pytorch {self.version} {self.build} ({self.stack})"
+
+    @property
+    def of_cudatoolkit(self) -> bool:
+        """Whether it takes the CUDA runtime from the package ``cudatoolkit``: a build of PyTorch's own before 1.13."""
+        return self.stack == "pytorch" and self.cuda is not None and self.version < _PYTORCH_CUDA
 
     @property
     def published(self) -> bool:

@@ -148,7 +148,7 @@ def _both(pin: Pin, request: Pin) -> Pin:
 
 def cuda_channel(candidate: Candidate) -> str | None:
     """The one channel that every CUDA component comes from; ``None`` where no label is proven to fit."""
-    if candidate.build.stack in ("conda-forge", WHEELS):
+    if candidate.build.stack in ("conda-forge", WHEELS) or candidate.build.of_cudatoolkit:
         return "conda-forge"
     return f"nvidia/label/cuda-{candidate.label.label}" if candidate.label else None
 
@@ -156,7 +156,7 @@ def cuda_channel(candidate: Candidate) -> str | None:
 def _channels(candidate: Candidate) -> tuple[str, ...]:
     if candidate.build.stack in ("conda-forge", WHEELS):
         return ("conda-forge",)
-    if candidate.cuda is None:
+    if candidate.cuda is None or candidate.build.of_cudatoolkit:
         return ("pytorch", "conda-forge")
     # Where no label is proven, the label of the first release is the nearest thing to one channel.
     label = cuda_channel(candidate) or f"nvidia/label/cuda-{candidate.cuda}.0"
@@ -253,14 +253,14 @@ def _layer_pin(library: str, requirement: Requirement | None, candidate: Candida
 
 
 def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
-    label = candidate.label
+    label, older = candidate.label, candidate.build.of_cudatoolkit
     pins = [
         _torch(candidate, "pytorch"),
         Pin(
-            name="pytorch-cuda",
+            name="cudatoolkit" if older else "pytorch-cuda",
             version=str(candidate.cuda),
             build=label.build if label and label.build != "*" else "",
-            channel="pytorch",
+            channel="conda-forge" if older else "pytorch",
             role="pytorch-cuda",
             why=(f"pins the runtime libraries to CUDA {candidate.cuda}; the PyTorch build contains cuDNN and NCCL",),
         ),

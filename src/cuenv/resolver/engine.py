@@ -122,6 +122,7 @@ _OF_CANDIDATE = {
     "stack": "build.stack",
     "release": "build.version",
     "published": "build.published",
+    "of_cudatoolkit": "build.of_cudatoolkit",
     "code": "build.code",
     "asked_cudnn": "build.cudnn",
     "asked_nccl": "build.nccl",

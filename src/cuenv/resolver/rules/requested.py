@@ -146,11 +146,16 @@ def existed(build: TorchBuild, cuda: Version | None, as_of: str, kb: Knowledge, 
     about=("cuda", "stack", "cudatoolkit-dev"),
     locked=False,
 )
-def roles(stack: str, cuda: Version | None, label: LabelFit | None, dev: bool, kb: Knowledge) -> Verdict:
+def roles(
+    stack: str, of_cudatoolkit: bool, cuda: Version | None, label: LabelFit | None, *, dev: bool, kb: Knowledge
+) -> Verdict:
     """Packages with hashes from the stack's one CUDA channel fill every requested role."""
     if cuda is None:
         return Verdict(rule="roles", outcome="pass", because="a CPU build needs no CUDA packages")
-    if stack == "pytorch":
+    if of_cudatoolkit and not dev:
+        because = f"conda-forge has cudatoolkit {cuda}, and the PyTorch build contains cuDNN and NCCL"
+        return Verdict(rule="roles", outcome="pass", because=because)
+    if stack == "pytorch" and not of_cudatoolkit:
         return _pytorch(cuda, label)
     if stack == WHEELS:
         return _wheels(cuda, kb, dev=dev)
