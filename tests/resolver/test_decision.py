@@ -285,7 +285,8 @@ def test_what_cuenv_alone_writes_for_conda_forge_is_by_its_policy(platform: str,
 
 def test_what_cuenv_writes_for_the_channel_pytorch_exists() -> None:
     """Builds before 1.13 take their runtime from cudatoolkit: there is no pytorch-cuda for CUDA before 11.6."""
-    decision = decide(Context(options("7.0", driver="535.129.03"), Request(dev=False, stack="pytorch"), shipped_base()))
+    facts, request = options("7.0", driver="535.129.03"), Request(dev=False, stack="pytorch")
+    decision = decide(Context(facts=facts, request=request, knowledge=shipped_base()))
     assert {item.candidate.build.of_cudatoolkit for item in decision.fitting} == {True, False}
     for item in decision.fitting:
         found = compose(replace(decision, fitting=(item,)), name="cuenv", version="0")
