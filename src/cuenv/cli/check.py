@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, no_progress_option
-from cuenv.cli.completion_names import completes
+from cuenv.cli.command import PATH, Grouped, completes, no_progress_option
 from cuenv.cli.options import (
     environment_options,
     format_option,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from cuenv.cli.configured import no_files
 from cuenv.core.errors import UsageError
+
+if TYPE_CHECKING:  # only when a shell asks
+    from click.shell_completion import CompletionItem
+
+Completer: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]"
 
 
 class PathType(click.ParamType):  # type: ignore[type-arg] # it is generic since click 8.2
@@ -33,8 +38,17 @@ class PathType(click.ParamType):  # type: ignore[type-arg] # it is generic since
 
 PATH = PathType()
 
-if TYPE_CHECKING:  # only when a shell asks
-    from click.shell_completion import CompletionItem
+
+def completes(kind: str) -> Completer:
+    """A callback for ``shell_complete`` that offers the names of a kind: ``shell_complete=completes("gpu")``."""
+
+    def complete(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem[str]]:
+        from cuenv.cli.completion_names import KINDS, items  # noqa: PLC0415 - only when a shell asks
+
+        return items(KINDS[kind](context), text)
+
+    return complete
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""What options and arguments complete to, by kind: ``shell_complete=completes("gpu")`` on an option.
+"""What options and arguments complete to, by kind: see `cuenv.cli.command.completes`.
 
 Tab is pressed in the middle of a line, so this is quick and never in the way: nothing is read before a shell asks,
 tables are read as they are and not judged, and what cannot be read has no names.
@@ -22,21 +22,10 @@ if TYPE_CHECKING:  # only when a shell asks
 Names: TypeAlias = Mapping[str, str]
 """Names, each with a few words about it."""
 
-Completer: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]"
-
 _FILE = "\0file"
 """Stands for the files that the shell itself knows."""
 
 _LIMIT = 4 * 1024 * 1024
-
-
-def completes(kind: str) -> Completer:
-    """A callback for ``shell_complete`` that offers the names of a kind, one of `KINDS`."""
-
-    def complete(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem[str]]:
-        return items(KINDS[kind](context), text)
-
-    return complete
 
 
 def items(names: Names, text: str) -> list[CompletionItem[str]]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.completion_names import completes
+from cuenv.cli.command import PATH, Grouped, completes
 from cuenv.cli.configured import Defaults
 from cuenv.cli.options import (
     channel_options,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from cuenv.cli.command import PATH, no_progress_option, offline_option, several
+from cuenv.cli.command import PATH, completes, no_progress_option, offline_option, several
 from cuenv.cli.command import talk_options as _talk_options
-from cuenv.cli.completion_names import completes
 from cuenv.cli.configured import configuration, set_value, typed, without_replaced
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import FORMS

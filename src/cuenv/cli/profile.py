@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import GroupedGroup
-from cuenv.cli.completion_names import completes
+from cuenv.cli.command import GroupedGroup, completes
 from cuenv.cli.configured import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines, say

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.completion_names import completes
+from cuenv.cli.command import PATH, Grouped, completes
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     at_hand,

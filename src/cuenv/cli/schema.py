@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, talk_options
-from cuenv.cli.completion_names import completes
+from cuenv.cli.command import Grouped, completes, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines
 from cuenv.core.errors import UsageError
 

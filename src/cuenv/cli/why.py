@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped
-from cuenv.cli.completion_names import completes
+from cuenv.cli.command import Grouped, completes
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
