@@ -28,7 +28,6 @@ from cuenv.cli.options import (
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.record import replace
-from cuenv.core.render import counted
 from cuenv.host.facts import Driver
 from cuenv.knowledge.rows import WHEELS
 from cuenv.solve import PIXI
@@ -121,7 +120,11 @@ def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
 
 def grounds_line(answer: Resolution) -> str:
     """What the choice rests on: the tables alone, the records that lie here, or the channels as they are now."""
-    count = counted(len(answer.solution.packages), "package") if answer.solution else ""
+    count = ""
+    if answer.solution:
+        from cuenv.core.render import counted  # noqa: PLC0415 - where the channels were asked
+
+        count = counted(len(answer.solution.packages), "package")
     if answer.records:
         return f"proven  on the channel records of {answer.records} that lie here: {count}; --prove asks the channels"
     as_of = answer.decision.case.request.as_of
