@@ -143,18 +143,20 @@ def test_windows_line_ends_and_a_byte_order_mark_change_no_lock(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_lock_is_made_without_a_home(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+@pytest.mark.parametrize("home", quick([{}, {"HOME": "/nonexistent"}], first=1), ids=["none", "gone"])
+def test_a_lock_is_made_without_a_home(
+    tmp_path: Path, channel: Path, usual: dict[str, bytes], home: dict[str, str]
+) -> None:
     (tmp_path / "environment.yml").write_text(FILE)
     command = [sys.executable, "-m", "cuenv"]
     mirror = f"conda-forge={channel}"
     environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    for home in ({}, {"HOME": "/nonexistent"}):
-        for words in (("lock", *HOST, "--mirror", mirror), ("check", *HOST), ("inspect", "--json")):
-            done = subprocess.run(
-                [*command, *words], cwd=tmp_path, env={**environ, **home}, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, (words, home, done.stdout, done.stderr)
-        assert products(tmp_path) == usual
+    for words in (("lock", *HOST, "--mirror", mirror), ("check", *HOST), ("inspect", "--json")):
+        done = subprocess.run(
+            [*command, *words], cwd=tmp_path, env=environ | home, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+    assert products(tmp_path) == usual
 
 
 @pytest.mark.slow
@@ -202,18 +204,18 @@ def test_a_home_that_nobody_knows_is_not_found(tmp_path: Path, words: tuple[str,
     assert "Traceback" not in done.stderr
 
 
-def test_a_lock_is_made_in_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes]) -> None:
+@pytest.mark.parametrize("locale", quick(["C", "no_WHERE"], first=1))
+def test_a_lock_is_made_in_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes], locale: str) -> None:
     folder = tmp_path / ODD["line ends, escapes and letters"]
     folder.mkdir()
     (folder / "environment.yml").write_text(f"# Zürich 東京 ✓\n{FILE}", encoding="utf-8")
-    for locale in ("C", "no_WHERE"):
-        more: dict[str, Any] = {"LC_ALL": locale, "LANG": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-        mirror = f"conda-forge={channel}"
-        done = run("lock", folder / "environment.yml", *HOST, "--mirror", mirror, folder=tmp_path, **more)
-        assert done.returncode == 0, done.stderr
-        assert products(folder) == usual
-        assert run("check", folder, *HOST, folder=tmp_path, **more).returncode == 0
-        assert run("explain", "gpu", "RTX 4090", folder=tmp_path, **more).returncode == 0
+    more: dict[str, Any] = {"LC_ALL": locale, "LANG": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    mirror = f"conda-forge={channel}"
+    done = run("lock", folder / "environment.yml", *HOST, "--mirror", mirror, folder=tmp_path, **more)
+    assert done.returncode == 0, done.stderr
+    assert products(folder) == usual
+    assert run("check", folder, *HOST, folder=tmp_path, **more).returncode == 0
+    assert run("explain", "gpu", "RTX 4090", folder=tmp_path, **more).returncode == 0
 
 
 @pytest.mark.parametrize("clock", quick(["0", "4102444800"]), ids=["1970", "2100"])

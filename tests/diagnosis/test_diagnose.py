@@ -429,6 +429,7 @@ def test_an_endless_line_is_read_in_bounded_memory() -> None:
     assert peak < 24 * LINE
 
 
+@pytest.mark.slow
 def test_a_long_line_of_marks_is_read_in_linear_time() -> None:
     """Four times the length takes about four times the time of this process, also where everything almost matches."""
     _, guidance = tables()
