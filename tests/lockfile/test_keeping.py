@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from commands import HOST
 from commands import inside as run
 from cuenv.core.errors import OutsideError
-from cuenv.core.io.products import as_written, keep_aside, sealed, write_product
+from cuenv.core.io.products import as_written, keep_aside, sealed, write_over, write_product
 from cuenv.demo.io.sample import write_sample
 
 OWN = "# Written by cuenv"
@@ -106,6 +107,21 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path, words: tuple[str, ..
 def test_no_folder_is_made_when_there_is_nothing_to_write(tmp_path: Path) -> None:
     assert run("resolve", "--gpu", "8.9", "--driver", "390.1", "-o", "new/x.yml", folder=tmp_path).returncode == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "environment.yml"
+    file.write_text("name: theirs\n", encoding="utf-8")
+    file.chmod(0o444)
+    if os.geteuid() == 0:  # root writes everywhere: let it be told what anybody else is
+        monkeypatch.setattr(os, "access", lambda _, __: False)
+    for _ in range(2):
+        with pytest.raises(OutsideError, match="cannot write"):
+            write_product(file, f"{OWN} 0.1\nname: x\n", OWN)
+        with pytest.raises(OutsideError, match="cannot write"):
+            write_over({tmp_path / "new": OWN, file: f"{OWN} 0.1\n"}, (OWN,))
+    assert list(tmp_path.iterdir()) == [file]
+    assert file.read_text(encoding="utf-8") == "name: theirs\n"
 
 
 def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:

@@ -121,14 +121,12 @@ def _text(page: ReportPage, values: ReportValues) -> str:
 def _write(path: Path, text: str) -> Path | None:
     """Write the report; what is no report of ours is kept aside."""
     from cuenv.core.io.files import make_folder  # noqa: PLC0415 - as above
-    from cuenv.core.io.products import keep_others  # noqa: PLC0415 - as above
-    from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - as above
+    from cuenv.core.io.products import write_over  # noqa: PLC0415 - as above
     from cuenv.report.picture import OWN  # noqa: PLC0415 - as above
 
-    kept = keep_others(path, (OWN, f"<!doctype html>\n{OWN}"))
     make_folder(path.parent)
-    write_atomically(path, text)
-    return kept
+    kept = write_over({path: text}, (OWN, f"<!doctype html>\n{OWN}"))
+    return kept[0][1] if kept else None
 
 
 def _page(lock: Path | None, values: ReportValues) -> ReportPage:

@@ -14,8 +14,7 @@ from pathlib import Path
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import is_file, read_text
-from cuenv.core.io.products import keep_others
-from cuenv.core.io.writing import write_together
+from cuenv.core.io.products import write_over
 from cuenv.lockfile.files import LOCK_NAME, environment_files, locks, read_environment, read_lock
 from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats, unlocked_txt
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
@@ -52,9 +51,7 @@ def write_formats(
     texts |= {path.parent / item.file: item.write(whole) for item in formats() if not item.per_platform}
     texts[path.parent / LOCK_NAME] = texts.pop(path.parent / LOCK_NAME)
     owns = tuple({item.own for item in formats()})
-    kept = [(target, keep_others(target, owns)) for target in texts]
-    write_together(list(texts.items()), gone=gone)
-    return tuple(texts), tuple((target, aside) for target, aside in kept if aside)
+    return tuple(texts), write_over(texts, owns, gone=gone)
 
 
 def create_commands(made: Lock, spec: EnvironmentSpec, folder: Path) -> Mapping[str, tuple[str, ...]]:

@@ -9,8 +9,7 @@ from pathlib import Path
 from cuenv.core.errors import CuenvError
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.io.files import is_file, read_text, relative_path
-from cuenv.core.io.products import keep_others
-from cuenv.core.io.writing import write_together
+from cuenv.core.io.products import write_over
 from cuenv.core.versions import VersionSpec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
@@ -152,9 +151,7 @@ def write_wheels(
         else:
             gone[rest] = WRITTEN_BY
     texts |= aside
-    kept = [(target, keep_others(target, (WRITTEN_BY,))) for target in texts]
-    write_together(list(texts.items()), gone=gone)
-    return tuple(texts), tuple((target, aside) for target, aside in kept if aside)
+    return tuple(texts), write_over(texts, (WRITTEN_BY,), gone=gone)
 
 
 def _text(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.files import is_file, look, make_folder, shown, why
-from cuenv.core.io.writing import write_atomically
+from cuenv.core.io.writing import write_together
 from cuenv.core.reading import sha256_of
 from cuenv.core.regex import regex
 
@@ -68,14 +68,35 @@ def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | N
         OutsideError: the file or its folder cannot be written.
     """
     whole = sealed(text, advice)
-    aside = keep_aside(path, own, (text, whole))
+    copy = keep_aside(path, own, (text, whole))
     make_folder(path.parent)
-    write_atomically(path, whole)
-    return aside
+    write_together([*([copy] if copy else []), (path, whole)])  # where one cannot be written, neither is
+    return copy[0] if copy else None
 
 
-def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> Path | None:
-    """Copy a file that somebody else wrote or edited to ``NAME.bak`` before it is replaced, and say where it is.
+def write_over(
+    texts: Mapping[Path, str], owns: tuple[str, ...], *, gone: Mapping[Path, str] | None = None
+) -> tuple[tuple[Path, Path], ...]:
+    """Write files of ours together; what another program wrote in their place is kept as ``NAME.bak``.
+
+    Args:
+        texts: take their names in this order.
+        owns: how files of ours begin: those need no copy, since they are made anew from what they were made of.
+        gone: see `cuenv.core.io.writing.write_together`.
+
+    Returns:
+        What another program had written, and where it is kept.
+
+    Raises:
+        OutsideError: one cannot be written, or what it would replace cannot be read.
+    """
+    kept = [(path, copy) for path in texts if (copy := _keep_others(path, owns))]
+    write_together([*(copy for _, copy in kept), *texts.items()], gone=gone)
+    return tuple((path, copy[0]) for path, copy in kept)
+
+
+def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> tuple[Path, bytes] | None:
+    """The copy that is to be written, as ``NAME.bak``, of a file that somebody else wrote or edited.
 
     Args:
         path: the file that will be written.
@@ -83,7 +104,7 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> Path | None:
         same: texts that say the same as the new one: nothing is lost with them.
 
     Raises:
-        OutsideError: it cannot be read or copied, or is not a regular file.
+        OutsideError: it cannot be read, or is not a regular file.
     """
     if not path.exists():
         return None
@@ -99,21 +120,10 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> Path | None:
         ) from error
     if not raw.strip() or as_written(raw, own) or raw in {text.encode() for text in same}:
         return None
-    aside = _unused(path)
-    write_atomically(aside, raw)
-    return aside
+    return _unused(path), raw
 
 
-def keep_others(path: Path, owns: tuple[str, ...]) -> Path | None:
-    """Copy a file that another program wrote to ``NAME.bak`` before it is replaced, and say where it is.
-
-    Args:
-        path: the file that will be written.
-        owns: how files of ours begin: those need no copy, since they are made anew from what they were made of.
-
-    Raises:
-        OutsideError: it cannot be read or copied.
-    """
+def _keep_others(path: Path, owns: tuple[str, ...]) -> tuple[Path, bytes] | None:
     if not is_file(path):
         return None
     try:
@@ -124,9 +134,7 @@ def keep_others(path: Path, owns: tuple[str, ...]) -> Path | None:
         ) from error
     if not raw.strip() or raw.startswith(tuple(own.encode() for own in owns)):
         return None
-    aside = _unused(path)
-    write_atomically(aside, raw)
-    return aside
+    return _unused(path), raw
 
 
 def _unused(path: Path) -> Path:
