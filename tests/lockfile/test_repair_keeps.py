@@ -277,6 +277,10 @@ def test_what_is_in_the_way_is_named(channel: Sources, tmp_path: Path) -> None:
         ("numpy>=1.2,<2", ["numpy>=1.2,<2", "numpy"]),
         ("numpy=1.2.3", ["numpy=1.2.3", "numpy=1.2.*", "numpy>=1.2.3,<2", "numpy>=1.2.3", "numpy"]),
         ("numpy=1.2=h1_0", ["numpy=1.2=h1_0", "numpy=1.2", "numpy>=1.2,<2", "numpy>=1.2", "numpy"]),
+        (
+            "ca-certificates=2022.4.26",
+            ["ca-certificates=2022.4.26", "ca-certificates=2022.4.*", "ca-certificates>=2022.4.26", "ca-certificates"],
+        ),
     ],
 )
 def test_the_forms_of_an_entry(entry: str, forms: list[str]) -> None:

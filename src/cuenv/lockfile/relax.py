@@ -16,6 +16,8 @@ from cuenv.solve.environment_spec import Pin
 from cuenv.solve.model import Choice, Settled, Solution, Unsatisfiable, names_cpu, names_cuda
 
 _RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
+_YEAR = 1990
+"""From here on the first number of a release is a year (``ca-certificates 2022.4.26``), and ends no compatibility."""
 SWAPS = 5
 """Entries that are tried in place of others."""
 _NEARER = 4
@@ -85,7 +87,7 @@ def _conditions(pin: Pin) -> Iterator[str]:
     yield number if pin.build else pin.version
     if len(parts) > 2:
         yield f"{parts[0]}.{parts[1]}.*"
-    if len(parts) > 1:
+    if len(parts) > 1 and int(parts[0]) < _YEAR:
         yield f">={number},<{int(parts[0]) + 1}"
     yield f">={number}"
     yield ""
