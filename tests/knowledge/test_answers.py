@@ -97,6 +97,24 @@ def test_the_tables_answer_for_what_the_question_names() -> None:
     assert "CUDA 13.0 needs" in told("which driver for CUDA 13.0") or "CU401" in told("which driver for CUDA 13.0")
 
 
+@pytest.mark.parametrize(
+    ("gpu", "first", "last"),
+    [
+        ("RTX 5090", r"2\.7\.0 \(cu128\)", r"[\d.]+ \(cu\d+[^)]*\)"),
+        ("H100", r"2\.0\.0 \(cu118\)", r"[\d.]+ \(cu\d+[^)]*\)"),
+        ("RTX 4090", r"1\.7\.0 \(cu110\)", r"[\d.]+ \(cu\d+[^)]*\)"),
+        (
+            "V100",
+            r"1\.2\.0 \(cu100\), the oldest release that cuenv lists,",
+            r"[\d.]+ \(cu126\); the newest release is",
+        ),
+    ],
+)
+def test_wheels_for_a_gpu_start_at_the_first_with_machine_code_for_it(gpu: str, first: str, last: str) -> None:
+    """PTX of 2019 is no support of a GPU of 2025: the rule on GPU code decides."""
+    assert re.search(rf"wheels of torch {first} to {last}", told(f"which pytorch for {gpu}"))
+
+
 def test_the_tables_answer_for_a_release_of_torch_and_for_a_compiler() -> None:
     assert "torch 2.5.1: wheels for CUDA 11.8, 12.1, 12.4 and for Python 3.9, " in told(
         "which cuda does pytorch 2.5 support"

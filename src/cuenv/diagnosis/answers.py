@@ -12,16 +12,19 @@ from packaging.version import Version
 
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.core.versions import Capability, support_of, target_for, version
+from cuenv.core.versions import Capability, target_for, version
 from cuenv.diagnosis.log_scan import scan
 from cuenv.diagnosis.on_host import LogContext, floor_verdict, newest_for, with_code
 from cuenv.host.describe import gpu_text
 from cuenv.host.facts import Driver, Gpu, HostFacts
+from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.guidance import AnswerPage, Erratum, Guidance, Symptom
-from cuenv.knowledge.rows import PLATFORMS, GpuModel
+from cuenv.knowledge.rows import PLATFORMS, GpuModel, TorchBuild
 from cuenv.knowledge.search import WordPage, ranked
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.rules import Context, verdict_of
 
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
 _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
@@ -249,28 +252,58 @@ def _capability(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | N
 
 
 def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    platform = facts.platform if facts else PLATFORMS[0]
+    for capability in _capabilities(asked, facts):
+        yield from _torch_for(capability, asked, knowledge, facts.platform if facts else PLATFORMS[0])
+
+
+def _torch_for(capability: Capability, asked: AskedQuestion, knowledge: Knowledge, platform: str) -> Iterator[str]:
+    """The first and the last wheels with machine code for a GPU, else with PTX for it, and the newest conda build."""
     wheels = [row for row in knowledge.wheels if row.platform == platform and row.cuda and row.code]
     builds = [row for row in knowledge.torch if row.platform == platform and row.cuda and row.code]
-    newest = max((row.version for row in wheels), default=None)
-    for capability in _capabilities(asked, facts):
-        able = [row for row in wheels if row.code and support_of(row.code, capability)]
-        names = ", ".join(model.name for model in asked.models if model.capability == capability)
-        of = f"compute capability {capability}" + (f" ({names})" if names else "")
-        if not able:
-            yield f"{of}: no wheel that the cuenv tables list has code for it"
-            continue
-        first, last = min(row.version for row in able), max(row.version for row in able)
-        tags = [row.build for row in able if row.version == last]
-        until = f"to {last} (built for {', '.join(tags)})" + (
-            "" if last == newest else f"; the newest release is {newest}"
-        )
-        yield f"{of}: wheels of torch {first} {until}"
-        conda = [row for row in builds if row.code and support_of(row.code, capability) and row.stack == "conda-forge"]
-        if conda:
-            top = max(row.version for row in conda)
-            cudas = sorted({row.cuda for row in conda if row.version == top and row.cuda})
-            yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
+    of = _of(capability, asked)
+    native, jit = _able(wheels, capability, knowledge)
+    able = native or jit
+    if not able:
+        yield f"{of}: no wheel that the cuenv tables list has code for it"
+        return
+    last, newest = max(row.version for row in able), max(row.version for row in wheels)
+    first = min(row.version for row in able)
+    oldest = ", the oldest release that cuenv lists," if first == min(row.version for row in wheels) else ""
+    span = _built(able, last) if first == last else f"{_built(able, first)}{oldest} to {_built(able, last)}"
+    until = "" if last == newest else f"; the newest release is {newest}"
+    how = "" if native else ", as PTX, which the driver compiles at the first start"
+    yield f"{of}: wheels of torch {span}{how}{until}"
+    conda = [row for row in builds if row.stack == "conda-forge"]
+    native, jit = _able(conda, capability, knowledge)
+    if able := native or jit:
+        top = max(row.version for row in able)
+        cudas = sorted({row.cuda for row in able if row.version == top and row.cuda})
+        yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
+
+
+def _of(capability: Capability, asked: AskedQuestion) -> str:
+    names = ", ".join(model.name for model in asked.models if model.capability == capability)
+    return f"compute capability {capability}" + (f" ({names})" if names else "")
+
+
+def _built(rows: Sequence[TorchBuild], release: Version) -> str:
+    """A release with the builds of it: ``2.15.0 (cu130, cu132)``."""
+    return f"{release} ({', '.join(dict.fromkeys(row.build for row in rows if row.version == release))})"
+
+
+def _able(
+    rows: Sequence[TorchBuild], capability: Capability, knowledge: Knowledge
+) -> tuple[list[TorchBuild], list[TorchBuild]]:
+    """The builds with machine code for a GPU, and those with PTX alone, by the verdict of the rule on GPU code."""
+    gpu = Gpu(index=0, name="", capability=capability)
+    facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=(gpu,))
+    case = Context(facts=facts, request=Request(), knowledge=knowledge)
+    judged = [
+        (row, verdict_of("device-code", Candidate(build=row, cuda=row.cuda, python="3"), case).outcome) for row in rows
+    ]
+    return [row for row, outcome in judged if outcome == "pass"], [
+        row for row, outcome in judged if outcome == "unknown"
+    ]
 
 
 def _releases(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
