@@ -154,10 +154,20 @@ def test_validate_names_every_fault_of_every_file(project: Path) -> None:
     words = ("profile", "validate", "a.yml", "lab", "b.yml", "./no.yml")
     done = run(*words, folder=project)
     assert (done.returncode, done.stdout) == (ExitCode.INPUT, "lab: valid\n")
-    for said in ("a.yml: 2 faults", "name: expected a string, got 3", "python: expected", "b.yml: line", "no.yml"):
+    for said in (
+        "a.yml: 2 faults",
+        "name: expected a string, got 3",
+        "python: expected",
+        "b.yml: not valid YAML: line",
+        "no.yml",
+    ):
+        assert said in done.stderr
         assert said in done.stderr
     found = plain(run(*words, "--json", folder=project))["profiles"]
+    found = plain(run(*words, "--json", folder=project))["profiles"]
     assert [item["ok"] for item in found] == [False, True, False, False]
+    assert [item["ok"] for item in found] == [False, True, False, False]
+    assert [bool(item["fault"]) for item in found] == [True, False, True, True]
     assert [bool(item["fault"]) for item in found] == [True, False, True, True]
 
 

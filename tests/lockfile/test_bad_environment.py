@@ -170,6 +170,20 @@ def test_a_repair_does_not_promise_what_is_asked_of_pip(tmp_path: Path, mirror: 
     assert "nothing to repair" not in said
 
 
+def test_what_is_no_yaml_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "broken.yml").write_text("channels:\n  - conda-forge\ndependencies:\n  - a\n b: - c\n")
+    told = run("lock", "broken.yml", *HOST, folder=tmp_path)
+    assert told.returncode == 3
+    assert "broken.yml: not valid YAML: line 5, column 2: " in told.stderr
+
+
+def test_an_environment_file_is_locked_before_it_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "ok.yml").write_text("dependencies: [python=3.12]\n")
+    assert "hint: cuenv lock ok.yml, then: cuenv check conda-lock.yml" in run("check", "ok.yml", folder=tmp_path).stderr
+    (tmp_path / "conda-lock.yml").write_text("version: 1\n")
+    assert "hint: cuenv check conda-lock.yml" in run("check", "ok.yml", folder=tmp_path).stderr
+
+
 def test_two_profiles_for_one_environment(tmp_path: Path) -> None:
     done = run("resolve", *HOST, "--profile", "inference", "--profile", "jit-dev", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -233,3 +233,18 @@ def test_where_nothing_near_closes_the_hint_keeps_what_can_be_kept(tmp_path: Pat
 def test_a_file_without_torch_has_no_other_torch(tmp_path: Path) -> None:
     spec, _ = parse("channels: [conda-forge]\ndependencies: [numpy]\n", "x")
     assert instead(spec, shipped("rtx4090-535"), base(), Sources(cache=str(tmp_path))) is None
+
+
+def test_the_hints_of_a_choice_that_locks_keep_its_command(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    old = ("--gpu", "8.9", "--driver", "390.1")
+    for words in ((), ("x.yml",)):
+        done = run("lock", "--resolve", *words, *old, *mirrors, folder=tmp_path)
+        assert done.returncode == 1, done.stderr
+        hint = next(line for line in done.stderr.splitlines() if line.startswith("hint"))
+        assert shlex.join(["cuenv", "lock", "--resolve", *words, "--gpu"]) in hint
+        assert "--prove" not in hint
+        said = json.loads(run("lock", "--resolve", *words, *old, *mirrors, "--json", folder=tmp_path).stdout)["hints"]
+        assert said[0]["command"] in hint
+    wheels = run("lock", "--resolve", *old, "--format", "pylock", folder=tmp_path)
+    assert "cuenv lock --resolve --format pylock --gpu" in wheels.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -316,7 +316,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         engine=engine,
     )
     if values["resolve_first"]:
-        first = resolve_first(path, values, knowledge, request)
+        first = resolve_first(path, values, knowledge, request, wheels or pixi)
         if first is None:
             return ExitCode.NEGATIVE  # the reasons were said
         request = first

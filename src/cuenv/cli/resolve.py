@@ -103,10 +103,16 @@ def command(**values: Unpack[ResolveValues]) -> int:
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 
 
-def talk(answer: Resolution, platforms: tuple[str, ...], values: ResolvingValues) -> list[str]:
-    """The reasoned summary of a choice; its hints keep the further options of the run."""
+def talk(answer: Resolution, platforms: tuple[str, ...], values: ResolvingValues, command: str = "") -> list[str]:
+    """The reasoned summary of a choice; its hints keep the command of the run and its further options."""
     again = _again(platforms, values)
-    return [f"{line}{again}" if line.startswith("hint: ") else line for line in _summary(answer, platforms)]
+    lines = _summary(answer, platforms)
+    return [f"{_of(line, command)}{again}" if line.startswith("hint: ") else line for line in lines]
+
+
+def _of(text: str, command: str) -> str:
+    """A hint for another command that chooses on the channels, which needs no ``--prove`` for it."""
+    return text.replace("cuenv resolve", command, 1).replace(" --prove", "") if command else text
 
 
 def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
@@ -229,18 +235,29 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
         )
 
 
-def resolve_first(path: Path, values: LockValues, knowledge: Knowledge, request: LockRequest) -> LockRequest | None:
+def resolve_first(
+    path: Path, values: LockValues, knowledge: Knowledge, request: LockRequest, form: str = ""
+) -> LockRequest | None:
     """Choose on the channels and write the file; ``None`` when nothing fits, and the reasons were said.
 
     The lock that follows is for the host that the file names, as it is when the file is locked later.
+
+    Args:
+        path: the environment file.
+        values: of the command.
+        knowledge: the tables.
+        request: what is locked then.
+        form: the lock that another program reads, if one is asked for.
 
     Raises:
         InputError: a channel cannot be read.
         OutsideError: the file cannot be written.
     """
-    from cuenv.lockfile.files import host_for  # noqa: PLC0415 - as above
+    from cuenv.lockfile.files import ENVIRONMENT, host_for  # noqa: PLC0415 - as above
 
-    answer = chosen(values, knowledge, request.wheels)
+    where = [] if str(path) == ENVIRONMENT else [str(path)]
+    again = shlex.join(["cuenv", "lock", "--resolve", *where, *(["--format", form] if form else [])])
+    answer = chosen(values, knowledge, request.wheels, again)
     if answer is None or answer.spec is None:
         return None
     write_file(answer.spec, path, quiet=values["quiet"] or values["as_json"])
@@ -259,23 +276,33 @@ def facts_of(answer: Resolution, knowledge: Knowledge) -> HostFacts:
     return facts
 
 
-def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "") -> Resolution | None:
+def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", command: str = "") -> Resolution | None:
     """Choose on the channels; ``None`` when nothing fits, and the reasons were said.
+
+    Args:
+        values: of the command.
+        knowledge: the tables.
+        wheels: the lock without conda that is asked for.
+        command: what the hints name instead of ``cuenv resolve``.
 
     Raises:
         InputError: a channel cannot be read.
     """
-    answer = _resolution(values, knowledge, wheels)
+    answer = _resolution(values, knowledge, wheels, command)
     if answer.spec is not None and answer.fits:
         return answer
     if values["as_json"]:
         from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - only for JSON
 
-        emit_json(decision_plain(answer.decision, answer.findings))
+        plain = decision_plain(answer.decision, answer.findings)
+        again = _again(several_platforms(values), values)
+        for hint in plain["hints"]:
+            hint["command"] = f"{_of(hint['command'], command)}{again}"
+        emit_json(plain)
     return None
 
 
-def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str) -> Resolution:
+def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str, command: str) -> Resolution:
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
@@ -294,5 +321,5 @@ def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str) -> R
     answer = resolve(facts, request, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
     progress_done(show)
     if not (values["as_json"] or (values["quiet"] and answer.fits)):
-        say(talk(answer, platforms, values))  # its hints cost a quarter of the run
+        say(talk(answer, platforms, values, command))  # its hints cost a quarter of the run
     return answer

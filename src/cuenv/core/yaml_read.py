@@ -47,9 +47,10 @@ def load(text: str, source: str) -> Any:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         tab = "\t" in _line(text, mark.line) if mark else False
-        problem = ascii(error.problem or "no YAML")[1:-1]
+        problem = f"not valid YAML: {where}{ascii(error.problem or 'no YAML')[1:-1]}"
         raise InputError(
-            f"{source}: {where}{problem}", hint="YAML is indented by spaces, never by tabs" if tab else None
+            f"{source}: {problem}",
+            hint="YAML is indented by spaces, never by tabs" if tab else None,
         ) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise InputError(f"{source}: not a text file, or not in UTF-8") from error

@@ -161,10 +161,9 @@ def read_lock(path: Path, part: LockPart | None = None, *, to_install: LockPart 
     path = lock_file(path)
     text = read_text(path)
     if _DEPENDENCIES.search(text) and not _PACKAGE.search(text):
-        raise InputError(
-            f"{path} is an environment file, not a lock file",
-            hint=f"cuenv check {shlex.quote(str(path.parent / LOCK_NAME))}",
-        )
+        beside = shlex.quote(str(path.parent / LOCK_NAME))
+        first = "" if exists(path.parent / LOCK_NAME) else f"cuenv lock {shlex.quote(str(path))}, then: "
+        raise InputError(f"{path} is an environment file, not a lock file", hint=f"{first}cuenv check {beside}")
     reader = reader_of(text) if part or to_install else None
     if reader and to_install and (reader.installs or to_install.options):
         part = to_install
