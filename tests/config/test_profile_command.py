@@ -158,16 +158,12 @@ def test_validate_names_every_fault_of_every_file(project: Path) -> None:
         "a.yml: 2 faults",
         "name: expected a string, got 3",
         "python: expected",
-        "b.yml: not valid YAML: line",
+        "b.yml: not valid YAML",
         "no.yml",
     ):
         assert said in done.stderr
-        assert said in done.stderr
-    found = plain(run(*words, "--json", folder=project))["profiles"]
     found = plain(run(*words, "--json", folder=project))["profiles"]
     assert [item["ok"] for item in found] == [False, True, False, False]
-    assert [item["ok"] for item in found] == [False, True, False, False]
-    assert [bool(item["fault"]) for item in found] == [True, False, True, True]
     assert [bool(item["fault"]) for item in found] == [True, False, True, True]
 
 

@@ -117,8 +117,8 @@ def test_ssl_verify_is_a_switch_or_a_file_of_certificates(
 @collect(
     ("text", "words"),
     [
-        ("channel_alias: [", "no valid YAML: line 2"),
-        ("a: b: c", "no valid YAML: line 1"),
+        ("channel_alias: [", "not valid YAML: line 2"),
+        ("a: b: c", "not valid YAML: line 1"),
         ("- just\n- a list\n", "expected a mapping, got a list of 2"),
         ("channel_alias: 3\n", "channel_alias: expected a string, got 3"),
         ("channel_alias: corp.example\n", "channel_alias: expected a URL of http, https or file, got 'corp.example'"),
@@ -129,10 +129,10 @@ def test_ssl_verify_is_a_switch_or_a_file_of_certificates(
         ("default_channels: [1]\n", r"default_channels\[0\]: expected a string, got 1"),
         ("ssl_verify: [1]\n", "ssl_verify: expected true, false or a path, got a list of 1"),
         ("offline: maybe\n", "offline: expected true or false, got 'maybe'"),
-        ("!!python/object/apply:os.system [echo]\n", "no valid YAML: line 1: tags are not supported"),
-        ("a: " + "[" * 200_000, "no valid YAML: line 1: nested deeper than 24"),  # PyYAML's C loader dies of it
+        ("!!python/object/apply:os.system [echo]\n", "not valid YAML: line 1: tags are not supported"),
+        ("a: " + "[" * 200_000, "not valid YAML: line 1: nested deeper than 24"),  # PyYAML's C loader dies of it
         ("a: &a [x]\nchannel_alias: *a\n", "channel_alias: expected a string, got a list of 1"),
-        ("a: &a [*a]\nchannel_alias: *a\n", "no valid YAML: line 1: an alias"),
+        ("a: &a [*a]\nchannel_alias: *a\n", "not valid YAML: line 1: an alias"),
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:

@@ -369,8 +369,9 @@ def _load(path: Path) -> object:
     try:
         data: object = load(text, str(path))
     except InputError as error:
-        what = redact(error.message.removeprefix(f"{path}: "))
-        raise InputError(f"{path}: no valid YAML: {what}", hint=shlex.join(["mv", str(path), f"{path}.off"])) from error
+        what = redact(error.message.removeprefix(f"{path}: ").removeprefix("not valid YAML: "))
+        hint = shlex.join(["mv", str(path), f"{path}.off"])
+        raise InputError(f"{path}: not valid YAML: {what}", hint=hint) from error
     return data
 
 
