@@ -13,7 +13,7 @@ from cases import collect
 from channel_builder import pkg, serve, write
 from commands import HOST
 from commands import inside as run
-from cuenv.demo.io.sample import write_sample
+from cuenv.demo.io.sample import Package, write_sample
 from cuenv.host.io.record import SHIPPED
 from cuenv.host.request import Request
 from cuenv.lockfile.nearby import instead
@@ -135,6 +135,73 @@ def test_records_that_do_not_tell_leave_the_choice_to_the_tables(tmp_path: Path)
     torn = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
     assert torn.returncode == 0
     assert "tables  no channel was asked" in torn.stderr
+
+
+CUDART = "cuda-cudart"
+LABEL = "nvidia/label/cuda-11.8.0"
+
+
+def two_channels(folder: Path, *more: Package) -> tuple[str, ...]:
+    """Mirrors of channels where ``app`` for Python 3.11 needs a CUDA component of a second channel."""
+    pythons = [("3.11", "py3.11_cuda11.8_0"), ("3.10", "py3.10_cuda11.8_0")]
+    torch = [
+        pkg("pytorch", "2.0.1", build, depends=(f"python {python}.*", "pytorch-cuda 11.8.*"))
+        for python, build in pythons
+    ]
+    forge = [pkg("python", f"{python}.1") for python, _ in pythons]
+    forge += [pkg("mkl", "2023.1"), pkg("numpy", "1.26.0"), pkg("cudatoolkit", "11.8.0"), *more]
+    forge.append(pkg("app", "1.0", "py311_0", depends=("python 3.11.*", "cudatoolkit 11.8.*")))
+    found = write(
+        folder / "channels",
+        {
+            "pytorch": [*torch, pkg("pytorch-cuda", "11.8", depends=(f"{CUDART} 11.8.*",))],
+            LABEL: [pkg(CUDART, "11.8.89")],
+            "conda-forge": forge,
+        },
+    )
+    return tuple(word for item in found.mirrors for word in ("--mirror", f"{item.origin}={item.target}"))
+
+
+ASKED = ("--no-dev", "--stack", "pytorch", "--pytorch", "2.0.1", "--cuda", "11.8", "--with", "app")
+
+
+def test_what_a_lock_would_refuse_is_not_called_proven(tmp_path: Path) -> None:
+    """The solver closes it, and the lock holds CUDA components of two channels."""
+    mirrors = two_channels(tmp_path, pkg("app", "0.9", "py310_0", depends=("python 3.10.*",)))
+    done = run("resolve", *HOST, *ASKED, *mirrors, "--prove", "-o", "environment.yml", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = [text for text in done.stderr.splitlines() if text.startswith("skipped ")]
+    assert "python 3.11: CUDA components come from 2 channels: 1 from conda-forge (cudatoolkit)" in line
+    assert "python=3.10" in (tmp_path / "environment.yml").read_text(encoding="utf-8")
+    assert run("lock", *mirrors, folder=tmp_path).returncode == 0
+
+
+def test_where_every_lock_would_be_refused_nothing_is_proven(tmp_path: Path) -> None:
+    mirrors = two_channels(tmp_path)
+    done = run("resolve", *HOST, *ASKED, *mirrors, "--prove", "-o", "environment.yml", folder=tmp_path)
+    assert done.returncode == 1
+    assert "CUDA components come from 2 channels" in done.stderr
+    assert not (tmp_path / "environment.yml").exists()
+    assert run("lock", "--resolve", *HOST, *ASKED, *mirrors, folder=tmp_path).returncode == 1
+
+
+def test_a_file_of_ours_that_needs_two_channels_is_repaired_to_one_that_locks(tmp_path: Path) -> None:
+    mirrors = two_channels(tmp_path)
+    entries = ("pytorch::pytorch=2.0.1=*cuda11.8*", "pytorch::pytorch-cuda=11.8", "python=3.11", "app")
+    listed = "".join(f"  - {entry}\n" for entry in entries)
+    channels = "".join(f"  - {name}\n" for name in ("pytorch", LABEL, "conda-forge"))
+    text = f"# Written by cuenv 0.1.0.\nname: x\nchannels:\n{channels}dependencies:\n{listed}"
+    (tmp_path / "mine.yml").write_text(text, encoding="utf-8")
+    refused = run("lock", "mine.yml", *HOST, *mirrors, folder=tmp_path)
+    assert refused.returncode == 1
+    assert "error CU101 CUDA components come from 2 channels" in refused.stderr
+    assert "fix: cuenv lock mine.yml --repair -o mine.new.yml" in refused.stderr
+    done = run("lock", "mine.yml", *HOST, *mirrors, "--repair", "-o", "mine.new.yml", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a package that the file asks for needs CUDA components of a second channel" in done.stderr
+    locked = run("lock", "mine.new.yml", *HOST, *mirrors, folder=tmp_path)
+    assert locked.returncode == 0, locked.stderr
+    assert "warning CU101 CUDA components come from 2 channels" in locked.stderr
 
 
 # lock --resolve

@@ -248,6 +248,15 @@ def test_what_the_channels_lack_is_said_once_for_all_pythons() -> None:
         assert word in line
 
 
+def test_a_few_of_many_that_were_skipped_are_named_without_v() -> None:
+    item = candidate("2.13.0", "cuda129*")
+    skipped = tuple((item, f"lacks {number}") for number in range(9))
+    decision = replace(decided(machine("8.9", driver="535.129.03")), skipped=skipped)
+    brief, whole = ([line for line in summary(decision, verbose=each) if "skipped " in line] for each in (False, True))
+    assert whole == skipped_lines(decision)
+    assert brief == [*whole[:6], "skipped 3 more; -v names them"]
+
+
 # verdicts and reasons
 
 

@@ -66,9 +66,6 @@ def engine_from(values: LockValues) -> Engine:
 if TYPE_CHECKING:
     from cuenv.lockfile.repair import Repaired
 
-_SKIPPED = 6
-"""Nearer environments that are named without -v."""
-
 
 def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
     """Repair an environment file, and write the new one to ``-o`` or stdout; the old one stays as it is.
@@ -114,13 +111,15 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
 
 
 def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
+    from cuenv.resolver.explain import SKIPPED  # noqa: PLC0415 - as above
+
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.open:
         lines.append(f"error: the channels cannot satisfy the environment file: {answer.open}")
     if not answer.needed:
         return [*lines, "ok      nothing to repair"]
     lines += [f"support {component}" for component in answer.components]
-    shown = answer.skipped if verbose else answer.skipped[:_SKIPPED]
+    shown = answer.skipped if verbose else answer.skipped[:SKIPPED]
     lines += [f"skipped {what}: {why}" for what, why in shown]
     if len(shown) < len(answer.skipped):
         lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")

@@ -106,7 +106,7 @@ def command(**values: Unpack[ResolveValues]) -> int:
 def talk(answer: Resolution, platforms: tuple[str, ...], values: ResolvingValues, command: str = "") -> list[str]:
     """The reasoned summary of a choice; its hints keep the command of the run and its further options."""
     again = _again(platforms, values)
-    lines = _summary(answer, platforms)
+    lines = _summary(answer, platforms, verbose=values["verbose"])
     return [f"{_of(line, command)}{again}" if line.startswith("hint: ") else line for line in lines]
 
 
@@ -115,10 +115,10 @@ def _of(text: str, command: str) -> str:
     return text.replace("cuenv resolve", command, 1).replace(" --prove", "") if command else text
 
 
-def _summary(answer: Resolution, platforms: tuple[str, ...]) -> list[str]:
+def _summary(answer: Resolution, platforms: tuple[str, ...], *, verbose: bool) -> list[str]:
     from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help
 
-    lines = summary(answer.decision, answer.findings)
+    lines = summary(answer.decision, answer.findings, verbose=verbose)
     if platforms and answer.fits:
         lines.append(f"both    one environment for {' and '.join(platforms)}")
     return [*lines, grounds_line(answer)] if answer.fits else lines

@@ -212,4 +212,4 @@ def minor_of(python: Pin | None) -> int | None:
 def as_read(spec: EnvironmentSpec) -> EnvironmentSpec:
     """An environment as a reader of its file gets it."""
     read = parse(render(replace(spec, constrained=())), "environment.yml")[0]
-    return replace(read, constraints=spec.constraints, constrained=spec.constrained)
+    return replace(read, ours=spec.ours, constraints=spec.constraints, constrained=spec.constrained)

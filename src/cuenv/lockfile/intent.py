@@ -238,7 +238,7 @@ def changes(
 
 def _channels(spec: EnvironmentSpec, made: EnvironmentSpec, why: str, *, anew: bool) -> EntryChange | None:
     if spec.channels == made.channels:
-        return None
+        return EntryChange(entry=f"channels {', '.join(spec.channels)}", fate="kept", why=why) if why else None
     more = made.channels[len(spec.channels) :]
     if not anew and spec.channels and made.channels[: len(spec.channels)] == spec.channels:
         lacking = "the channels of the file do not have all that it lists"

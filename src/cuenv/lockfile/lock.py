@@ -47,8 +47,8 @@ from cuenv.lockfile.wheel_lock import (
     wheel_solutions,
     write_wheels,
 )
-from cuenv.resolver.policy import asks_for_cpu, for_file, spec_findings, wants_cuda
-from cuenv.resolver.solution_policy import cpu_finding, lock_findings, undated_findings
+from cuenv.resolver.policy import for_file, spec_findings, wants_cuda
+from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, with_named
 from cuenv.solve.io.sources import Sources
@@ -240,14 +240,11 @@ def locked(
     after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
     added = of_defaults(spec, solutions, request.sources)
     after += added
-    from cuenv.resolver.prove import cuda_offered  # noqa: PLC0415 - the solver is heavy
+    from cuenv.resolver.prove import solved_findings  # noqa: PLC0415 - the solver is heavy
 
-    asked_for = {pin.name for pin in spec.pins}
     for host, solution in zip(hosts, solutions, strict=True):
-        offered = cuda_offered(solution, spec, request.sources, knowledge)
-        after += lock_findings(solution.packages, host.platform, knowledge, offered, asked_for, ours=spec.ours)
-        if host.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
-            after += cpu_finding(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
+        of_solution = solved_findings(solution, spec, host, request.sources, knowledge)
+        after += for_file(of_solution, str(request.path))
         after += host_findings(solution, host, knowledge)
         after += drift_findings(spec, solution, knowledge)
         after += build_findings(solution, host, knowledge)

@@ -76,7 +76,11 @@ def services(decision: Decision) -> list[tuple[str, Support]]:
     return [(str(item), support_of(code, item)) for item in decision.case.facts.capabilities] if code else []
 
 
-def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
+SKIPPED = 6
+"""How many of the candidates that were skipped are named without ``-v``."""
+
+
+def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bool = False) -> list[str]:
     """The reasoned summary of ``resolve``: what, for what, for which reasons, what else there would be."""
     lines = []
     chosen = decision.chosen
@@ -99,7 +103,11 @@ def summary(decision: Decision, findings: Iterable[Finding] = ()) -> list[str]:
         lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
     lines += _wheel_lines(decision)
     lines += unseen_lines(decision)
-    lines += skipped_lines(decision)
+    skipped = skipped_lines(decision)
+    shown = skipped if verbose else skipped[:SKIPPED]
+    lines += shown
+    if len(shown) < len(skipped):
+        lines.append(f"skipped {len(skipped) - len(shown)} more; -v names them")
     lines += rejected_lines(decision)
     lines += [
         f"{finding.severity:7} {finding.message}" + (f" -> {finding.fix}" if finding.fix else "")

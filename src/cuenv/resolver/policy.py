@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 
 from packaging.version import Version
 
@@ -127,7 +128,7 @@ def for_file(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
     """The findings of a file by its name, which a repair has to name."""
     if path == "environment.yml":
         return tuple(findings)
-    named = REPAIR.replace("lock ", f"lock {shlex.quote(path)} ")
+    named = shlex.join(["cuenv", "lock", path, "--repair", "-o", f"{PurePath(path).stem}.new.yml"])
     return tuple(replace(item, fix=named) if item.fix == REPAIR else item for item in findings)
 
 

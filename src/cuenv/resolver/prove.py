@@ -7,14 +7,16 @@ from itertools import islice
 from typing import TypeAlias
 
 from cuenv.core.errors import ChannelError, Progress
+from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
-from cuenv.host.facts import virtual_packages
+from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import Decision
-from cuenv.resolver.solution_policy import cuda_components, lock_findings, without_row
+from cuenv.resolver.policy import asks_for_cpu
+from cuenv.resolver.solution_policy import cpu_finding, cuda_components, lock_findings, without_row
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.records import cuda_builds
 from cuenv.solve.io.solver import absent, solve
@@ -122,7 +124,7 @@ def closed(
         return error.message
     if isinstance(answer, Unsatisfiable):
         return _without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec)
-    return _cpu_instead(answer, spec, sources, decision.case.knowledge) or answer
+    return _refused(answer, spec, decision, sources) or answer
 
 
 def cuda_offered(
@@ -139,13 +141,33 @@ def cuda_offered(
     return cuda_builds(doubtful, spec.reached, solution.platform, sources)
 
 
-def _cpu_instead(solution: Solution, spec: EnvironmentSpec, sources: Sources, knowledge: Knowledge) -> str | None:
-    """What was taken as a CPU build though its CUDA build was meant."""
+def solved_findings(
+    solution: Solution, spec: EnvironmentSpec, facts: HostFacts, sources: Sources, knowledge: Knowledge
+) -> tuple[Finding, ...]:
+    """What is wrong with the packages that were solved for an environment: a lock is refused for an error among them.
+
+    Args:
+        solution: of one platform.
+        spec: the environment.
+        facts: the host.
+        sources: where channels are read.
+        knowledge: the tables.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
     asked = {pin.name for pin in spec.pins}
     offered = cuda_offered(solution, spec, sources, knowledge)
-    found = lock_findings(solution.packages, solution.platform, knowledge, offered, asked)
-    twins = [item.message for item in found if item.code == "CU103" and item.severity == "error"]
-    return twins[0] if twins else None
+    found = lock_findings(solution.packages, solution.platform, knowledge, offered, asked, ours=spec.ours)
+    if facts.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
+        found += cpu_finding(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
+    return found
+
+
+def _refused(solution: Solution, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> str | None:
+    """Why the lock of a solution is refused; ``None`` where it is not."""
+    found = solved_findings(solution, spec, decision.case.facts, sources, decision.case.knowledge)
+    return next((item.message for item in found if item.severity == "error"), None)
 
 
 def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Sources) -> str | None:
