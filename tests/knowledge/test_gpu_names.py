@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from cases import collect
 from cuenv.core.versions import Capability
 from cuenv.knowledge import gpu_names
-from cuenv.knowledge.gpu_names import by_pci, find_gpu, near_gpus
+from cuenv.knowledge.gpu_names import by_pci, find_gpu, near_gpus, unknown_gpu
 from cuenv.knowledge.rows import GpuModel
 from given import shipped_base
 from thorough import examples
@@ -290,3 +291,16 @@ def test_a_product_with_another_number_is_never_meant(monkeypatch: pytest.Monkey
 
 def _glued(name: str) -> str:
     return name.replace(" ", "").lower()
+
+
+@pytest.mark.parametrize("text", ["AMD MI300", "mi250x", "Radeon RX 7900 XTX", "Intel Arc A770", "Apple M2", "gfx1100"])
+def test_a_gpu_of_another_vendor_has_no_nearest_product(text: str) -> None:
+    assert unknown_gpu(text, gpus())[0] == "; cuenv knows NVIDIA GPUs only"
+
+
+@pytest.mark.parametrize("text", ["RTX 9999", "M9999", "rtx 40"])
+def test_an_unknown_gpu_is_told_by_the_number_that_its_machine_prints(text: str) -> None:
+    near, hint = unknown_gpu(text, gpus())
+    assert "NVIDIA GPUs only" not in near
+    assert "nvidia-smi --query-gpu=compute_cap --format=csv,noheader" in hint
+    assert not re.search(r"\d\.\d", hint), "a number in the hint is copied"

@@ -98,7 +98,7 @@ def deliver(
         chosen = item._replace(candidate=decision.chosen.candidate)
         if identity(chosen.candidate) != identity(item.candidate):
             instead.append(
-                f"{item.name}: the channels do not close {item.candidate}; {chosen.candidate} is taken for it"
+                f"{item.name}: the channels cannot satisfy {item.candidate}; {chosen.candidate} is taken for it"
             )
         path = folder / item.name / "environment.yml"
         spec = composed(decision, item.name)

@@ -103,10 +103,7 @@ class _Stated(NamedTuple):
 
 def _stated(options: HostOptions, knowledge: Knowledge) -> _Stated:
     driver, libc, platform = _driver(options.driver, knowledge), _libc(options.glibc), _platform(options.platform)
-    try:
-        gpus = _gpus(options.gpus, knowledge)
-    except ValueError as error:
-        raise UsageError(f"--gpu {error}", hint="a compute capability works as well: --gpu 8.9") from error
+    gpus = _gpus("--gpu", options.gpus, knowledge)
     return _Stated(gpus, driver, libc, platform)
 
 
@@ -249,11 +246,7 @@ def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
 def _of_profile(profile: Request, options: HostOptions, knowledge: Knowledge) -> HostFacts:
     source = f"profile {profile.name}"
     facts = _here_without_gpu(source, options)
-    try:
-        gpus = _gpus(profile.gpus, knowledge)
-    except ValueError as error:
-        hint = 'a compute capability works as well: gpus: ["8.9"]'
-        raise UsageError(f"{source}: gpus: {error}", hint=hint) from error
+    gpus = _gpus(f"{source}: gpus:", profile.gpus, knowledge)
     driver = _driver(profile.lowest_driver, knowledge)
     evidence = [Evidence("gpus", source, ", ".join(profile.gpus))]
     if driver:
@@ -285,17 +278,17 @@ def _overridden(facts: HostFacts, stated: _Stated) -> HostFacts:
     return replace(facts, evidence=tuple(evidence.values()))
 
 
-def _gpus(texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
+def _gpus(named_by: str, texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
     """GPUs by name or capability; several may stand in one text, with commas between them.
 
     Raises:
-        ValueError: one is neither.
+        UsageError: one is neither.
     """
     texts = tuple(part for text in texts for part in ([text] if _NUMBER.fullmatch(text) else text.split(",")))
-    return tuple(_gpu(text, index, knowledge) for index, text in enumerate(texts))
+    return tuple(_gpu(named_by, text, index, knowledge) for index, text in enumerate(texts))
 
 
-def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
+def _gpu(named_by: str, text: str, index: int, knowledge: Knowledge) -> Gpu:
     target = _TARGET.fullmatch(text.strip().lower())
     try:
         return Gpu(
@@ -303,13 +296,13 @@ def _gpu(text: str, index: int, knowledge: Knowledge) -> Gpu:
         )
     except ValueError:
         pass
-    from cuenv.knowledge.gpu_names import find_gpu, near_gpus  # noqa: PLC0415 - a capability needs no names
+    from cuenv.knowledge.gpu_names import find_gpu, unknown_gpu  # noqa: PLC0415 - a capability needs no names
 
     row = find_gpu(text, knowledge.gpus)
     if row:
         return Gpu(index=index, name=row.name, capability=row.capability)
-    near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-    raise ValueError(f"{text!r}: unknown GPU name" + (f"; the nearest are {near}" if near else ""))
+    near, hint = unknown_gpu(text, knowledge.gpus)
+    raise UsageError(f"{named_by} {text!r}: unknown GPU name{near}", hint=hint)
 
 
 def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:

@@ -51,6 +51,16 @@ class _NameIndex(NamedTuple):
     loose: Index
 
 
+_OTHER_VENDORS = regex(
+    r"\b(?:amd|ati|radeon|instinct|firepro|rocm|mi-?\d{2,3}[a-z]?|gfx\d\w*|rx|intel|arc|iris|xe|gaudi\d?|max 1[15]\d\d|"
+    r"apple|m[1-5]|mps|mali|adreno|ascend|tpu)\b"
+)
+"""Words of GPUs that are not NVIDIA's. They are read only where a name means no product of the table."""
+_WITH_A_COMMA = regex(r"\d{1,2},\d")
+_CAPABILITY_OF_A_MACHINE = (
+    "give the compute capability in place of the name; the machine with the GPU prints its own: "
+    "nvidia-smi --query-gpu=compute_cap --format=csv,noheader"
+)
 _ALIKE = 0.6
 """How alike two names must be, from 0 to 1 (and 1 more for a common number), for one to be worth naming."""
 
@@ -84,6 +94,16 @@ def near_gpus(text: str, gpus: tuple[GpuModel, ...], count: int = 5) -> tuple[Gp
     alike = [(score, model) for score, model in scored if score >= _ALIKE or model.name in meant]
     ranked = sorted(alike, key=lambda pair: (pair[1].name not in meant, -pair[0], pair[1].name))
     return tuple(model for _, model in ranked[:count])
+
+
+def unknown_gpu(text: str, gpus: tuple[GpuModel, ...]) -> tuple[str, str]:
+    """What an error adds on a name that means no product: whose it is, or the nearest ones; and a hint."""
+    if _OTHER_VENDORS.search(text[:_LONGEST].lower()):
+        return "; cuenv knows NVIDIA GPUs only", "builds for the CPU: cuenv resolve --cpu"
+    if _WITH_A_COMMA.fullmatch(text.strip()):
+        return "", f"a compute capability has a dot: {text.strip().replace(',', '.')}"
+    near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, gpus))
+    return (f"; the nearest are {near}" if near else ""), _CAPABILITY_OF_A_MACHINE
 
 
 def by_pci(device_id: str, gpus: Iterable[GpuModel]) -> GpuModel | None:

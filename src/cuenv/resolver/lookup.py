@@ -9,7 +9,7 @@ from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_version_spec, version
 from cuenv.host.facts import Driver, sentence, title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
-from cuenv.knowledge.gpu_names import find_gpu, near_gpus
+from cuenv.knowledge.gpu_names import find_gpu, unknown_gpu
 from cuenv.knowledge.rows import ComputeCapability, Extension, GpuModel, Row, TorchBuild, TorchWheel
 from cuenv.knowledge.tables import TABLES, rows_of
 from cuenv.resolver.rules.driver import driver_floor, driver_gpu, minimum_driver_of
@@ -87,9 +87,8 @@ def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capabil
     except ValueError:
         row = find_gpu(text, knowledge.gpus)
     if row is None:
-        near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, knowledge.gpus))
-        said = f"; the nearest are {near}" if near else ""
-        raise UsageError(f"unknown GPU {text!r}{said}", hint="cuenv kb gpu 8.9")
+        near, hint = unknown_gpu(text, knowledge.gpus)
+        raise UsageError(f"unknown GPU {text!r}{near}", hint=hint)
     return row, row.capability
 
 

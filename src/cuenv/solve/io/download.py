@@ -312,7 +312,9 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
         _get_here(place.path, item, part, count)
         return
     if connection.sources.offline:
-        raise ChannelError(f"offline, and {item.path.name} is not here", hint="once without --offline")
+        raise ChannelError(
+            f"offline, and {item.path.name} is not here", hint="run it once without --offline, which fills the cache"
+        )
     begun = part.stat().st_size > 0 if part.exists() else False
     _grow(place, item, part, connection, count)
     wrong = differs(part, item)

@@ -208,7 +208,10 @@ def _failed(
         return failed
     absent = _ABSENT.search(text)
     if absent and offline:
-        raise ChannelError(f"offline, and uv's cache does not hold {absent[1]}", hint="once without --offline")
+        raise ChannelError(
+            f"offline, and uv's cache does not hold {absent[1]}",
+            hint="run it once without --offline, which fills the cache",
+        )
     if absent and _answers(environ, variables):
         line = next((item for item in request.requirements if requirement_name(item) == absent[1].lower()), "")
         why = f"no Python package index that was asked has {absent[1]}: {where}"
@@ -220,7 +223,10 @@ def _failed(
         )
     missing = _MISSING.search(text)
     if missing and offline:  # without a network nobody knows which releases there are
-        raise ChannelError(f"offline, and uv's cache does not hold {missing[1]}", hint="once without --offline")
+        raise ChannelError(
+            f"offline, and uv's cache does not hold {missing[1]}",
+            hint="run it once without --offline, which fills the cache",
+        )
     if "No solution found" in text:
         return conflict(_story(text), request)
     if _FAR.search(text):
