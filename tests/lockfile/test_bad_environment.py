@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,10 +207,31 @@ def test_a_list_of_requirements_is_told_how_to_lock_it(tmp_path: Path) -> None:
         told = run("lock", "requirements.txt", "--format", "pylock", *HOST, folder=tmp_path)
         assert told.returncode == 3
         assert "is a list of requirements for pip" in told.stderr
-        assert "echo 'dependencies: [python=3.12, {pip: [-r requirements.txt]}]' > environment.yml" in told.stderr
-        assert "cuenv check requirements.txt" in run("lint", "requirements.txt", folder=tmp_path).stderr
+        hint = told.stderr.splitlines()[-1]
+        assert hint.endswith("> environment.yml && cuenv lock")
+        linted = run("lint", "requirements.txt", folder=tmp_path).stderr
+        assert ("hint: cuenv check requirements.txt" if "==" in text else hint) in linted
     (tmp_path / "env.txt").write_text("name: x\ndependencies: [python]\n")
     assert "list of requirements" not in run("lock", "env.txt", *HOST, folder=tmp_path).stderr
+
+
+def test_what_a_list_of_requirements_is_told_to_type_locks_it(tmp_path: Path, mirror: str, server: Server) -> None:
+    (tmp_path / "requirements.txt").write_text("tool\n")
+    (tmp_path / ".python-version").write_text("3.11\n")
+    hint = run("lock", "requirements.txt", folder=tmp_path).stderr.splitlines()[-1]
+    written = hint.removeprefix("hint: ").removesuffix(" && cuenv lock")
+    assert written != hint
+    subprocess.run(["/bin/sh", "-c", written], cwd=tmp_path, check=True)
+    text = (tmp_path / "environment.yml").read_text(encoding="utf-8")
+    assert "python=3.11" in text
+    with index(server.folder) as wheels:
+        code, said, files = locked(tmp_path, text, mirror, wheels.url)
+    assert code == 0, said
+    assert files >= LOCKS
+    (tmp_path / "my list.txt").write_text("tool\nother\n")
+    beside = run("lock", "my list.txt", folder=tmp_path).stderr
+    assert '{pip: ["-r my list.txt"]}' in beside
+    assert "> 'my list.yml' && cuenv lock 'my list.yml'" in beside
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ Options and examples of a command:
 """
 
 
+_LONG = 80
+"""Characters of a command that has its line alone: what it does stands below."""
 _HOMES = {"why-not": "why", "shell-hook": "run"}
 """Commands that stand in the module of another one."""
 
@@ -200,8 +202,11 @@ def _show_next_step(*, as_json: bool) -> None:
         return
     before = before_commands(os.environ)
     commands = [*([(before, "once in this shell: cuenv is not on PATH")] if before else []), *step.commands]
-    width = max(len(command) for command, _ in commands)
-    lines = [*step.found, "", "next:", *(f"  {command:<{width}}   {what}" for command, what in commands)]
+    width = max((len(command) for command, _ in commands if len(command) < _LONG), default=0)
+    lines = [*step.found, "", "next:"]
+    for command, what in commands:
+        alone, beside = ([f"  {command}"], "") if len(command) > width else ([], command)
+        lines += [*alone, f"  {beside:<{width}}   {what}"]
     emit_lines([*lines, "", "all commands: cuenv --help"])
 
 

@@ -18,7 +18,7 @@ from cuenv.core.regex import regex
 from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
-from cuenv.lockfile.files import LOCK_NAME, is_requirements, locked_from
+from cuenv.lockfile.files import LOCK_NAME, is_requirements, lock_requirements, locked_from
 from cuenv.lockfile.formats import mended_there, parse_lock, readers, stranger
 
 if TYPE_CHECKING:  # types alone
@@ -141,7 +141,12 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     text = _read(path)
     kind = kind or _recognised(path.name, text)
     if kind is None:
-        listed = _is_list_of_packages(text) or (path.suffix == ".txt" and is_requirements(text))
+        listed = _is_list_of_packages(text)
+        if not listed and path.suffix == ".txt" and is_requirements(text):
+            raise UsageError(
+                f"{path} is a list of requirements for pip, which lint does not read",
+                hint=lock_requirements(path),
+            )
         other = None if listed else stranger(text, str(path))
         instead = f"cuenv {'check' if listed else 'lint --as environment.yml'} {shlex.quote(str(path))}"
         raise UsageError(

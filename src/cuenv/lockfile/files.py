@@ -38,6 +38,7 @@ _REQUIREMENTS = regex(
     r"(?:[=<>!~;@][^\n]*)?(?:\n|\Z))"
 )
 """How a list of requirements for pip begins."""
+_PLAIN = regex(r"[\w./-]+")
 _NO_CHANNELS = (
     "channels: the file names no channels, so conda's default channels are used: repo.anaconda.com/pkgs/main "
     "and pkgs/r unless .condarc says "
@@ -58,10 +59,10 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     text = read_text(path)
     if path.suffix == ".txt" and is_requirements(text) and "--hash=" not in text:
-        line = shlex.quote(f"dependencies: [python=3.12, {{pip: [-r {path.name}]}}]")
         raise InputError(
-            f"{path} is a list of requirements for pip; cuenv lock reads an environment file, which may name it",
-            hint=f"echo {line} > {ENVIRONMENT}, with your Python, then: cuenv lock --format pylock",
+            f"{path} is a list of requirements for pip; cuenv lock reads an environment file, which may name it "
+            "(with --format pylock, the lock needs no conda)",
+            hint=lock_requirements(path),
         )
     try:
         spec, warnings = environment_yml.parse(text, str(path))
@@ -79,6 +80,24 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
 def is_requirements(text: str) -> bool:
     """Whether a text begins as a list of requirements for pip does."""
     return _REQUIREMENTS.match(text.lstrip("\ufeff")) is not None
+
+
+def lock_requirements(path: Path) -> str:
+    """The commands that lock a list of requirements for pip: through an environment file beside it, which names it.
+
+    Args:
+        path: the list.
+    """
+    python = _pinned_python(path.with_name(_PYTHON_VERSION)) or "3.12"
+    entry = f"-r {path.name}" if _PLAIN.fullmatch(path.name) else json.dumps(f"-r {path.name}")
+    lines = (
+        "channels: [conda-forge]",
+        f"dependencies: [python={python}, pip, {{pip: [{entry}]}}]",
+    )
+    names = (ENVIRONMENT, f"{path.stem}.yml", f"{path.stem}.new.yml")
+    file = next((path.with_name(name) for name in names if not exists(path.with_name(name))), path.with_name(names[-1]))
+    lock = shlex.join(["cuenv", "lock", *([str(file)] if str(file) != ENVIRONMENT else [])])
+    return f"printf '%s\\n' {shlex.join(lines)} > {shlex.quote(str(file))} && {lock}"
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:
@@ -187,11 +206,16 @@ def read_lock(path: Path, part: LockPart | None = None, *, to_install: LockPart 
 
 def _with_python(part: LockPart, file: Path) -> LockPart:
     """The part for the Python that a project pins, as uv does."""
+    python = _pinned_python(file)
+    return part._replace(python=python, python_from=file.name) if python else part
+
+
+def _pinned_python(file: Path) -> str:
     try:
         found = _PINNED.match(read_text(file, limit=1000)) if is_file(file) else None
     except CuenvError:
-        return part
-    return part._replace(python=found[1], python_from=file.name) if found else part
+        return ""
+    return found[1] if found else ""
 
 
 def _usual_groups(file: Path) -> tuple[str, ...] | None:
