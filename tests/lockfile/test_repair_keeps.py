@@ -63,6 +63,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
             for number in ("1.26.4", "2.1.0")
             for minor in PY
         ),
+        pkg("of-numpy", "1.0", depends=("numpy",)),
         pkg("old-one", "1.0", "py310_0", depends=(PY[10],)),
         pkg("new-one", "1.0", "py312_0", depends=(PY[12],)),
         pkg("open-one", "1.0", depends=("codec >=2", "nowhere >=1")),
@@ -85,6 +86,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("index")
     wheel(folder, "legacy", "1.0", "numpy<2")
     wheel(folder, "legacy", "2.0", "numpy>=2")
+    wheel(folder, "numpy", "2.5.0")
     with index(folder) as running:
         yield running
 
@@ -254,6 +256,18 @@ def test_a_conflict_of_pip_with_conda_is_resolved(channel: Sources, server: Serv
     done, made = repaired(tmp_path, channel, text, url=server.url)
     assert made.pip == ("legacy==2.0",)
     assert "replaced  pip: legacy==1.0 by legacy==2.0: pip: " in done.stderr
+
+
+def test_a_line_for_pip_that_the_channels_lack_is_named_as_one(
+    channel: Sources, server: Server, tmp_path: Path
+) -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, pip, of-numpy, {pip: [numpy==2.5.0]}]\n"
+    (tmp_path / "environment.yml").write_text(text)
+    mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
+    variables = {"UV_DEFAULT_INDEX": f"{server.url}/simple", "NO_PROXY": "*", "UV_HTTP_RETRIES": "0"}
+    done = run("lock", "--repair", "-o", "new.yml", *HOST, *mirrors, folder=tmp_path, **variables)
+    assert done.returncode == 1
+    assert "the channels have no numpy=2.5.0, which the file asks for by pip: numpy==2.5.0" in done.stderr
 
 
 def test_what_is_in_the_way_is_named(channel: Sources, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
     answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show, clock=time.process_time)
     progress_done(show)
     quiet = values["quiet"] or values["as_json"]
-    say(_lines(answer, verbose=values["verbose"]), quiet=quiet and (values["as_json"] or answer.spec is not None))
+    say(_lines(answer, values), quiet=quiet and (values["as_json"] or answer.spec is not None))
     if answer.spec is not None and answer.needed:
         _deliver(answer, path, values)
     if values["as_json"]:
@@ -110,9 +110,11 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
     return ExitCode.OK if answer.spec is not None else ExitCode.NEGATIVE
 
 
-def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
+def _lines(answer: Repaired, values: LockValues) -> list[str]:
+    from cuenv.host.describe import host_options  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import SKIPPED  # noqa: PLC0415 - as above
 
+    verbose = values["verbose"]
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if answer.open:
         lines.append(f"error: the channels cannot satisfy the environment file: {answer.open}")
@@ -125,7 +127,9 @@ def _lines(answer: Repaired, *, verbose: bool) -> list[str]:
         lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
     if answer.spec is None:
         lines += [f"in the way: {entry}: {why}" for entry, why in answer.obstacles]
-        anew = "no nearby candidate fits the host and is satisfiable on the channels: cuenv resolve --prove"
+        to = ["-o", str(values["output"])] if values["output"] else []
+        other = shlex.join(["cuenv", "resolve", "--prove", *to, *host_options(answer.facts), *channel_words(values)])
+        anew = f"no nearby candidate fits the host and is satisfiable on the channels: {other}"
         return [*lines, f"error: {anew if answer.has_torch else 'no change of these entries gives a file that locks'}"]
     lines += [str(change) for change in answer.changes]
     if answer.pins:

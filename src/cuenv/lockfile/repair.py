@@ -240,8 +240,14 @@ class _Repair:
         except (NoChannelError, NoHashError) as error:
             return None, error.message
         if answer.unsatisfiable:
-            return answer, unsatisfiable_text(answer.unsatisfiable, spec)
+            return answer, f"{unsatisfiable_text(answer.unsatisfiable, spec)}{self._by_pip(answer.unsatisfiable)}"
         return answer, ""
+
+    def _by_pip(self, answer: Unsatisfiable) -> str:
+        """The lines of the pip part that ask for what the channels lack, where no other entry of the file does."""
+        names = {parse_spec(text).name for text in answer.missing} - {pin.name for pin in self.file.pins}
+        lines = [f"pip: {text}" for text in self.file.pip if requirement_name(text) in names]
+        return f", which the file asks for by {', '.join(lines)}" if lines else ""
 
     def _with_layers(self, solution: Solution, found: Repaired) -> Repaired | None:
         """The file with the smallest set of pins with which every component supports every GPU."""
