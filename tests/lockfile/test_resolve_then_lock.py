@@ -302,6 +302,24 @@ def test_a_file_without_torch_has_no_other_torch(tmp_path: Path) -> None:
     assert instead(spec, shipped("rtx4090-535"), base(), Sources(cache=str(tmp_path))) is None
 
 
+def test_a_file_of_somebody_else_is_called_so_and_the_hint_repairs_it(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    file = tmp_path / "environment.yml"
+    file.write_text("name: theirs\nchannels: [conda-forge]\ndependencies: [python, pytorch, ninja]\n", encoding="utf-8")
+    done = run("lock", "--resolve", *HOST, *mirrors, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "environment.yml was not written by cuenv" in done.stderr
+    hint = next(line for line in done.stderr.splitlines() if line.startswith("hint: to take it back"))
+    assert ": mv environment.yml.bak environment.yml && cuenv lock environment.yml --repair" in hint
+    (tmp_path / "environment.yml.bak").rename(file)
+    repaired = run(*shlex.split(hint[hint.index("cuenv lock") :])[1:], folder=tmp_path)
+    assert repaired.returncode == 0, repaired.stderr
+    run("lock", "--resolve", *HOST, *mirrors, folder=tmp_path)
+    file.write_text(f"{file.read_text(encoding='utf-8')}# edited\n", encoding="utf-8")
+    again = run("lock", "--resolve", *HOST, *mirrors, folder=tmp_path)
+    assert "kept    " in again.stderr
+    assert "was not written by cuenv" not in again.stderr
+
+
 def test_the_hints_of_a_choice_that_locks_keep_its_command(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     old = ("--gpu", "8.9", "--driver", "390.1")
     for words in ((), ("x.yml",)):

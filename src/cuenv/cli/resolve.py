@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cuenv.host.facts import HostFacts
     from cuenv.knowledge.base import Knowledge
     from cuenv.lockfile.lock import LockRequest
+    from cuenv.resolver.decision import Decision
     from cuenv.resolver.resolve import Resolution
     from cuenv.solve.environment_spec import EnvironmentSpec
 
@@ -163,13 +164,29 @@ def _deliver(spec: Any, decision: Any, values: ResolvingValues) -> None:
         from cuenv.resolver.explain import lock_command  # noqa: PLC0415 - not needed for stdout
 
         then = " ".join([lock_command(decision, str(path)), *map(shlex.quote, channel_words(values))])
-        write_file(spec, path, f"; next: {then}", quiet=values["quiet"] or values["as_json"])
+        repaired = _repairing(path, decision, values)
+        write_file(spec, path, f"; next: {then}", repaired, quiet=values["quiet"] or values["as_json"])
     elif not values["as_json"]:
         emit(render(spec))
 
 
-def write_file(spec: EnvironmentSpec, path: Path, then: str = "", *, quiet: bool) -> None:
+def _repairing(path: Path, decision: Decision, values: LockValues | ResolvingValues) -> tuple[str, ...]:
+    """The end of a command that repairs a file for the host of a choice."""
+    from cuenv.host.describe import host_options  # noqa: PLC0415 - not needed for --help
+
+    new = path.parent / f"{path.stem or 'environment'}.new.yml"
+    return ("--repair", "-o", str(new), *host_options(decision.case.facts), *channel_words(values))
+
+
+def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[str, ...] = (), *, quiet: bool) -> None:
     """Write an environment file, and say so; what was there and is not ours is kept beside it.
+
+    Args:
+        spec: what is written.
+        path: the file.
+        then: what to type next.
+        repair: the end of the command that keeps the packages of a file that is not ours instead.
+        quiet: say nothing.
 
     Raises:
         OutsideError: it cannot be written.
@@ -180,6 +197,15 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", *, quiet: bool
     aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
     if aside:
         say([f"kept    what was in {path} as {aside}"], quiet=quiet)
+        if not aside.read_bytes().startswith(WRITTEN_BY.encode()):
+            instead = (
+                f"{shlex.join(['mv', str(aside), str(path)])} && {shlex.join(['cuenv', 'lock', str(path), *repair])}"
+            )
+            lost = f"{path} was not written by cuenv, and the choice took nothing from it"
+            say(
+                [f"warning {lost}", f"hint: to take it back and keep its packages as far as they fit: {instead}"],
+                quiet=quiet,
+            )
     say([f"wrote   {path}{then}"], quiet=quiet)
 
 
@@ -260,7 +286,8 @@ def resolve_first(
     answer = chosen(values, knowledge, request.wheels, again)
     if answer is None or answer.spec is None:
         return None
-    write_file(answer.spec, path, quiet=values["quiet"] or values["as_json"])
+    repaired = _repairing(path, answer.decision, values)
+    write_file(answer.spec, path, repair=repaired, quiet=values["quiet"] or values["as_json"])
     nobody = replace(request.host, hosts=(), gpus=(), driver=None, glibc=None, platform=None)
     facts, named = host_for(path, nobody, knowledge, answer.spec.platforms)
     if not named:  # the head names a host that only this run could read, such as standard input
