@@ -42,6 +42,7 @@ def told(question: str, host: str = "rtx4090-535") -> str:
         ("Is CUDA backward compatible?", "minor-version-compatibility"),
         ("what is the cuda runtime and the cuda driver api", "nvidia-smi"),
         ("why does pip install torch download so many nvidia packages", "toolkit"),
+        ("which CUDA version do I need", "which-cuda"),
         ("can I install two versions of pytorch", "several-cuda-versions"),
         ("is the cuda toolkit necessary if I only run torch", "toolkit"),
         ("Why does nvcc --version print another version than nvidia-smi", "nvidia-smi"),
@@ -205,3 +206,60 @@ def test_the_commands_in_cures_are_commands_with_these_options() -> None:
 )
 def test_a_question_without_a_page_finds_no_error_that_shares_a_word(question: str) -> None:
     assert not asked(question).found
+
+
+@pytest.mark.parametrize(
+    ("question", "topic", "says"),
+    [
+        (
+            "can I mix a V100 and an RTX 5090 in one environment",
+            "mixed-gpus",
+            r"7\.0 \(V100\) and 12\.0 .*torch 2\.8\.0",
+        ),
+        ("can one conda environment run on A100 and H100", "mixed-gpus", r"8\.0 \(A100\) and 9\.0 \(H100\): wheels"),
+        ("which CUDA for RTX 5090", "which-cuda", r"from CUDA 12\.8 on.*CUDA 12\.8 needs driver 570"),
+        ("which cuda version do I need for an RTX 4090", "which-cuda", r"from CUDA 11\.8 on"),
+        ("does cuda 11.8 support RTX 4090", "cuda-and-gpu", r"CUDA 11\.8 supports it"),
+        ("does cuda 12.1 support RTX 5090", "cuda-and-gpu", r"CUDA 12\.1 does not support it"),
+        ("does CUDA 12 work with a RTX 5090", "cuda-and-gpu", r"CUDA 12\.8 supports it"),
+        ("does cuda 11.1 support RTX 4090", "cuda-and-gpu", r"CUDA 11\.1 supports it only with code for .* 8\.6"),
+        (
+            "is a K80 compatible with CUDA 12",
+            "cuda-and-gpu",
+            r"to CUDA 11\.8, the last .*CUDA 12\.0 does not support it",
+        ),
+        ("can a V100 use CUDA 13", "cuda-13-gpus", r"to CUDA 12\.9, the last .*CUDA 13\.0 does not support it"),
+        ("is RTX 3090 supported by CUDA 13", "cuda-13-gpus", r"CUDA 13\.0 supports it .*CUDA 13\.0 needs driver 580"),
+        ("which driver does an RTX 5090 need", "driver", r"CUDA 12\.8 needs driver 570"),
+    ],
+)
+def test_gpus_with_cuda_and_with_each_other_have_pages(question: str, topic: str, says: str) -> None:
+    assert [row.topic for row in asked(question).answers] == [topic]
+    assert re.search(says, told(question))
+
+
+def test_gpus_without_a_common_build_are_told_so() -> None:
+    said = told("one environment for K80 and RTX 5090")
+    assert said.endswith(
+        "3.7 (K80) and 12.0 (GeForce RTX 5090): no wheel that the cuenv tables list has code for all of them"
+    )
+
+
+def test_builds_of_conda_forge_may_serve_gpus_that_no_wheel_serves_together() -> None:
+    said = told("can I mix a GTX 1080 and an RTX 5090 in one environment")
+    assert "no wheel that the cuenv tables list has code for all of them | " in said
+    assert re.search(r"builds of conda-forge up to torch [\d.]+, for CUDA 12\.9$", said)
+
+
+def test_a_command_names_the_gpus_of_the_question() -> None:
+    page = asked("how do I share one lock between different GPUs").answers[0]
+    assert page.do == "cuenv lock --resolve --gpu A --gpu B"
+    named = asked("one lock for an A100 and an RTX 5090").answers[0]
+    assert named.do == "cuenv lock --resolve --gpu A100 --gpu 'GeForce RTX 5090'"
+    assert "--cuda 13" not in asked("can a V100 use CUDA 13").answers[0].do
+
+
+def test_a_page_that_covers_little_of_a_question_is_told_as_the_nearest(tmp_path: Path) -> None:
+    weak = run("explain", "pip wheels or snake oil for pytorch conda", folder=tmp_path).stdout
+    assert weak.startswith("nearest topic: pip-or-conda\nShould I install PyTorch")
+    assert "nearest topic" not in run("explain", "pip or conda", folder=tmp_path).stdout

@@ -95,7 +95,7 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
         emit_json(page.errata_plain(asked.errata, guidance, knowledge, asked, heres))
         return
     brief = not values["verbose"]
-    text: list[str] = []
+    text = [f"nearest topic: {row.topic}" for row in asked.answers if asked.weak]
     for row in asked.answers:
         text += page.answer_lines(row, heres[row.id], guidance, knowledge, brief=brief)
     for error in asked.symptoms:

@@ -5,7 +5,7 @@ A question may name a GPU, a generation or CUDA releases; what it names counts b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from packaging.version import Version
@@ -21,20 +21,28 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.guidance import AnswerPage, Erratum, Guidance, Symptom
-from cuenv.knowledge.rows import PLATFORMS, GpuModel, TorchBuild
+from cuenv.knowledge.rows import PLATFORMS, Cuda, GpuModel, TorchBuild
 from cuenv.knowledge.search import WordPage, ranked
-from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules import Context, verdict_of
+from cuenv.resolver.candidates import Candidate, bare_candidate
+from cuenv.resolver.rules import Context, minimum_driver, verdict_of
+from cuenv.resolver.verdict import both
 
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
+_MAJOR = regex(r"(?i)\bcuda[ -]?(1[0-9])(?![.\d])")
+_OF_A_MAJOR = regex(r"cuda-([0-9]+)-.*")
+"""Topics about one major version of CUDA."""
 _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
 _RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
 _LETTER = regex(r"\b[A-Za-z]\b")
 _LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
 """A library that is asked for by its file name is one that was not found."""
 _TOKEN = regex(r"[\w.+()-]+")
+_ANY_GPUS = "--gpu A --gpu B"
+"""What stands in a command for the GPUs of the question."""
 _SHARE = 0.75
 """Pages of the same kind that cover so much of what the best page covers are named beside it."""
+_NEAR = 0.75
+"""A page that covers less of the question than this share is only the nearest one."""
 _TOGETHER = 3
 _BESIDE = 4
 
@@ -52,6 +60,7 @@ class AskedQuestion:
         driver: the driver that it names.
         plain: what is left of it without the names of GPUs.
         beside: topics and ids of pages that come near.
+        weak: whether the page covers so little of the question that it is only the nearest one.
     """
 
     question: str
@@ -64,6 +73,7 @@ class AskedQuestion:
     driver: str = ""
     plain: str = ""
     beside: tuple[str, ...] = ()
+    weak: bool = False
 
     @property
     def found(self) -> bool:
@@ -81,11 +91,15 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
     pasted = f"{lost[0]}: cannot open shared object file" if lost else question
     shown = scan([pasted.encode()], guidance.symptoms).sightings
     exact = tuple(item.symptom for item in shown if item.symptom.kind != "remark")[:1]
-    hits = ranked(f"{rest} gpu" if models else rest, pages(guidance))
+    named = {item.major for item in cudas} | set(map(int, _MAJOR.findall(question)))
+    hits = ranked(f"{rest} gpu" if models else rest, _concerned(pages(guidance), guidance, named if gpus else set()))
+    if gpus and named:  # of pages that cover as much, those on CUDA and GPUs
+        on_both = {row.id for row in guidance.answers if row.join == "cuda_gpu"}
+        hits = tuple(sorted(hits, key=lambda hit: hit.page.key not in on_both or hit.share < hits[0].share))
     best = hits[0].page.kind if hits else ""
     chosen = [hit for hit in hits if hit.page.kind == best and hit.share >= hits[0].share * _SHARE]
     keys = [hit.page.key for hit in chosen][: 1 if best == "answer" else _TOGETHER]
-    answers = tuple(row for row in guidance.answers if row.id in keys)
+    answers = tuple(_for_gpus(row, models) for row in guidance.answers if row.id in keys)
     symptoms = tuple(row for row in guidance.symptoms if row.id in keys)
     errata = tuple(row for row in guidance.errata if row.id in keys)
     topics = {row.topic for row in answers}
@@ -103,7 +117,23 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
         cudas=cudas,
         driver=next(iter(_DRIVER.findall(question)), ""),
         beside=tuple(item for item in near if item not in topics)[:_BESIDE],
+        weak=bool(answers) and hits[0].share < _NEAR,
     )
+
+
+def _concerned(every: Iterable[WordPage], guidance: Guidance, majors: set[int]) -> Iterator[WordPage]:
+    """The pages without those about another major version of CUDA than the question names."""
+    about = {row.id: int(found[1]) for row in guidance.answers if (found := _OF_A_MAJOR.fullmatch(row.topic))}
+    yield from (page for page in every if not majors or about.get(page.key, next(iter(majors))) in majors)
+
+
+def _for_gpus(row: AnswerPage, models: Sequence[GpuModel]) -> AnswerPage:
+    """The page with the GPUs of the question in its command."""
+    from shlex import join  # noqa: PLC0415 - only where a command is given
+
+    if len(models) < 2 or _ANY_GPUS not in row.do:
+        return row
+    return row.replaced(do=row.do.replace(_ANY_GPUS, join(word for model in models for word in ("--gpu", model.name))))
 
 
 def _topic(key: str, guidance: Guidance) -> str:
@@ -176,8 +206,12 @@ def here(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: Hos
 
 
 def _drivers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    for row in () if asked.cudas else knowledge.floors:
-        yield f"CUDA {row.major}.x needs driver {row.driver} or later"
+    for capability in asked.gpus:
+        row = knowledge.compute_capability(capability)
+        for cuda in asked.cudas or ([row.first_cuda] if row and row.first_cuda else []):
+            yield from _lowest_driver(cuda, capability, asked, knowledge)
+    for floor in () if asked.cudas else knowledge.floors:
+        yield f"CUDA {floor.major}.x needs driver {floor.driver} or later"
     case = LogContext(knowledge=knowledge, facts=facts)
     for cuda in asked.cudas:
         minimum, native = knowledge.minimum_driver(cuda), knowledge.native_driver(cuda)
@@ -253,37 +287,106 @@ def _capability(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | N
 
 def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for capability in _capabilities(asked, facts):
-        yield from _torch_for(capability, asked, knowledge, facts.platform if facts else PLATFORMS[0])
+        yield from _torch_for((capability,), asked, knowledge, facts.platform if facts else PLATFORMS[0])
 
 
-def _torch_for(capability: Capability, asked: AskedQuestion, knowledge: Knowledge, platform: str) -> Iterator[str]:
-    """The first and the last wheels with machine code for a GPU, else with PTX for it, and the newest conda build."""
+def _mixed(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The builds for all GPUs together, and those for each of them where no build is for all."""
+    if found := tuple(_capabilities(asked, facts)):
+        yield from _torch_for(found, asked, knowledge, facts.platform if facts else PLATFORMS[0])
+
+
+def _which_cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    if asked.gpus:
+        yield from _cuda_gpu(asked, knowledge, facts)
+    else:
+        yield from _drivers(asked, knowledge, facts)
+
+
+def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """For each GPU: the CUDA releases that know it, those of the question, the lowest driver, and torch."""
+    platform = facts.platform if facts else PLATFORMS[0]
+    for capability in _capabilities(asked, facts):
+        of, row = _of((capability,), asked), knowledge.compute_capability(capability)
+        if row is None or row.first_cuda is None:
+            yield f"{of}: the cuenv tables do not list the CUDA releases for it"
+            continue
+        last = (
+            f"to CUDA {row.last_cuda}, the last"
+            if row.last_cuda
+            else f"on, and {knowledge.cudas[-1].version} still does"
+        )
+        yield f"{of}: nvcc compiles for it from CUDA {row.first_cuda} {last}"
+        wanted = _releases_asked(asked, knowledge, capability)
+        for cuda in wanted:
+            yield f"{of}: {_serves(cuda, capability)}"
+        able = [cuda.version for cuda in wanted if target_for(capability, cuda.targets)] or [row.first_cuda]
+        for release in dict.fromkeys(able):
+            yield from _lowest_driver(release, capability, asked, knowledge)
+        yield from _torch_for((capability,), asked, knowledge, platform)
+
+
+def _lowest_driver(cuda: Version, capability: Capability, asked: AskedQuestion, knowledge: Knowledge) -> Iterator[str]:
+    gpu = Gpu(index=0, name="", capability=capability)
+    facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=(gpu,))
+    case = Context(facts=facts, request=Request(), knowledge=knowledge)
+    if lowest := minimum_driver(bare_candidate(cuda, facts.platform), case):
+        yield f"{_of((capability,), asked)}: CUDA {cuda} needs driver {lowest} or later"
+
+
+def _releases_asked(asked: AskedQuestion, knowledge: Knowledge, capability: Capability) -> list[Cuda]:
+    """The CUDA releases that a question names; of a major version alone, the first that serves the GPU."""
+    found = [row for row in map(knowledge.cuda, asked.cudas) if row]
+    for major in () if found else map(int, _MAJOR.findall(asked.question)):
+        rows = [row for row in knowledge.cudas if row.version.major == major]
+        own = [row for row in rows if target_for(capability, row.targets) == capability]
+        near = [row for row in rows if target_for(capability, row.targets)]
+        found += (own or near or rows)[:1]
+    return found
+
+
+def _serves(cuda: Cuda, capability: Capability) -> str:
+    target = target_for(capability, cuda.targets)
+    if target is None:
+        return f"CUDA {cuda.version} does not support it"
+    by = "" if target == capability else f" only with code for compute capability {target}, which runs there"
+    return f"CUDA {cuda.version} supports it{by}"
+
+
+def _torch_for(
+    capabilities: tuple[Capability, ...], asked: AskedQuestion, knowledge: Knowledge, platform: str
+) -> Iterator[str]:
+    """The first and the last wheels with machine code for GPUs, else with PTX for them, and the newest conda build."""
     wheels = [row for row in knowledge.wheels if row.platform == platform and row.cuda and row.code]
     builds = [row for row in knowledge.torch if row.platform == platform and row.cuda and row.code]
-    of = _of(capability, asked)
-    native, jit = _able(wheels, capability, knowledge)
-    able = native or jit
-    if not able:
-        yield f"{of}: no wheel that the cuenv tables list has code for it"
-        return
-    last, newest = max(row.version for row in able), max(row.version for row in wheels)
-    first = min(row.version for row in able)
-    oldest = ", the oldest release that cuenv lists," if first == min(row.version for row in wheels) else ""
-    span = _built(able, last) if first == last else f"{_built(able, first)}{oldest} to {_built(able, last)}"
-    until = "" if last == newest else f"; the newest release is {newest}"
-    how = "" if native else ", as PTX, which the driver compiles at the first start"
-    yield f"{of}: wheels of torch {span}{how}{until}"
+    of = _of(capabilities, asked)
+    native, jit = _able(wheels, capabilities, knowledge)
+    if able := native or jit:
+        last, newest = max(row.version for row in able), max(row.version for row in wheels)
+        first = min(row.version for row in able)
+        oldest = ", the oldest release that cuenv lists," if first == min(row.version for row in wheels) else ""
+        span = _built(able, last) if first == last else f"{_built(able, first)}{oldest} to {_built(able, last)}"
+        until = "" if last == newest else f"; the newest release is {newest}"
+        how = "" if native else ", as PTX, which the driver compiles at the first start"
+        yield f"{of}: wheels of torch {span}{how}{until}"
+    else:
+        them = "all of them" if len(capabilities) > 1 else "it"
+        yield f"{of}: no wheel that the cuenv tables list has code for {them}"
     conda = [row for row in builds if row.stack == "conda-forge"]
-    native, jit = _able(conda, capability, knowledge)
+    native, jit = _able(conda, capabilities, knowledge)
     if able := native or jit:
         top = max(row.version for row in able)
         cudas = sorted({row.cuda for row in able if row.version == top and row.cuda})
         yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
 
 
-def _of(capability: Capability, asked: AskedQuestion) -> str:
-    names = ", ".join(model.name for model in asked.models if model.capability == capability)
-    return f"compute capability {capability}" + (f" ({names})" if names else "")
+def _of(capabilities: tuple[Capability, ...], asked: AskedQuestion) -> str:
+    """``compute capability 7.0 (V100) and 12.0 (GeForce RTX 5090)``."""
+    parts = []
+    for capability in capabilities:
+        names = ", ".join(model.name for model in asked.models if model.capability == capability)
+        parts.append(f"{capability} ({names})" if names else f"{capability}")
+    return f"compute capability {both(parts)}"
 
 
 def _built(rows: Sequence[TorchBuild], release: Version) -> str:
@@ -292,18 +395,21 @@ def _built(rows: Sequence[TorchBuild], release: Version) -> str:
 
 
 def _able(
-    rows: Sequence[TorchBuild], capability: Capability, knowledge: Knowledge
+    rows: Sequence[TorchBuild], capabilities: tuple[Capability, ...], knowledge: Knowledge
 ) -> tuple[list[TorchBuild], list[TorchBuild]]:
-    """The builds with machine code for a GPU, and those with PTX alone, by the verdict of the rule on GPU code."""
-    gpu = Gpu(index=0, name="", capability=capability)
-    facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=(gpu,))
+    """The builds with machine code for all GPUs, and those of the newest release with PTX for some of them.
+
+    The rule on GPU code judges them. PTX of an older release would be years older than the GPU.
+    """
+    gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(capabilities))
+    facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=gpus)
     case = Context(facts=facts, request=Request(), knowledge=knowledge)
+    newest = max((row.version for row in rows), default=None)
     judged = [
         (row, verdict_of("device-code", Candidate(build=row, cuda=row.cuda, python="3"), case).outcome) for row in rows
     ]
-    return [row for row, outcome in judged if outcome == "pass"], [
-        row for row, outcome in judged if outcome == "unknown"
-    ]
+    native = [row for row, outcome in judged if outcome == "pass"]
+    return native, [row for row, outcome in judged if outcome == "unknown" and row.version == newest]
 
 
 def _releases(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
@@ -366,13 +472,16 @@ def _sees(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
 FILLS: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator[str]]] = {
     "archs": _archs,
     "capability": _capability,
+    "cuda_gpu": _cuda_gpu,
     "drivers": _drivers,
     "gcc": _gcc,
+    "mixed": _mixed,
     "releases": _releases,
     "sees": _sees,
     "three_versions": _three_versions,
     "toolkits": _toolkits,
     "torch": _torch,
     "virtual": _virtual,
+    "which_cuda": _which_cuda,
 }
 """What fills an answer, by the names that rows give."""
