@@ -6,6 +6,7 @@ import pytest
 
 from cases import collect
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.record import replace
 from cuenv.resolver.ranking import PREFERENCE
 from cuenv.resolver.rules import RULES
 from cuenv.resolver.why import KEYS, SUBJECTS, Answer, why, why_not
@@ -186,3 +187,16 @@ def test_a_value_that_is_no_version_is_no_question(question: str) -> None:
     with pytest.raises(UsageError) as caught:
         why_not(settled("rtx4090-535"), question)
     assert caught.value.message.isprintable()
+
+
+def test_what_the_channels_lack_is_the_reason_and_no_preference() -> None:
+    plain = decided(options("RTX 4090", driver="535.129.03"))
+    best, second = list(plain.variants(plain.fitting[0]))[:2]
+    lacking = "the channels have no such build for this Python"
+    proven = replace(plain, fitting=(second, *plain.fitting[1:]), skipped=((best.candidate, lacking),), proven=True)
+    no = why_not(proven, f"python={best.candidate.python}")
+    assert no.says == f"it fits the host, but {lacking}"
+    for answer in (why(proven, "python"), why(proven, "cuda"), no):
+        assert answer.losses[0].criterion == "what the channels can satisfy"
+        assert answer.losses[0].other == lacking
+        assert answer.losses[0].example == str(best.candidate)

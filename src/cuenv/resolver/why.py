@@ -23,6 +23,7 @@ _ABOUT: dict[str, tuple[str, ...]] = {
 }
 SUBJECTS = tuple(_ABOUT)
 KEYS = ("pytorch", "cuda", "python", "stack")
+_CHANNELS = "what the channels can satisfy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,8 @@ def why(decision: Decision, subject: str) -> Answer:
         return Answer(question=question, says="no candidate fits, so there is no choice to explain", verdicts=verdicts)
     verdicts = tuple((verdict, 1) for verdict in chosen.verdicts if verdict.rule in rules)
     losses: dict[str, Loss] = {}
-    others = list(decision.variants(chosen))[1:2]  # the same with its next best Python
+    variants = [item for item in decision.variants(chosen) if item.candidate.python != chosen.candidate.python]
+    others = variants[:1]  # the same with its best other Python
     if subject != "python":
         others += decision.fitting[1:]
     for item in others:
@@ -113,6 +115,7 @@ def why_not(decision: Decision, question: str) -> Answer:
     if fitting:
         loss = _loss(decision, fitting[0])
         says = f"it fits, but ranks below the choice by {loss.criterion!r}" if loss else "it fits"
+        says = f"it fits the host, but {loss.other}" if loss and loss.criterion == _CHANNELS else says
         return Answer(question=asked, says=says, losses=(loss,) if loss else ())
     groups = grouped(meant)
     says = f"{len(meant)} candidates have {question}, but each is rejected: {groups[0].because}"
@@ -134,6 +137,10 @@ def _same(one: Candidate, other: Candidate) -> bool:
 
 
 def _loss(decision: Decision, item: Assessment) -> Loss | None:
+    lacking = next((why for candidate, why in decision.skipped if str(candidate) == str(item.candidate)), "")
+    if lacking:  # it may rank before the choice
+        ours = "the channels have all packages of the choice"
+        return Loss(criterion=_CHANNELS, chosen=ours, other=lacking, example=str(item.candidate))
     found = decision.lost_on(item)
     if found is None:
         return None
