@@ -303,10 +303,8 @@ def test_an_environment_file_that_lies_here_is_repaired_and_never_replaced(tmp_p
     linted = run("lint", folder=tmp_path).stdout
     assert "fix: cuenv lock --repair -o environment.new.yml" in linted
     (tmp_path / "environment.yml").rename(tmp_path / "my env.yml")
-    assert (
-        "fix: cuenv lock 'my env.yml' --repair -o environment.new.yml"
-        in run("lint", "my env.yml", folder=tmp_path).stdout
-    )
+    linted = run("lint", "my env.yml", folder=tmp_path).stdout
+    assert "fix: cuenv lock 'my env.yml' --repair -o 'my env.new.yml'" in linted
     assert "fix: cuenv lock 'my env.yml' --repair -o" in run("lock", "my env.yml", *HOST, folder=tmp_path).stderr
 
 
