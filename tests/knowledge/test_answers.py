@@ -230,6 +230,8 @@ def test_a_question_without_a_page_finds_no_error_that_shares_a_word(question: s
         ),
         ("can a V100 use CUDA 13", "cuda-13-gpus", r"to CUDA 12\.9, the last .*CUDA 13\.0 does not support it"),
         ("is RTX 3090 supported by CUDA 13", "cuda-13-gpus", r"CUDA 13\.0 supports it .*CUDA 13\.0 needs driver 580"),
+        ("is hopper supported by cuda 11.7", "cuda-and-gpu", r"9\.0: CUDA 11\.7 "),
+        ("does RTX 4090 work with driver 535 and CUDA 12.4", "cuda-and-gpu", r"CUDA 12\.4 runs on driver 535"),
         ("which driver does an RTX 5090 need", "driver", r"CUDA 12\.8 needs driver 570"),
     ],
 )

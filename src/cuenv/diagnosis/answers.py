@@ -202,7 +202,7 @@ def host_asked(asked: AskedQuestion, knowledge: Knowledge) -> HostFacts | None:
 
 def here(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
     """What the tables say for what the question names, and for the host."""
-    return tuple(FILLS[row.join](asked, knowledge, facts)) if row.join else ()
+    return tuple(dict.fromkeys(FILLS[row.join](asked, knowledge, facts))) if row.join else ()
 
 
 def _drivers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
@@ -324,6 +324,8 @@ def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
         for release in dict.fromkeys(able):
             yield from _lowest_driver(release, capability, asked, knowledge)
         yield from _torch_for((capability,), asked, knowledge, platform)
+    if asked.driver:
+        yield from _drivers(asked, knowledge, facts)
 
 
 def _lowest_driver(cuda: Version, capability: Capability, asked: AskedQuestion, knowledge: Knowledge) -> Iterator[str]:
