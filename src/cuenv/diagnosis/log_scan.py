@@ -267,7 +267,7 @@ class _Seeker:
         flat = shape_of(text)
         new = self._varied(flat) if _is_varied(flat) else self._learnt({*flat.split(b"\n")})
         there = new & self.hot.keys()
-        told = {mark for shape in there if (about := self.hot[shape]) for mark in about.passages}
+        told = {mark for shape in there for mark in self._pasted(shape)}
         if self.passages.wants(told, first):
             self.passages.look(uncoloured(text), first, told)
         there = {shape for shape in there if not self._done(shape)}
@@ -291,6 +291,11 @@ class _Seeker:
             else:
                 number = first + index
             self._line(lines[index], number, about)
+
+    def _pasted(self, shape: bytes) -> Iterable[bytes]:
+        """The marks of what may be pasted in lines of a shape; where nothing else is known of it, those in itself."""
+        about = self.hot[shape]
+        return about.passages if about else (mark for brief, mark in self.wanted.told.items() if brief in shape)
 
     def _done(self, shape: bytes) -> bool:
         """Whether nothing more can be learnt from a shape; then it is forgotten."""
