@@ -90,7 +90,8 @@ def test_the_job_checks_its_node_and_then_runs(tmp_path: Path, slurm: Slurm, loc
         assert "error: the check failed on a node of this job" in out
     else:
         assert said[2:] == [f"{node} run --prefix {tmp_path}/envs/my train -- echo it's run"]
-        assert out == f"the facts of {node}\nit's run\n"
+        own = [line for line in out.splitlines() if not line.startswith("srun: ")]  # a busy node lets a step wait
+        assert own == [f"the facts of {node}", "it's run"]
 
 
 @pytest.mark.slow
