@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cuenv.host.describe import host_options
 from cuenv.host.paste.reading import READERS, HostTold, Passages, host_told, paths_told, told_by
+from cuenv.host.paste.told import Told
 from failure_logs import tables
 from thorough import examples
 
@@ -64,6 +67,10 @@ def told(text: str) -> HostTold:
 
 
 def gathered(text: str, block: int = 1 << 20) -> HostTold:
+    return host_told(read_in_blocks(text, block), tables()[0], "the log")
+
+
+def read_in_blocks(text: str, block: int) -> tuple[Told, ...]:
     """As a log is read: block by block, of whole lines."""
     passages, number = Passages(), 1
     lines = text.encode().splitlines(keepends=True)
@@ -72,7 +79,7 @@ def gathered(text: str, block: int = 1 << 20) -> HostTold:
         part = b"".join(lines[at : at + step])
         passages.look(part, number)
         number += part.count(b"\n")
-    return host_told(passages.told(), tables()[0], "the log")
+    return passages.told()
 
 
 def test_the_table_of_nvidia_smi() -> None:
@@ -192,6 +199,16 @@ def test_the_parts_of_a_log_are_found_in_blocks_of_any_size() -> None:
         driver = found.facts.evidence_for("driver.version")
         assert driver is not None
         assert driver.source == "the log, line 3003"
+
+
+@given(st.randoms(use_true_random=False))
+@examples(10)
+def test_a_mark_inside_its_own_passage_tells_the_same_in_blocks_of_any_size(chance: random.Random) -> None:
+    told = [line for text in (SMI, ENVIRONMENT, CONDA) for line in text.splitlines()]
+    lines = [chance.choice(told) if chance.random() < 0.1 else f"step {step}" for step in range(1500)]
+    whole = read_in_blocks("\n".join(lines), len(lines))
+    assert read_in_blocks("\n".join(lines), 1) == whole
+    assert read_in_blocks("\n".join(lines), 60) == whole
 
 
 def test_one_gpu_that_several_lines_name_is_one() -> None:

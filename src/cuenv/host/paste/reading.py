@@ -96,6 +96,7 @@ class Passages:
                 reach[mark.encode()] = max(reach.get(mark.encode(), 0), reader.reach)
         self._reach = reach
         self._left = dict.fromkeys(reach, _TIMES)
+        self._until = dict.fromkeys(reach, 0)
         self._lines: dict[int, str] = {}
         self._open = 0
 
@@ -120,10 +121,12 @@ class Passages:
                 start = text.rfind(b"\n", 0, at) + 1
                 line += text.count(b"\n", done, start)
                 done = start
-                self._left[mark] -= 1
-                self._open = max(self._open, line + reach)
-                end = self._keep(text, start, line, line + reach)
-                at = text.find(mark, end)
+                if line > self._until[mark]:  # inside its own passage a mark begins none
+                    self._left[mark] -= 1
+                    self._until[mark] = line + reach
+                    self._open = max(self._open, line + reach)
+                end = self._keep(text, start, line, self._until[mark])
+                at = text.find(mark, max(end, at + 1))
 
     def _keep(self, text: bytes, start: int, line: int, last: int) -> int:
         """Keep the lines from a place on up to the number of the last; where they end."""
