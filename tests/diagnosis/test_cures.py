@@ -525,3 +525,17 @@ def test_the_program_that_is_launched_is_the_one_of_the_outermost_frame() -> Non
     assert led(f"{inner}{twice}").command == ""
     outer = '  File "/work/Megatron-LM/pretrain.py", line 9, in <module>\n'
     assert led(f"{outer}{inner}{twice}").command == "torchrun --nproc_per_node=gpu /work/Megatron-LM/pretrain.py"
+
+
+def test_a_library_that_a_variable_chose_is_cured_by_the_variable() -> None:
+    log = (
+        "WARNING: BNB_CUDA_VERSION=123 environment variable detected; loading libbitsandbytes_cuda123.so.\n"
+        "Could not find the bitsandbytes CUDA binary at PosixPath('/opt/x/bitsandbytes/libbitsandbytes_cuda123.so')\n"
+    )
+    assert led(log).command == "unset BNB_CUDA_VERSION"
+
+
+def test_spconv_comes_for_the_cuda_of_torch() -> None:
+    frame = '  File "/opt/x/lib/python3.7/site-packages/spconv/pytorch/ops.py", line 164, in get_indice_pairs\n'
+    log = f"PyTorch version: 1.8.0+cu101\n{frame}RuntimeError: SpconvOps.cc(65)\nnot implemented for CPU ONLY build.\n"
+    assert led(log).command.endswith("pip install spconv-cu102")

@@ -478,3 +478,17 @@ def test_an_exception_that_python_only_prints_ends_no_run() -> None:
     assert not read(f"Error in sys.excepthook:\n{FRAMES}ImportError: sys.meta_path is None\n".encode()).fine
     for end in ENDS:
         assert not read(f"Exception ignored in: <function Foo>\n{STEPS}{FRAMES}{end}\n".encode()).fine
+
+
+def test_the_network_below_nccl_leads_before_the_error_that_it_causes() -> None:
+    log = b"""[rank1]: RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)
+node:14:15 [0] misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid argument
+"""
+    assert ids(read(log))[0] == "nccl-infiniband"
+
+
+def test_a_container_without_gpu_leads_before_what_its_programs_say_of_the_driver() -> None:
+    log = b"""WARNING: The NVIDIA Driver was not detected. GPU functionality will not be available.
+W0526 08:41:16.1 1 memory.cc:236] no pinned memory: CUDA driver version is insufficient for CUDA runtime version
+"""
+    assert ids(read(log))[0] == "no-driver"

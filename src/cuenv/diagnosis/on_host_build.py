@@ -225,6 +225,10 @@ def bitsandbytes(case: LogContext) -> Joined:
     """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
     text = case.told.get("library", "")
     _, wanted = torch_of(case)
+    if "override" in case.mentions:
+        says = f"BNB_CUDA_VERSION={case.mentions['override']} chooses this library in the place of that of torch's CUDA"
+        remedy = "let bitsandbytes choose the library itself"
+        return Joined(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
     if not text and wanted is None:
         return Joined()
     cuda = version(text) if text else wanted

@@ -195,8 +195,8 @@ def cuda_part(case: LogContext) -> Joined:
     """The package that was built without its GPU code, built with it; in whose folder, where no line names it."""
     text = f"{case.line} {case.mentions.get('importing', '')}"
     _, cuda = torch_of(case)
-    if "spconv" in text:
-        wheel = "spconv-cu118" if cuda and cuda.major == 11 else "spconv-cu120"
+    if "spconv" in text or "cumm" in text:
+        wheel = {10: "spconv-cu102", 11: "spconv-cu118"}.get(cuda.major if cuda else 12, "spconv-cu120")
         return Joined(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
     package = next((name for name in ("apex", "detectron2", "mmcv") if name in text), "")
     if package == "mmcv":
