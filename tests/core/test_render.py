@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from commands import inside as run
-from cuenv.core.findings import FORMS, CheckResult, Finding, Report, report
-from cuenv.core.render import codequality, counted, place_lines, report_lines, sarif
+from cuenv.core.findings import FORMS, CheckResult, Finding, Report, counted, report
+from cuenv.core.render import codequality, place_lines, report_lines, sarif
 
 RECIPE = "channels: [conda-forge]\ndependencies: [pytorch-cuda=12.1, pytorch=2.5]\n"
 HOST = ("--gpu", "V100", "--driver", "450.80.02", "--glibc", "2.35", "--platform", "linux-64")

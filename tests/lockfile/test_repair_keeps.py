@@ -495,7 +495,7 @@ def test_a_terminal_shows_what_a_repair_is_at(channel: Sources, tmp_path: Path) 
         for step in (
             "choosing what can stay: ",
             "looking what can stay beside ",
-            "looking what of-old-torch has no place",
+            "finding what of-old-torch conflicts with",
         ):
             terminal.wait_for(re.escape(step))
         terminal.wait_for(r"wrote +new\.yml")

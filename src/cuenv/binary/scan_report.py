@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cuenv.binary.code import CodeObject, FileCode, Summary, by_section, summary
 from cuenv.binary.gpu_code import GpuCode, Scanned, ScannedFile, Skipped
+from cuenv.core.findings import counted, first_of
 from cuenv.core.versions import Capability
 from cuenv.host.describe import host_line
 
@@ -40,12 +41,12 @@ def _head(code: FileCode) -> str:
     if code.objects:
         return _held(summary(code.objects))
     if code.bare:
-        return f"no kernel in {_many(code.bare, 'object')}" + ("" if code.elsewhere else "; --deep looks elsewhere")
+        return f"no kernel in {counted(code.bare, 'object')}" + ("" if code.elsewhere else "; --deep looks elsewhere")
     return "no loadable device code" if code.holds_code else "no device code"
 
 
 def _held(held: Summary) -> str:
-    parts = [_many(held.objects, "object")]
+    parts = [counted(held.objects, "object")]
     if held.everywhere:
         parts.append(f"{' '.join(map(str, held.everywhere))} in {'all' if held.objects > 1 else 'it'}")
     if held.partial:
@@ -84,10 +85,6 @@ def _share(count: int, gpu: GpuCode) -> str:
     return "" if count == gpu.objects else f" in {count} of {gpu.objects}"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def _total(files: tuple[ScannedFile, ...]) -> list[str]:
     """For each GPU the files that hold nothing for it."""
     nothing: dict[Capability, list[str]] = {}
@@ -100,12 +97,11 @@ def _total(files: tuple[ScannedFile, ...]) -> list[str]:
     found = []
     for capability, count in sorted(judged.items()):
         paths = nothing.get(capability, [])
-        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
         if paths:
-            where = f"{len(paths)} of {_many(count, 'file')}"
-            found.append(f"error: nothing that runs on {capability} in {where}: {', '.join(paths[:_SHOWN])}{more}")
+            where = f"{len(paths)} of {counted(count, 'file')}"
+            found.append(f"error: nothing that runs on {capability} in {where}: {first_of(paths, _SHOWN)}")
         else:
-            found.append(f"ok      {_many(count, 'file')} with code that runs on {capability}")
+            found.append(f"ok      {counted(count, 'file')} with code that runs on {capability}")
     return found
 
 
@@ -124,9 +120,9 @@ def _skipped(skipped: tuple[Skipped, ...]) -> list[str]:
 def _besides(scanned: Scanned) -> list[str]:
     told = []
     if scanned.plain:
-        told.append(f"{_many(scanned.plain, 'ELF file')} without device code")
+        told.append(f"{counted(scanned.plain, 'ELF file')} without device code")
     if scanned.others:
-        told.append(_many(scanned.others, "other file"))
+        told.append(counted(scanned.others, "other file"))
     return [f"besides {', '.join(told)}"] if told else []
 
 

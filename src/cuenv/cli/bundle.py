@@ -13,7 +13,8 @@ from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.render import counted, report_json, report_lines
+from cuenv.core.findings import counted
+from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -235,8 +235,8 @@ def _subjects(_: click.Context) -> Names:
 def _questions(context: click.Context) -> Names:
     from cuenv.resolver.why import KEYS  # noqa: PLC0415 - only when a shell asks
 
-    wishes = {f"{key}={name}": "" for key in ("pytorch", "cuda") for name in _releases(key)(context)}
-    return {**dict.fromkeys((f"{key}=" for key in KEYS), ""), **wishes}
+    specs = {f"{key}={name}": "" for key in ("pytorch", "cuda") for name in _releases(key)(context)}
+    return {**dict.fromkeys((f"{key}=" for key in KEYS), ""), **specs}
 
 
 def _pictures(_: click.Context) -> Names:

@@ -50,8 +50,8 @@ if TYPE_CHECKING:  # not needed for --help
 
 _LOCK = Path("conda-lock.yml")
 _ENVIRONMENT = Path("environment.yml")
-_WISHES = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of", "dev", "cpu", "prefer")
-"""Options that choose an environment; what settings wish for counts only where there is no lock."""
+_REQUESTED = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of", "dev", "cpu", "prefer")
+"""Options that choose an environment; what settings request counts only where there is no lock."""
 
 
 @click.group("export", cls=GroupedGroup, invoke_without_command=True)
@@ -168,7 +168,7 @@ def _container(kind: ContainerKind, lock: Path | None, values: DockerfileValues)
     from cuenv.export.export import ExportRequest, export_container  # noqa: PLC0415 - not needed for --help
 
     request, folder = request_from(values), values["output"]
-    requested = any(typed(name) for name in _WISHES)
+    requested = any(typed(name) for name in _REQUESTED)
     if lock and requested:
         raise UsageError(
             "options of the request have no effect on a lock; leave out the lock or the options",
@@ -407,7 +407,7 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
     from cuenv.export.pixi import PixiRequest, export_pixi  # noqa: PLC0415 - as above
     from cuenv.lockfile.lock import LockRequest  # noqa: PLC0415 - as above
 
-    folder, requested = values["output"], any(typed(name) for name in _WISHES if name != "as_of")
+    folder, requested = values["output"], any(typed(name) for name in _REQUESTED if name != "as_of")
     if path and requested:
         raise UsageError(
             "options of the request have no effect on an environment file; leave out the file or the options",

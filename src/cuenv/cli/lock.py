@@ -25,8 +25,8 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import FORMS, CheckResult
-from cuenv.core.render import component_json, counted, report_json, report_lines
+from cuenv.core.findings import FORMS, CheckResult, counted
+from cuenv.core.render import component_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.solve import ENGINES, PIXI, WHEEL_LOCKS
@@ -477,7 +477,7 @@ def _instead(
     """The best torch that the channels have beside all else of the file, and the command that takes it."""
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
     from cuenv.lockfile.nearby import instead  # noqa: PLC0415 - as above
-    from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where the channels close nothing
+    from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where nothing solves on the channels
 
     host, channels = host_options_of(answer.facts), channel_words(values)
     several = [word for name in platforms for word in ("--platform", name)] if len(platforms) > 1 else []

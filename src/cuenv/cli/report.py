@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.lockfile.check import LockCheck
     from cuenv.report.page import ReportPage
 
-_WISHES = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "prefer")
+_REQUESTED = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "prefer")
 """Options that choose an environment, and mean nothing where there is one; --python also chooses a part of a lock."""
 
 
@@ -133,7 +133,7 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
     """The report on what the arguments name.
 
     Raises:
-        UsageError: they name several things, or wishes where there is nothing to choose.
+        UsageError: they name several things, or a request where there is nothing to choose.
     """
     knowledge = knowledge_from(values)
     named = {"LOCK": lock, "--prefix": values["prefix"], "--name": values["name"], "--fleet": values["plan"]}
@@ -148,8 +148,8 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
     if values["prefix"] or values["name"]:
         return _prefix(values, knowledge)
     options = host_from(values)
-    wishes = any(typed(name) for name in (*_WISHES, "python"))
-    if lock is None and not options.given and not wishes:
+    requests = any(typed(name) for name in (*_REQUESTED, "python"))
+    if lock is None and not options.given and not requests:
         from cuenv.prefix.check import lock_at_hand  # noqa: PLC0415 - as above
 
         lock = lock_at_hand()
@@ -158,7 +158,7 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
 
 def _nothing_to_choose(about: str) -> None:
     """Refuse what chooses an environment beside one that is there."""
-    if any(typed(name) for name in _WISHES):
+    if any(typed(name) for name in _REQUESTED):
         said = f"options of the request choose an environment, and {about} names one"
         raise UsageError(said, hint="leave out the options, or name only a host: cuenv report --gpu A100 --pytorch 2.5")
 

@@ -129,7 +129,7 @@ def grounds_line(answer: Resolution) -> str:
     """What the choice rests on: the tables alone, the records that lie here, or the channels as they are now."""
     count = ""
     if answer.solution:
-        from cuenv.core.render import counted  # noqa: PLC0415 - where the channels were asked
+        from cuenv.core.findings import counted  # noqa: PLC0415 - where the channels were asked
 
         count = counted(len(answer.solution.packages), "package")
     if answer.records:
@@ -148,7 +148,7 @@ def grounds_line(answer: Resolution) -> str:
 
 
 def _again(platforms: tuple[str, ...], values: ResolvingValues) -> str:
-    """What the run was asked for beside the host and the wishes, for the command of a hint."""
+    """What the run was asked for beside the host and the versions, for the command of a hint."""
     words = [word for platform in platforms for word in ("--platform", platform)]
     words += channel_words(values)
     for option, key, value in (("--name", "name", values["name"]), ("-o", "output", values["output"])):
@@ -209,7 +209,7 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[
     say([f"wrote   {path}{then}"], quiet=quiet)
 
 
-WISHES = {
+REQUESTED = {
     "profile": "--profile",
     "stack": "--stack",
     "pytorch": "--pytorch",
@@ -253,7 +253,7 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
                 hint="cuenv lock --resolve",
             )
         return
-    request = next((flag for name, flag in WISHES.items() if typed(name)), None)
+    request = next((flag for name, flag in REQUESTED.items() if typed(name)), None)
     if request:
         raise UsageError(
             f"{request} chooses an environment, and cuenv lock locks the one that the file describes",

@@ -103,7 +103,7 @@ def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
 
 
 def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
-    """Decide for the host and wishes of the options, and print the answer to a question about it."""
+    """Decide for the host and the request of the options, and print the answer to a question about it."""
     knowledge, request = knowledge_from(values), request_from(values)
     sources = channel_sources(values) if values["prove"] else None
     facts = host_facts(host_from(values), knowledge, request)

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
     OK = 0
     NEGATIVE = 1
-    """A negative answer: nothing fits, an impossible wish, findings, a lock that is out of date."""
+    """A negative answer: nothing fits, an impossible request, findings, a lock that is out of date."""
     USAGE = 2
     """The command line is wrong: unknown flag, GPU or platform, a driver string that is none."""
     INPUT = 3

@@ -251,6 +251,16 @@ class CheckResult:
         return any(finding.severity in wanted for finding in self.report.findings)
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: ``1 error``, ``2 errors``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first of some names, and how many more there are: ``a, b and 3 more``."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def judged(name: str, says: str, findings: Iterable[Finding] = ()) -> Check:
     """A check whose status is that of its worst finding."""
     found = tuple(findings)

@@ -9,16 +9,11 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core import __version__
-from cuenv.core.findings import CheckResult, ComponentSupport, FileEdit, Finding, Report
+from cuenv.core.findings import CheckResult, ComponentSupport, FileEdit, Finding, Report, counted
 from cuenv.core.urls import printable
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import EditFields, FindingFields, LayerFields, ReportDocument
-
-
-def counted(count: int, noun: str) -> str:
-    """A count with its noun: ``1 error``, ``2 errors``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def report_lines(report: Report, *, verbose: bool = False, strict: bool = False, most: int | None = None) -> list[str]:

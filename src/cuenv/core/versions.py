@@ -311,7 +311,7 @@ class VersionSpec(NamedTuple):
     prefix: tuple[int, ...] | None
 
     def admits(self, candidate: Version) -> bool:
-        """Whether the version satisfies the wish."""
+        """Whether the version satisfies the spec."""
         if self.prefix is not None:
             release = candidate.release + (0,) * len(self.prefix)
             return release[: len(self.prefix)] == self.prefix
@@ -348,7 +348,7 @@ def _refuse_habits(text: str, what: str) -> None:
 
 
 def parse_version_spec(text: str, *, what: str) -> VersionSpec:
-    """Read a wish: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
+    """Read a version spec: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
 
     Args:
         text: what the user typed.

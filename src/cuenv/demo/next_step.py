@@ -38,10 +38,10 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     ]
     commands: list[tuple[str, str]] = []
     if not is_file(file) and not is_file(lock):
-        wishes = folder / "requirements.txt"
-        if is_file(wishes):
-            found.append(f"{wishes.name}: found")
-            commands.append((lock_requirements(wishes), "lock what requirements.txt asks for"))
+        requirements = folder / "requirements.txt"
+        if is_file(requirements):
+            found.append(f"{requirements.name}: found")
+            commands.append((lock_requirements(requirements), "lock what requirements.txt asks for"))
         commands.append(("cuenv demo", "see every step on a small sample; needs no conda and no network"))
         commands.append(("cuenv lock --resolve", "choose PyTorch and CUDA for this machine, pin every package"))
         commands.append(("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "or for another machine"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cuenv.core.findings import CheckResult, Finding, Report, Severity
-from cuenv.core.render import counted
+from cuenv.core.findings import CheckResult, Finding, Report, Severity, counted
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Cause, Diagnosis
 from cuenv.diagnosis.explain import sources_of

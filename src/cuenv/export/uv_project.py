@@ -140,8 +140,8 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> NoWheel | N
     words += ["--driver", facts.driver.version] if facts.driver and facts.driver.version else []
     words += ["--glibc", options.glibc] if options.glibc else []
     asked = decision.case.request
-    wishes = {"--pytorch": asked.pytorch, "--cuda": asked.cuda, "--python": asked.python}
-    given = [word for option, wish in wishes.items() if wish for word in (option, wish.text)]
+    specs = {"--pytorch": asked.pytorch, "--cuda": asked.cuda, "--python": asked.python}
+    given = [word for option, spec in specs.items() if spec for word in (option, spec.text)]
     look = shlex.join(["cuenv", "resolve", "--stack", "wheels", *given, *host_options(facts)])
     hint = shlex.join(words) if len(tags) > 1 else f"what each wheel lacks: {look}"
     of_set = f"the set {name}" if name else host_line(facts)

@@ -72,7 +72,7 @@ def deliver(
         folder: for all of them; each environment gets a folder of its name.
         knowledge: the tables.
         sources: where channels are read; without them nothing is locked.
-        prove: take the best candidate of each environment that the channels close.
+        prove: take the best candidate of each environment that solves on the channels.
         broken: what of the fleet could not be read.
         progress: called with what happens next.
 

@@ -1,4 +1,4 @@
-"""What a team wants: a profile read from a file, options laid over it, and the wishes that come of both."""
+"""What a team wants: a profile read from a file, options laid over it, and the request that comes of both."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OFFLOAD = ("cpu", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Wishes for an environment.
+    """What is requested of an environment.
 
     Attributes:
         name: of the profile, and of the environment unless another is asked for.
         story: where the profile comes from, for people.
         stack: where CUDA components come from; ``None`` lets cuenv choose.
-        pytorch, cuda, python: wishes on versions; ``None`` for no wish.
+        pytorch, cuda, python: version specs; ``None`` where any version will do.
         gpus: GPU names or capabilities that the environment must serve, whatever machine asks.
         lowest_driver: the oldest driver of the team.
         dev: compiler and headers for extensions that are built on first use.

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import ComponentSupport, Finding, Report, allowed, report
+from cuenv.core.findings import ComponentSupport, Finding, Report, allowed, counted, report
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
-from cuenv.core.render import counted
 from cuenv.core.urls import redact
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts

@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, counted, first_of
 from cuenv.core.io.files import is_file, read_text
 from cuenv.core.io.products import write_over
 from cuenv.lockfile.files import LOCK_NAME, environment_files, locks, read_environment, read_lock
@@ -132,7 +132,7 @@ def _unlocked(file: LockedFile, target: Path, lock: str, again: str) -> Iterator
             code="CU108",
             severity="warning",
             subject=target.name,
-            message=f"{target.name} is not there, which has the {count} requirement{'s' if count > 1 else ''} that "
+            message=f"{target.name} is not there, which has the {counted(count, 'requirement')} that "
             f"{lock} leaves for pip",
             fix=again,
         )
@@ -148,12 +148,11 @@ def _different(
     except InputError as error:
         found = [error.message]
     if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield Finding(
             code="CU108",
             severity="error",
             subject=target.name,
-            message=f"{target.name} differs from {lock}: {', '.join(found[:_SHOWN])}{more}",
+            message=f"{target.name} differs from {lock}: {first_of(found, _SHOWN)}",
             fix=again if item is unlocked_txt.FORMAT else f"{again}, or remove it: rm {shlex.quote(str(target))}",
         )
 

@@ -60,7 +60,7 @@ class Draft:
         bound: names of pins that stand as they are.
         why: by name, why an entry is not as it was.
         anew: torch and its CUDA were decided anew, by what the file meant.
-        lost: names of entries that the solver did not find a place for.
+        lost: names of entries that the solver could not install.
         near: the minors of torch and of Python that it keeps to.
         refused: names of entries that a finding refused.
     """
@@ -181,8 +181,8 @@ def nears(spec: EnvironmentSpec) -> dict[Near, int]:
 
     The minor of Python is worth one entry, that of torch two, and both a little more than three.
     """
-    wish = spec_of(torch_of(spec))
-    prefix = wish.prefix if wish else None
+    asked = spec_of(torch_of(spec))
+    prefix = asked.prefix if asked else None
     torch = version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
     python = minor_of(spec.pin("python"))
     found: dict[Near, int] = {}
@@ -204,8 +204,8 @@ def of_variant(torch: Pin) -> str:
 
 def minor_of(python: Pin | None) -> int | None:
     """The minor of Python 3 that a pin names."""
-    wish = spec_of(python)
-    prefix = wish.prefix if wish else None
+    asked = spec_of(python)
+    prefix = asked.prefix if asked else None
     return prefix[1] if prefix and len(prefix) > 1 and prefix[0] == 3 else None
 
 

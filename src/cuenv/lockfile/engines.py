@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cuenv.core.errors import ChannelError, HashError, Progress, UsageError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, first_of
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -91,7 +91,7 @@ def _with_defaults(
     named = absent(names, with_named(question.channels, question.spec.pins), question.platform, sources)
     if not named:
         return answer
-    shown = _few([pin.name for pin in named])
+    shown = first_of([pin.name for pin in named], _SHOWN)
     where = " and ".join(short_channel(url) for url in sources.default_channels)
     adds = f"The channels of the file do not have {shown}. conda adds its default channels ({where}); they "
     more = replace(question, channels=(*question.channels, "defaults"))
@@ -108,10 +108,6 @@ def _with_defaults(
         return again
     left = "it either" if len(have) == 1 else "them either"
     return replace(again, text=f"{adds}do not have {left}\n{again.text}")
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def of_defaults(spec: EnvironmentSpec, solutions: Iterable[Solution], sources: Sources) -> tuple[Finding, ...]:
@@ -132,8 +128,8 @@ def of_defaults(spec: EnvironmentSpec, solutions: Iterable[Solution], sources: S
             code="CU118",
             severity="warning",
             subject="channels",
-            message=f"{_few(names)} {'comes' if len(names) == 1 else 'come'} from conda's default channels ({homes}), "
-            "which the file does not name and conda adds",
+            message=f"{first_of(names, _SHOWN)} {'comes' if len(names) == 1 else 'come'} from conda's default channels "
+            f"({homes}), which the file does not name and conda adds",
             fix="add to channels: defaults, or conda-forge and nodefaults",
         ),
     )

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.findings import FileEdit, Finding, Severity
+from cuenv.core.findings import FileEdit, Finding, Severity, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -45,7 +45,7 @@ from cuenv.resolver.wheels import (
     wheel_row,
 )
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
-from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu, names_cuda
+from cuenv.solve.model import LockedPackage, PipLocked, Solution, build_cuda, names_cpu, names_cuda
 
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
@@ -190,7 +190,7 @@ def _programs(solution: Solution, facts: HostFacts, cuda: Version, knowledge: Kn
     names += [item.name for item in gpu_programs(solution.pip)]
     if not names or not facts.capabilities:
         return
-    listed = _listed(names)
+    listed = first_of(names, _SHOWN)
     exact = (
         _release(solution) or cuda_of_wheels(solution.pip) or any(build_cuda(item.build) for item in solution.packages)
     )
@@ -221,7 +221,7 @@ def _without_cuda(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
             severity="warning",
             subject=loads[0].name,
             message=(
-                f"the lock has no part of CUDA beside {_listed([f'{item.name} {item.version}' for item in loads])}, "
+                f"the lock has no part of CUDA beside {_releases(loads)}, "
                 f"which {verb} CUDA and cuDNN at the start: without those of the host {without} no GPU, "
                 "and the cuenv tables do not list which releases fit"
             ),
@@ -233,16 +233,13 @@ def _without_cuda(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
             code="CU403",
             severity="info",
             subject=found[0].name,
-            message=(
-                "the cuenv tables list neither the CUDA release nor the GPU code of "
-                f"{_listed([f'{item.name} {item.version}' for item in found])}"
-            ),
+            message=(f"the cuenv tables list neither the CUDA release nor the GPU code of {_releases(found)}"),
             unknown=True,
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+def _releases(packages: Sequence[PipLocked]) -> str:
+    return first_of([f"{item.name} {item.version}" for item in packages], _SHOWN)
 
 
 def _uses_cuda(package: LockedPackage, knowledge: Knowledge) -> bool:
@@ -297,8 +294,7 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
     for machine in facts.machines:
         libc = machine.libc
         lacking = sorted(name for name, needed in needs if libc is None or needed > libc.version)
-        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        says = f"{', '.join(lacking[:_SHOWN])}{more} {'need' if len(lacking) > 1 else 'needs'} glibc {lowest} or later"
+        says = f"{first_of(lacking, _SHOWN)} {'need' if len(lacking) > 1 else 'needs'} glibc {lowest} or later"
         verdict = told(glibc_verdict(lowest, Reason("row", says), libc), machine)
         if verdict.outcome == "reject":
             yield Finding(
@@ -399,12 +395,12 @@ def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
 
 def choose_anew(facts: HostFacts, case: Context | None = None) -> str:
     """The command that chooses another environment for the host that was judged, whichever machine it is typed on."""
-    wishes = _libraries(case.request, case.knowledge) if case else ()
-    return _resolve(facts, *wishes, "--prove", "-o", "environment.new.yml")
+    libraries = _libraries(case.request, case.knowledge) if case else ()
+    return _resolve(facts, *libraries, "--prove", "-o", "environment.new.yml")
 
 
 def _libraries(request: Request, knowledge: Knowledge) -> list[str]:
-    """The wishes for libraries, as options: another environment is to have them too, each in a release that fits it."""
+    """The libraries of a request, as options: another environment has them too, each in a release that fits it."""
     found: dict[str, None] = {}
     for text in (*request.packages, *(f"pip:{item}" for item in request.pip)):
         by_pip, bare = text.startswith("pip:"), text.removeprefix("pip:").rpartition("::")[2]
@@ -625,7 +621,7 @@ def _before(first: Version) -> list[str]:
 
 
 def _older(request: VersionSpec | None, first: Version) -> bool:
-    """Whether a wish for torch admits a release before the first that the tables know."""
+    """Whether the version spec of torch admits a release before the first that the tables know."""
     return request is None or any(
         request.admits(version(f"{text}.{patch}")) for text in _before(first) for patch in range(4)
     )

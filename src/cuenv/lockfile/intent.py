@@ -1,4 +1,4 @@
-"""What an environment file that cannot work was meant to be: its wishes, and what becomes of each of its entries."""
+"""What an environment file that cannot work requests, and what becomes of each of its entries."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class EntryChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """The wishes of a file.
+    """What a file requests.
 
     Attributes:
-        pytorch, python: as wished, when a version is named; ``release`` is the number in the wish for torch.
+        pytorch, python: as requested, when a version is named; ``release`` is the number in the version spec of torch.
         cuda: the CUDA minor that is named.
         packages: further conda packages, without foreign channels and build strings of CPU twins.
         pip: requirements for pip as they will stand.
@@ -67,7 +67,7 @@ class Intent:
     channels: tuple[str, ...]
 
     def profile(self) -> Request:
-        """The wishes that decide which candidates fit at all; versions only say what is nearer."""
+        """What decides which candidates fit at all; versions only say what is nearer."""
         return Request(dev=self.dev, pip=self.pip)
 
 
@@ -179,7 +179,7 @@ def _from(text: str, release: Version) -> str:
 def nearness(candidate: Candidate, intent: Intent, level: Version | None) -> tuple[object, ...]:
     """How far a candidate is from what was meant; smaller is nearer: torch first, then CUDA, then Python.
 
-    What a wish admits is as near as can be: among the releases of ``>=2.0`` none is nearer than another.
+    What a version spec admits is as near as can be: among the releases of ``>=2.0`` none is nearer than another.
     """
     release, cuda = candidate.build.version, candidate.cuda
     meant = intent.pytorch is None or intent.pytorch.admits(release)

@@ -1,4 +1,4 @@
-"""Nearby: the best environment that closes where the one that is asked for does not."""
+"""Nearby: the best environment that solves where the requested one does not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Instead:
     """What there is.
 
     Attributes:
-        decision: its choice closes on the channels.
+        decision: its choice solves on the channels.
         options: of ``cuenv resolve`` that ask for what the file asks for, less the release that is not there.
     """
 
@@ -41,10 +41,10 @@ class Instead:
 def instead(
     spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, sources: Sources, progress: Progress | None = None
 ) -> Instead | None:
-    """The best that closes with the further packages of a file; ``None`` where nothing near does, or none was asked.
+    """The best that solves with the further packages of a file; ``None`` where nothing near does, or none was asked.
 
     Args:
-        spec: what the channels do not close.
+        spec: what does not solve on the channels.
         facts: the host.
         knowledge: the tables.
         sources: where the channels are read.
@@ -55,11 +55,11 @@ def instead(
     intent, cpu = intent_of(spec, knowledge), asks_for_cpu(spec)
     packages = tuple(pin.yaml_text() for pin in intent.packages)
     base = Request(dev=intent.dev and not cpu, cpu=cpu, packages=packages, pip=intent.pip)
-    wishes = dict.fromkeys((replace(base, python=intent.python), base))
-    for request in wishes:
+    requests = dict.fromkeys((replace(base, python=intent.python), base))
+    for request in requests:
         decision = decide(Context(facts=decidable(facts), request=request, knowledge=knowledge, proving=True))
         try:
-            decision = _closing(decision, spec.name or "cuenv", sources, progress)
+            decision = _solving(decision, spec.name or "cuenv", sources, progress)
             found, solution = prove(
                 decision, lambda item: composed(item, spec.name or "cuenv"), sources, progress, limit=_TRIES
             )
@@ -70,8 +70,8 @@ def instead(
     return None
 
 
-def _closing(decision: Decision, name: str, sources: Sources, progress: Progress | None) -> Decision:
-    """A decision without the candidates before the first that the channels close, found by a solve for each channel."""
+def _solving(decision: Decision, name: str, sources: Sources, progress: Progress | None) -> Decision:
+    """A decision without the candidates before the first that solves, found by one solve for each channel."""
     from cuenv.solve.io.choosing import choose  # noqa: PLC0415 - the solver is heavy
 
     tries = [(place, item) for place, fit in enumerate(decision.fitting) for item in decision.variants(fit)][:_LOOKS]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.findings import SET_ASIDE, UNREADABLE, FileEdit, Finding, mended_by
+from cuenv.core.findings import SET_ASIDE, UNREADABLE, FileEdit, Finding, counted, first_of, mended_by
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
@@ -33,13 +33,12 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...] = ()) -> tuple[Find
 
 def _wrong(texts: list[str], why: str, fix: str) -> Finding:
     """Lines of which the same is wrong."""
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     one = len(texts) == 1
     return Finding(
         code=UNREADABLE,
         severity="error",
         subject=(requirement_name(texts[0]) or texts[0]) if one else "pip",
-        message=f"pip: {', '.join(texts[:_SHOWN])}{more} cannot be locked, and pip does not take "
+        message=f"pip: {first_of(texts, _SHOWN)} cannot be locked, and pip does not take "
         f"{'it' if one else 'them'}: {why}",
         fix=fix,
     )
@@ -310,9 +309,7 @@ def aside_findings(solution: Solution, folder: Path | None = None) -> Iterator[F
 def _aside_findings(aside: tuple[SetAside, ...], command: str | None) -> Iterator[Finding]:
     for why in dict.fromkeys(item.why for item in aside):
         mine = [item.text for item in aside if item.why == why]
-        names = ", ".join(map(_label, mine[:_SHOWN])) + (
-            f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
-        )
+        names = first_of([*map(_label, mine)], _SHOWN)
         left_out = why == LEFT_OUT
         because = why if len(mine) == 1 else _of_each(why)
         said = (
@@ -358,7 +355,7 @@ def _built(lines: PipLines) -> Iterator[Finding]:
     if not lines.built:
         return
     names = [project_of(text) for text in lines.built]
-    listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    listed = first_of(names, _SHOWN)
     they, them = ("they name", "their names") if len(names) > 1 else ("it names", "its name")
     yield Finding(
         code="CU522",
@@ -483,19 +480,18 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
             code="CU516",
             severity="info",
             subject="pip",
-            message=f"conda-lock.yml names {len(local)} local file{'s' if len(local) > 1 else ''}, such as "
+            message=f"conda-lock.yml names {counted(len(local), 'local file')}, such as "
             f"{printable(local[0].url)}: "
             "elsewhere install the pip part from the requirements file, which names versions and hashes",
         )
     sources = [f"{item.name} {item.version}" for item in packages if item.from_source]
     if sources:
         one = len(sources) == 1
-        more = f" and {len(sources) - _SHOWN} more" if len(sources) > _SHOWN else ""
         yield Finding(
             code="CU511",
             severity="warning",
             subject=sources[0].split()[0] if one else "pip",
-            message=f"pip: {', '.join(sources[:_SHOWN])}{more} {'exists' if one else 'exist'} only as "
+            message=f"pip: {first_of(sources, _SHOWN)} {'exists' if one else 'exist'} only as "
             f"{'a source distribution: its' if one else 'source distributions: their'} setup code ran here to find "
             f"{'its' if one else 'their'} requirements (unless uv had them cached) and runs again where "
             f"{'it is' if one else 'they are'} installed",

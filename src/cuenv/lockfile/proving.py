@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cuenv.core.findings import first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.shelf import Shelf
 
 _SHOWN = 4
-"""Entries that are looked at, or named, as what another one has no place beside."""
+"""Entries that are looked at, or named, as those with which another one conflicts."""
 _LACKS = regex(r"─ ([A-Za-z0-9_][\w.-]*) ([^\n]*?), for which no candidates were found")
 
 ReadShelf = Callable[[Sequence[str], Sequence[str]], "Shelf"]
@@ -26,7 +27,7 @@ ReadShelf = Callable[[Sequence[str], Sequence[str]], "Shelf"]
 
 
 def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf) -> str:
-    """What a package has no place beside.
+    """What a package conflicts with.
 
     Args:
         spec: the environment that lost it.
@@ -56,7 +57,7 @@ def _with(ask: Ask, core: Sequence[Pin], pins: Sequence[Pin], choices: Sequence[
 
 
 def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], beside: str) -> str:
-    """Which of the other entries a package has no place beside."""
+    """Which of the other entries a package conflicts with."""
     found = ask([], [((pin,), ()) for pin in others])
     out = [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Settled) else []
     for other in out[:_SHOWN]:
@@ -64,16 +65,15 @@ def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], 
             return f"no release of {lost.name} that the channels have goes with any release of {other.name}{beside}"
     if not out or isinstance(ask(others, ()), Settled):
         return f"no file with {lost.name} that locks was found in time"
-    names = ", ".join(pin.name for pin in out[:_SHOWN])
-    names += f" and {len(out) - _SHOWN} more" if len(out) > _SHOWN else ""
-    return f"there is a place for {lost.name}{beside} without {names}, and none with all of them"
+    names = first_of([pin.name for pin in out], _SHOWN)
+    return f"{lost.name} can be installed{beside} without {names}, and cannot be with all of them"
 
 
 def _lacking(answer: Unsatisfiable, spec: EnvironmentSpec, shelf: ReadShelf) -> str:
     """What a package requires that no channel has; what a channel hides is there."""
     lacks, channels = list[str](), spec.channels or ("defaults",)
-    for name, wish in dict.fromkeys(_LACKS.findall(answer.text)):
+    for name, asked in dict.fromkeys(_LACKS.findall(answer.text)):
         records = shelf([name], channels)
-        if not any(records.has(Pin(name=name, version=wish, channel=short_channel(item))) for item in channels):
-            lacks.append(f"{name} {wish}".strip(" *"))
+        if not any(records.has(Pin(name=name, version=asked, channel=short_channel(item))) for item in channels):
+            lacks.append(f"{name} {asked}".strip(" *"))
     return f"the channels have no {', '.join(lacks[:_SHOWN])}" if lacks else "what it requires does not go together"

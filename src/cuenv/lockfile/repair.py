@@ -118,7 +118,7 @@ class Repaired:
         skipped: nearer environments, and why each does not lock.
         obstacles: where nothing locks, the entries that are in the way, and why.
         has_torch: whether the file takes torch from conda.
-        open: why the channels do not close the file as it is; empty when they do, or were not asked.
+        open: why the file does not solve on the channels as it is; empty when it does, or the channels were not asked.
     """
 
     report: Report
@@ -199,7 +199,7 @@ class _Repair:
     clock: Callable[[], float] = float
     began: float = 0
     gives_up: bool = False
-    """Whether an entry goes whose CUDA build has no place; before that, another torch is looked for."""
+    """Whether an entry goes whose CUDA build does not fit; before that, another torch is looked for."""
 
     @property
     def _spent(self) -> float:
@@ -330,7 +330,7 @@ class _Repair:
         gained = sorted(least.draft.lost - other.lost) if other else ()
         if free is None or other is None or not gained or other.lost - least.draft.lost:
             return found
-        why = f"beside the torch that takes this triton there is no place for {', '.join(gained)}"
+        why = f"beside the torch that takes this triton {', '.join(gained)} cannot be installed"
         return [replace(least, base=free.noting(["triton"], why), draft=other.noting(["triton"], why))]
 
     def _counted(self, cost: int, base: Draft, draft: Draft | None) -> Iterator[_Less]:
@@ -460,7 +460,7 @@ class _Repair:
         return None
 
     def _restored(self, own: Draft) -> Draft:
-        """A draft that locks, with as many of its lost entries as there is a place for after all.
+        """A draft that locks, with as many of its lost entries as fit after all.
 
         They are put back beside the rest as it is, else beside other releases of it, and then with conda-forge before
         the channel of torch: that one has a few old libraries, which hide those that conda-forge's packages require.
@@ -486,12 +486,12 @@ class _Repair:
         return best
 
     def _proven(self, own: Draft) -> Draft:
-        """A draft that locks, and of each entry that it lost what it has no place beside."""
+        """A draft that locks, and of each entry that it lost what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
         said = dict(own.why)
         for name in sorted(self._placeless(own)):
             if self._spent < _PROVING and said.get(name, "").endswith(TOGETHER):
-                self._say(f"looking what {name} has no place beside")
+                self._say(f"finding what {name} conflicts with")
                 own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._shelf)})
         return own
 
@@ -558,7 +558,7 @@ class _Repair:
         return replace(draft, spec=replace(draft.spec, ours=False, header=())).noting([OF_CHANNELS], why)
 
     def _without(self, draft: Draft, answer: Locked) -> Draft | None:
-        """A draft without the entries that are CPU builds, where their CUDA builds have no place beside the rest.
+        """A draft without the entries that are CPU builds, where their CUDA builds do not fit beside the rest.
 
         ``None`` where none of them can go.
         """
@@ -661,10 +661,10 @@ class _Repair:
         """The candidates that fit the host, nearest to what a draft means first."""
         intent = intent_of(draft.spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
-        wishes = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
-        decision = self._decided(wishes)
-        if wishes.pip and not decision.fitting:  # what pip installs fits no torch: the lock says what is wrong with it
-            decision = self._decided(replace(wishes, pip=()))
+        request = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
+        decision = self._decided(request)
+        if request.pip and not decision.fitting:  # what pip installs fits no torch: the lock says what is wrong with it
+            decision = self._decided(replace(request, pip=()))
         own = self.file.channels or ("defaults",)
         names = [pin.name for pin in intent.packages]
         records = self._shelf_beyond(names, own, ("pytorch", FORGE)) or self._shelf_beyond(names, own, (FORGE,))
@@ -682,11 +682,11 @@ class _Repair:
         ]
         return _Judged(intent=intent, rows=rows, needed=needed)
 
-    def _decided(self, wishes: Request) -> Decision:
-        found = next((found for other, found in self.decisions if other == wishes), None)
+    def _decided(self, request: Request) -> Decision:
+        found = next((found for other, found in self.decisions if other == request), None)
         if found is None:
-            found = decide(Context(facts=self.facts, request=wishes, knowledge=self.knowledge, proving=True))
-            self.decisions.append((wishes, found))
+            found = decide(Context(facts=self.facts, request=request, knowledge=self.knowledge, proving=True))
+            self.decisions.append((request, found))
         return found
 
     def _servable(self, draft: Draft) -> Draft | None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError
-from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.findings import FileEdit, Finding, first_of
 from cuenv.core.io.files import at_home, is_file, is_folder, read_text
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
@@ -78,7 +78,7 @@ def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
     if torch is None or torch.cuda is None:
         return
     names = [project_of(item.text) or item.text for item in built]
-    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    shown = first_of(names, _SHOWN)
     row = knowledge.cuda(torch.cuda)
     nvcc = solution.package("cuda-nvcc")
     allowed = gcc_range(row, conda_forge=row.conda_nvcc) if row else None

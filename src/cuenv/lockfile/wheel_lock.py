@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError
-from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.findings import FileEdit, Finding, first_of
 from cuenv.core.io.files import is_file, read_text, relative_path
 from cuenv.core.io.products import write_over
 from cuenv.core.versions import VersionSpec
@@ -97,7 +97,7 @@ def left_out(spec: EnvironmentSpec) -> Iterator[Finding]:
     names = [pin.name for pin in spec.pins if pin.name not in _PIP_ITSELF]
     if not names:
         return
-    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    shown = first_of(names, _SHOWN)
     yield Finding(
         code="CU517",
         severity="warning",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import Finding, Severity, first_of
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.prefix.fixes import AGAIN, pip_again, pip_command, pip_exactly, put_back, take_out
@@ -150,8 +150,7 @@ def gone_findings(gone: Iterable[Gone], prefix: Prefix) -> Iterator[Finding]:
     """One finding for each package: an error where code is gone that something loads."""
     for item in gone:
         files = sorted(item.files, key=lambda file: (_weight(file), file))
-        more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-        listed = f"{', '.join(files[:_SHOWN])}{more}"
+        listed = first_of(files, _SHOWN)
         many = f"all {item.total} files of" if len(files) == item.total else f"{len(files)} of {item.total} files of"
         yield Finding(
             code="CU215",

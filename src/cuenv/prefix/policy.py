@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import Finding, Severity, first_of
 from cuenv.core.regex import regex
 from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, InstalledCudaLibrary
@@ -205,9 +205,7 @@ def _outside(prefix: Prefix, sites: Iterable[Site]) -> Iterator[Finding]:
             severity: Severity = "error" if inside else "warning" if site.first else "info"
             yield _site_finding(prefix, site, "torch", told, severity)
         elif site.first and shadowed:
-            more = f" and {len(shadowed) - _SHOWN} more" if len(shadowed) > _SHOWN else ""
-            listed = ", ".join(shadowed[:_SHOWN])
-            told = f"Python finds {listed}{more} in {site.path} ({site.via}) before the environment's"
+            told = f"Python finds {first_of(shadowed, _SHOWN)} in {site.path} ({site.via}) before the environment's"
             grave: Severity = "error" if _GRAVE & set(shadowed) else "warning"
             yield _site_finding(prefix, site, site.via, told, grave)
 
@@ -246,13 +244,12 @@ def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
         copies = [copy for group in sonames.values() for copy in group]
         over_conda = any(copy.source == "conda" for copy in copies)
         listed = list(sonames)
-        more = f" and {len(listed) - _SHOWN_FILES} more" if len(listed) > _SHOWN_FILES else ""
         fix = _without_wheel(copies, prefix) if over_conda and not found.by_pip else None
         yield Finding(
             code="CU210",
             severity="error" if fix else "warning",
             subject=", ".join(listed[:_SHOWN_FILES]),
-            message=f"{', '.join(listed[:_SHOWN_FILES])}{more} {'is' if len(listed) == 1 else 'are'} there from "
+            message=f"{first_of(listed, _SHOWN_FILES)} {'is' if len(listed) == 1 else 'are'} there from "
             f"{' and '.join(_sources(copies))}: which one is loaded depends on the order of search",
             evidence=tuple(f"{copy.shown}: {copy.path}" for copy in copies),
             fix=fix or "cuenv check -v says which file wins (check linkage)",

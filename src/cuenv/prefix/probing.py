@@ -8,7 +8,7 @@ from shlex import quote
 from types import MappingProxyType
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import Check, Finding, Severity, judged, skipped
+from cuenv.core.findings import Check, Finding, Severity, counted, judged, skipped
 from cuenv.core.reading import Faults, Reader, once
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import printable
@@ -209,7 +209,7 @@ def _unseen(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
     count, visible = answer.facts.get("count"), around.environ.get("CUDA_VISIBLE_DEVICES")
     if not isinstance(count, int) or count >= around.gpus or (count and visible is not None):
         return []
-    many = f"{around.gpus} GPU{'s' if around.gpus != 1 else ''}"
+    many = counted(around.gpus, "GPU")
     if count:
         text = f"torch detects {count} of the {many} of this host"
         return [_finding("CU274", text, of=probe, evidence=_with(around), fix="cuenv inspect", severity="warning")]

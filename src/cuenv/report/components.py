@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cuenv.core.findings import ComponentSupport, How
+from cuenv.core.findings import ComponentSupport, How, counted
 from cuenv.core.record import replace
-from cuenv.core.render import counted
 from cuenv.core.versions import Capability
 from cuenv.host.describe import short_name
 from cuenv.host.facts import HostFacts

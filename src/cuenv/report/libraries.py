@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cuenv.binary.gpu_code import GpuCode, ScannedFile
-from cuenv.core.render import counted
+from cuenv.core.findings import counted
 from cuenv.core.versions import Capability
 from cuenv.host.facts import HostFacts
 from cuenv.report.components import devices

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuenv.core.findings import ComponentSupport, Finding, Report
+from cuenv.core.findings import ComponentSupport, Finding, Report, counted
 from cuenv.core.record import NamedTuple, replace
-from cuenv.core.render import counted
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge

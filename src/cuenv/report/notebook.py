@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuenv.core.findings import Report
-from cuenv.core.render import counted
+from cuenv.core.findings import Report, counted
 from cuenv.fleet.plan import FleetPlan
 from cuenv.fleet.plan_json import plan_plain
 from cuenv.knowledge.io.load import load

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from cuenv.core import __version__
 from cuenv.core.errors import UsageError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, counted
 from cuenv.core.io.templates import fill
 from cuenv.core.record import NamedTuple, dataclass
-from cuenv.core.render import cell, code, counted, finding_json
+from cuenv.core.render import cell, code, finding_json
 from cuenv.report.picture import OWN, Picture, inline, safe
 
 if TYPE_CHECKING:  # types alone

@@ -83,7 +83,7 @@ def candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None =
     Args:
         knowledge: the tables.
         platform: the conda platform.
-        python: the wish that the Python should satisfy, where a build has one that does.
+        python: the version spec that the Python should satisfy, where a build has one that does.
     """
     on_conda_forge = [row for row in knowledge.cudas if row.conda]
     toolkits: dict[tuple[str, Version | None], tuple[tuple[Version | None, LabelFit | None], ...]] = {}
@@ -125,7 +125,7 @@ def candidates_of(
 
 
 def pythons(build: TorchBuild, spec: VersionSpec | None = None) -> tuple[str, ...]:
-    """The Pythons of a build: those that the wish admits first, nearest to 3.12 (the middle of the channels)."""
+    """The Pythons of a build: those that the spec admits first, nearest to 3.12 (the middle of the channels)."""
     return _nearest(build.pythons, spec)
 
 
@@ -136,7 +136,7 @@ def _nearest(pythons: tuple[str, ...], spec: VersionSpec | None) -> tuple[str, .
 
 @lru_cache(maxsize=512)
 def admits(spec: VersionSpec, minor: str) -> bool:
-    """Whether a wish admits a release of a Python or CUDA minor: 3.12.4 and ``>=3.12.4,<3.13`` admit 3.12."""
+    """Whether a version spec admits a release of a Python or CUDA minor: 3.12.4 and ``>=3.12.4,<3.13`` admit 3.12."""
     if spec.prefix is not None:
         have = version(minor).release
         return spec.prefix[:2] == have[: len(spec.prefix[:2])]
@@ -144,7 +144,7 @@ def admits(spec: VersionSpec, minor: str) -> bool:
 
 
 def admits_all(spec: VersionSpec, minor: str) -> bool:
-    """Whether a wish admits every release of a minor: ``>=3.12`` admits all of 3.12, ``>=3.12.4`` does not."""
+    """Whether a version spec admits every release of a minor: ``>=3.12`` admits all of 3.12, ``>=3.12.4`` does not."""
     return all(spec.admits(version(f"{minor}.{patch}")) for patch in range(_PATCHES))
 
 

@@ -38,7 +38,7 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         version: of cuenv, for the header.
 
     Raises:
-        ValueError: no candidate fits, or a wished package is no spec or asks for what another option decides.
+        ValueError: no candidate fits, or a requested package is no spec or asks for what another option decides.
     """
     if decision.chosen is None:
         raise ValueError("no candidate fits")
@@ -72,7 +72,7 @@ def _beside_torch(candidate: Candidate, requested: list[Pin], knowledge: Knowled
 def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:
     if not case.request.packages:
         return []
-    from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs wish for nothing
+    from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs request no package
 
     asked: dict[str, Pin] = {}
     for pin in map(parse_spec, case.request.packages):
@@ -113,7 +113,7 @@ def _pip(build: TorchBuild, case: Context) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def _merged(pins: list[Pin], requests: list[Pin]) -> tuple[Pin, ...]:
-    """The pins and the wishes; on a package that is pinned anyway both must hold."""
+    """The pins and the requested specs; on a package that is pinned anyway both must hold."""
     left = {request.name: request for request in requests}
     merged = [overruled(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
     return (*merged, *left.values())
@@ -129,7 +129,7 @@ def overruled(pin: Pin, request: Pin) -> Pin:
 
 
 def _agreed(pin: Pin, request: Pin) -> Pin:
-    """Two wishes on one package as one."""
+    """Two specs of one package as one."""
     for what, one, other in (("build", pin.build, request.build), ("channel", pin.channel, request.channel)):
         if one and other and one != other:
             raise ValueError(f"{pin.yaml_text()} and {request.yaml_text()} require different {what}s")

@@ -43,7 +43,7 @@ class NearMiss(NamedTuple):
 
     Attributes:
         objection: what leads against it today.
-        then: the host and the wishes as they would be with the remedy.
+        then: the host and the request as they would be with the remedy.
     """
 
     candidate: Candidate
@@ -58,7 +58,7 @@ class Decision(Drawable):
 
     Attributes:
         fitting: the candidates that no rule rejects, best first.
-        skipped: candidates that the channels could not close (``--prove``), with what was missing.
+        skipped: candidates that do not solve on the channels (``--prove``), with what was missing.
         conda: why no conda build was chosen, where nobody asked for wheels and only a wheel fits; else empty.
     """
 
@@ -132,7 +132,7 @@ class Decision(Drawable):
         return None if best is None or best.candidate.build is self.chosen.candidate.build else best
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
-        """A fitting candidate with each Python of its build that the wishes admit, the best first."""
+        """A fitting candidate with each Python of its build that the request admits, the best first."""
         request = self.case.request.python
         for python in pythons(item.candidate.build):
             if request is None or admits(request, python):
@@ -140,7 +140,7 @@ class Decision(Drawable):
 
     @cached_property
     def without_request(self) -> Assessment | None:
-        """The best candidate whose only objection is a wish, when nothing fits."""
+        """The best candidate whose only objection is the request, when nothing fits."""
         if self.chosen:
             return None
         free = [item for item in self.assessments if [lead.rule for lead in item.objections] == ["wish"]]
@@ -205,7 +205,7 @@ def decide(case: Context, among: Iterable[Candidate] | None = None) -> Decision:
     """Judge all candidates and rank those that fit.
 
     Args:
-        case: the host, the wishes and the tables.
+        case: the host, the request and the tables.
         among: the candidates to judge; all of the host's platform when absent: the wheels where they are asked for.
     """
     if case.request.stack == WHEELS and case.request.packages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, counted
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.versions import Jit, Native, Support, support_of
 from cuenv.host.describe import host_line, host_options, short_name
@@ -139,8 +139,7 @@ def rejected_lines(decision: Decision) -> list[str]:
     for group in groups[:_SHOWN]:
         option = group.lead.remedy.option if group.lead.remedy else None
         allow = f" (use {option} to allow {'them' if group.count > 1 else 'it'})" if option else ""
-        count = f"{group.count} candidate{'s' if group.count > 1 else ''}"
-        lines.append(f"out     {count} rejected: {group.because}{allow}")
+        lines.append(f"out     {counted(group.count, 'candidate')} rejected: {group.because}{allow}")
     return lines
 
 
@@ -176,7 +175,7 @@ def _borrowed(facts: HostFacts) -> list[str]:
 
 
 def skipped_lines(decision: Decision) -> list[str]:
-    """The candidates that the channels could not close, those that lack the same thing in one line."""
+    """The candidates that do not solve on the channels, those that lack the same thing in one line."""
     groups: dict[tuple[str, str], list[str]] = {}
     for candidate, missing in decision.skipped:
         build, cuda = candidate.build, f"CUDA {candidate.cuda}" if candidate.cuda else "CPU"
@@ -247,10 +246,10 @@ def _bounded(miss: NearMiss) -> str:
 
 
 def _spelled(case: Context) -> Request:
-    """The wishes with what a profile excludes written out: no option says that training offloads."""
+    """The request with what a profile excludes written out: no option says that training offloads."""
     if not case.request.pip or case.request.offload == "none" or case.request.origin:
         return case.request
-    from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - most runs wish for nothing
+    from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - most runs request no library
 
     return replace(case.request, pip=pip_part(case.request, case.knowledge)[0])
 
@@ -276,7 +275,7 @@ def request_options(request: Request) -> tuple[str, ...]:
 
 
 def _request_text(decision: Decision) -> str:
-    """What the wish asks for beside what there is."""
+    """What the request asks for beside what there is."""
     request = decision.case.request
     newest = max(row.version for row in decision.case.knowledge.torch)
     if request.pytorch and not any(request.pytorch.admits(row.version) for row in decision.case.knowledge.torch):

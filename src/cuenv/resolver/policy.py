@@ -10,7 +10,7 @@ from pathlib import PurePath
 from packaging.version import Version
 
 from cuenv.core.errors import UsageError
-from cuenv.core.findings import FileEdit, Finding, Severity
+from cuenv.core.findings import FileEdit, Finding, Severity, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -36,7 +36,7 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             continue
         for row, releases in broken(demand, knowledge):
             parts = (demand.condition, *(f"!={item}" for item in releases))
-            # A wish for one of them alone is mended by another release, not by leaving it out.
+            # A spec of one of them alone is mended by another release, not by leaving it out.
             left = any(meets(demand, each, releases) for each in knowledge.extension(demand.name))
             better = ",".join(parts) if left else f">={row.mended}"
             yield Finding(
@@ -167,8 +167,7 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
         place = f"prefix: {spec.prefix}" if spec.prefix and _PREFIX[system].match(spec.prefix) else ""
         if not foreign and not place:
             continue
-        more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
-        only = f"{', '.join(foreign[:_SHOWN])}{more} exist{'s' if len(foreign) == 1 else ''} for {system} only"
+        only = f"{first_of(foreign, _SHOWN)} exist{'s' if len(foreign) == 1 else ''} for {system} only"
         builds = sum(bool(pin.build.strip("*")) for pin in spec.pins)
         if not foreign and not builds:
             continue  # it was written there, and what it asks for exists on Linux as well
@@ -212,7 +211,7 @@ def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
 
 
 def spec_of(pin: Pin | None) -> VersionSpec | None:
-    """What a pin asks of the version, as a wish; ``None`` where it asks for none, or for what no wish can say."""
+    """What a pin asks of the version, as a spec; ``None`` where it asks for none, or for what no spec can say."""
     return _version_spec(pin.version) if pin else None
 
 

@@ -1,4 +1,4 @@
-"""Prove: the best candidate that the solver closes on the configured channels, and why each better one is not."""
+"""Prove: the best candidate that solves on the configured channels, and why each better one is not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from cuenv.core.errors import ChannelError, Progress
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -42,7 +42,7 @@ def prove(
     limit: int | None = None,
     solves: int | None = None,
 ) -> tuple[Decision, Solution | None]:
-    """The best candidate that the channels close, and why each better one was skipped.
+    """The best candidate that solves on the channels, and why each better one was skipped.
 
     Args:
         decision: the candidates, best first.
@@ -61,7 +61,7 @@ def prove(
     for index, item in islice(pairs, limit):
         if progress:
             progress(f"trying {item.candidate}")
-        answer = closed(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources, unread)
+        answer = solved(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources, unread)
         if isinstance(answer, Solution):
             rest = (item, *decision.fitting[index + 1 :])
             return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
@@ -82,21 +82,20 @@ _LACKS = regex(r"the channels (?:as of \S+ )?have no")
 
 
 def _none_of(names: Sequence[str], as_of: str) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"the channels{_by(as_of)} have no {', '.join(names[:_SHOWN])}{more}"
+    return f"the channels{_by(as_of)} have no {first_of(names, _SHOWN)}"
 
 
 def _by(as_of: str) -> str:
     return f" as of {as_of}" if as_of else ""
 
 
-def closed(
+def solved(
     candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources, unread: Unread
 ) -> Solution | str:
     """The solution of a candidate on the channels, or why there is none.
 
     Args:
-        candidate: to close.
+        candidate: to solve.
         spec: its environment.
         decision: for whom.
         sources: where channels are read.

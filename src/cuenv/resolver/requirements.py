@@ -1,4 +1,4 @@
-"""Libraries that sit on torch, as they are asked for: which releases a wish admits, and which of them are broken."""
+"""Libraries built on torch, as they are requested: which releases a spec admits, and which of them are broken."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def pin_demand(pin: Pin) -> Demand | None:
 
 @lru_cache(maxsize=64)
 def demands(packages: tuple[str, ...], pip: tuple[str, ...]) -> tuple[Demand, ...]:
-    """What wishes ask for, conda packages and requirements of pip; what cannot be read is left to who reads it."""
+    """What a request asks for, conda packages and requirements of pip; what cannot be read is left to who reads it."""
     if not packages and not pip:
         return ()
     from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms

@@ -76,12 +76,12 @@ def resolve(
         name: of the environment.
         platforms: the platforms that the environment is for, where that is not the one of the host; of several, the
             decision is that of the first, with the candidates that fit on all.
-        prove: where to read channels, to take the best candidate that closes on them; ``None`` asks no solver.
+        prove: where to read channels, to take the best candidate that solves on them; ``None`` asks no solver.
         at_hand: channel records that lie here already: the choice is proven on them where they tell enough.
         progress: called with what is being tried.
 
     Raises:
-        UsageError: a wished package is no spec, or nothing can have that name.
+        UsageError: a requested package is no spec, or nothing can have that name.
     """
     facts = decidable(facts)
     if prove is not None and request.as_of:
@@ -139,7 +139,7 @@ def _by_the_policy(spec: EnvironmentSpec, request: Request) -> bool:
 def _proven_here(
     facts: HostFacts, request: Request, knowledge: Knowledge, name: str, at_hand: AtHand
 ) -> Resolution | None:
-    """The choice as the records at hand close it; ``None`` where they do not tell, and nobody asked to be told why."""
+    """The choice as it solves on the records at hand; ``None`` where they do not tell, and nobody asked why."""
     from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
 
     decision = decide(Context(facts=facts, request=request, knowledge=knowledge, proving=True))
@@ -177,7 +177,7 @@ def composed(decision: Decision, name: str) -> EnvironmentSpec:
     """The environment of a decision.
 
     Raises:
-        UsageError: a wished package is no spec, or nothing can have that name.
+        UsageError: a requested package is no spec, or nothing can have that name.
     """
     try:
         check_name(name)
@@ -206,7 +206,7 @@ def decide_together(
         case: the host, of which only the platform differs, with what is asked for.
         platforms: at least two.
         composed: the environment of a decision.
-        prove: where to read channels, to take the best candidate that closes on every platform.
+        prove: where to read channels, to take the best candidate that solves on every platform.
         progress: called with what is being tried.
 
     Returns:
@@ -290,8 +290,8 @@ def _proven(
     sources: Sources,
     progress: Progress | None,
 ) -> tuple[list[Row], list[tuple[Candidate, str]], Solution | None]:
-    """The rows from the first on that closes on every platform, and why each before it does not."""
-    from cuenv.resolver.prove import closed  # noqa: PLC0415 - the solver is heavy
+    """The rows from the first on that solves on every platform, and why each before it does not."""
+    from cuenv.resolver.prove import solved  # noqa: PLC0415 - the solver is heavy
     from cuenv.solve.model import Solution  # noqa: PLC0415 - as above
 
     skipped: list[tuple[Candidate, str]] = []
@@ -302,7 +302,7 @@ def _proven(
         spec = spec_of(row[0])
         first: Solution | None = None
         for item, decision in zip(row, decisions, strict=True):
-            answer = closed(item.candidate, spec, decision, sources, unread)
+            answer = solved(item.candidate, spec, decision, sources, unread)
             if not isinstance(answer, Solution):
                 skipped.append((row[0].candidate, f"{decision.case.facts.platform}: {answer}"))
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.findings import FileEdit, Finding, first_of
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
@@ -30,13 +30,12 @@ def undated_findings(solution: Solution, as_of: str) -> Iterator[Finding]:
     names = solution.undated
     if not names:
         return
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     one = len(names) == 1
     yield Finding(
         code="CU119",
         severity="warning",
         subject=names[0].partition(" ")[0] if one else solution.platform,
-        message=f"{', '.join(names[:_SHOWN])}{more} {'is' if one else 'are'} chosen, and whether "
+        message=f"{first_of(names, _SHOWN)} {'is' if one else 'are'} chosen, and whether "
         f"{'it' if one else 'they'} existed as of {as_of} is unknown: the channel or index tells no day",
     )
 
@@ -133,7 +132,7 @@ def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) 
             continue
         names = sorted(found_names, key=lambda name: (name != "cuda-version", name))
         runs = release.split(".")[0] == wanted.split(".")[0] and version(release) > version(wanted)
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        shown = first_of(names, 3)
         verb = "is" if len(names) == 1 else "are"
         binding = ["cuda-version"] if bound else names
         yield Finding(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import UsageError
+from cuenv.core.findings import counted
 from cuenv.core.record import dataclass, replace
 from cuenv.host.describe import host_line
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts
@@ -313,5 +314,4 @@ def _listed(title: str, groups: Iterable[Group], *, verbose: bool) -> list[str]:
 
 
 def _count(groups: Iterable[Group]) -> str:
-    number = sum(item.count for item in groups)
-    return f"{number} candidate{'s' if number > 1 else ''}"
+    return counted(sum(item.count for item in groups), "candidate")

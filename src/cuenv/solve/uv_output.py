@@ -167,7 +167,7 @@ def requirements(text: str, packages: Iterable[PipLocked], given: Mapping[str, s
 
 
 def _joined(texts: Iterable[str], given: str | None) -> str:
-    """Several ranges on one name as one; the version that conda gives is no wish of the package, unless alone."""
+    """Several ranges on one name as one; the version that conda gives counts where it stands alone."""
     known = [text for text in texts if text]
     own = [text for text in known if given is None or text != f"=={given}"] if len([*texts]) > 1 else known
     return ",".join(dict.fromkeys(part for text in own for part in text.split(",")))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+from cuenv.core.findings import counted
 from cuenv.core.regex import regex
 from cuenv.host.paste.told import DocumentReader, PasteReader, Told, numbered, shown, textual
 
@@ -99,7 +100,7 @@ def gpus_of(gres: str, line: int, says: str, host: str) -> Iterator[Told]:
         if slices:
             name = f"{slices[1].replace('_', ' ')} MIG {slices[2]}"
         if not name and count:
-            reason = f"line {line} counts {count} GPU{'s' if count > 1 else ''} without a type"
+            reason = f"line {line} counts {counted(count, 'GPU')} without a type"
             yield Told("gap", reason, line, says, "gpus", host)
         for _ in range(count):
             yield Told("gpu.name" if name else "gpu", name, line, says, str(at), host)

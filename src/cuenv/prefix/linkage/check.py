@@ -15,7 +15,7 @@ from cuenv.binary.data import BinaryError
 from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Loaded, Seen, candidates
 from cuenv.binary.process import MissingLibrary, Process
-from cuenv.core.findings import Check, Finding, Severity, judged, skipped
+from cuenv.core.findings import Check, Finding, Severity, first_of, judged, skipped
 from cuenv.core.record import replace as changed
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
@@ -115,8 +115,7 @@ def looked(opening: Opening, item: MissingLibrary) -> tuple[str, ...]:
     for via, group in groupby(tried, key=lambda candidate: candidate.via):
         folders = [posixpath.dirname(candidate.path) for candidate in group]
         plain = list(dict.fromkeys(folder for folder in folders if "glibc-hwcaps" not in folder))
-        more = f" and {len(plain) - _FOLDERS} more" if len(plain) > _FOLDERS else ""
-        lines.append(f"looked in {via}: {', '.join(map(_clean, plain[:_FOLDERS]))}{more}")
+        lines.append(f"looked in {via}: {first_of([*map(_clean, plain)], _FOLDERS)}")
     return tuple(lines)
 
 

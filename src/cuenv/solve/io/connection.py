@@ -48,7 +48,7 @@ _PROGRESS_BYTES = 1 << 18
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-class Again(Exception):  # noqa: N818 - a wish, not an error yet
+class Again(Exception):  # noqa: N818 - a request, not an error yet
     """What failed may work in a moment.
 
     Args:
