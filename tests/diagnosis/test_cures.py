@@ -521,10 +521,10 @@ def test_the_longest_beginning_of_a_header_tells_its_package() -> None:
 
 def test_the_program_that_is_launched_is_the_one_of_the_outermost_frame() -> None:
     twice = "Duplicate GPU detected : rank 3 and rank 2 both on CUDA device e2000\n"
-    inner = '  File "/work/Megatron-LM/megatron/initialize.py", line 156, in _compile_dependencies\n'
+    inner = '  File "/home/u/Megatron-LM/megatron/initialize.py", line 156, in _compile_dependencies\n'
     assert led(f"{inner}{twice}").command == ""
-    outer = '  File "/work/Megatron-LM/pretrain.py", line 9, in <module>\n'
-    assert led(f"{outer}{inner}{twice}").command == "torchrun --nproc_per_node=gpu /work/Megatron-LM/pretrain.py"
+    outer = '  File "/home/u/Megatron-LM/pretrain.py", line 9, in <module>\n'
+    assert led(f"{outer}{inner}{twice}").command == "torchrun --nproc_per_node=gpu /home/u/Megatron-LM/pretrain.py"
 
 
 def test_a_library_that_a_variable_chose_is_cured_by_the_variable() -> None:

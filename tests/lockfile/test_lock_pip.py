@@ -597,7 +597,7 @@ def test_pip_may_replace_what_the_file_does_not_ask_conda_for(tmp_path: Path, bo
 def test_a_line_of_pip_freeze_in_an_environment_of_conda_is_locked_by_its_name(
     tmp_path: Path, channel: Sources, server: Server
 ) -> None:
-    environment(tmp_path, "psutil @ file:///tmp/build/80754af9/psutil_1612298023621/work")
+    environment(tmp_path, "psutil @ file:///opt/conda/conda-bld/psutil_1612298023621/work")
     answer = locked(tmp_path, channel, server)
     assert answer.lock, answer.report
     assert [item.name for item in answer.lock.solutions[0].pip] == ["psutil"]
