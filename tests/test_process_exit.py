@@ -115,6 +115,21 @@ def test_ctrl_c_during_an_import_is_130_without_traceback(action: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+IN_A_CALLBACK = """
+import os, signal, time, weakref
+class Item: pass
+item = Item()
+there = weakref.ref(item, lambda _: (os.kill(os.getpid(), signal.SIGINT), time.sleep(0.2)))
+del item
+time.sleep(20)
+"""
+
+
+def test_ctrl_c_within_a_callback_of_the_interpreter_is_not_lost() -> None:
+    done = stand_in(IN_A_CALLBACK)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_ctrl_c_while_a_channel_is_read_is_130_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text("name: x\nchannels: [conda-forge]\ndependencies: [a]\n")
     write(tmp_path / "served", {"conda-forge": [pkg("a")]})

@@ -69,6 +69,15 @@ def _stop_alike() -> None:
         _stopped = True
         raise KeyboardInterrupt
 
+    def again(told: sys.UnraisableHookArgs) -> None:
+        """Ctrl-C that arrives within a callback of the interpreter is printed and lost there: it comes once more."""
+        if issubclass(told.exc_type, KeyboardInterrupt):
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+        else:
+            sys.__unraisablehook__(told)
+
+    sys.unraisablehook = again
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, stop)
