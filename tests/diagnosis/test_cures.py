@@ -18,6 +18,7 @@ A100_470 = """\
 TOO_OLD = (
     "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver\n"
 )
+AT = "ImportError: /opt/x/lib/python3.10/site-packages"
 CPU = "AssertionError: Torch not compiled with CUDA enabled\n"
 
 
@@ -539,3 +540,20 @@ def test_spconv_comes_for_the_cuda_of_torch() -> None:
     frame = '  File "/opt/x/lib/python3.7/site-packages/spconv/pytorch/ops.py", line 164, in get_indice_pairs\n'
     log = f"PyTorch version: 1.8.0+cu101\n{frame}RuntimeError: SpconvOps.cc(65)\nnot implemented for CPU ONLY build.\n"
     assert led(log).command.endswith("pip install spconv-cu102")
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        (
+            "nvrtc: error: failed to open libnvrtc-builtins.so.11.2.",
+            "conda install -c conda-forge cudatoolkit=11.2 && ",
+        ),
+        ("nvrtc: error: failed to open libnvrtc-builtins.so.12.8.", "pip install 'nvidia-cuda-nvrtc-cu12==12.8.*' && "),
+        ("ValueError: This CTranslate2 package was not compiled with CUDA support", "--no-deps ctranslate2"),
+        (f"{AT}/awq_inference_engine.cpython-310.so: undefined symbol: _ZN2atE", "autoawq.kernels"),
+        (f"{AT}/autogptq_cuda_64.cpython-310.so: undefined symbol: _ZN2atE", "auto.gptq"),
+    ],
+)
+def test_a_command_names_the_very_library_or_package_of_the_line(line: str, command: str) -> None:
+    assert command in led(line + "\n").command

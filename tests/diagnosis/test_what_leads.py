@@ -492,3 +492,19 @@ def test_a_container_without_gpu_leads_before_what_its_programs_say_of_the_drive
 W0526 08:41:16.1 1 memory.cc:236] no pinned memory: CUDA driver version is insufficient for CUDA runtime version
 """
     assert ids(read(log))[0] == "no-driver"
+
+
+def test_a_lock_that_finds_no_room_is_short_of_shared_memory_and_not_of_disk() -> None:
+    lock = b"    sl = self._semlock = _multiprocessing.SemLock(\n"
+    full = b"OSError: [Errno 28] No space left on device\n"
+    assert ids(read(TRACEBACK + lock + full)) == ["shm-semaphore"]
+    assert ids(read(TRACEBACK + full)) == ["disk-full"]
+
+
+def test_an_exception_whose_name_says_not_found_is_seen() -> None:
+    found = read(TRACEBACK + b"etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store\n")
+    assert (found.verdict, ids(found)) == ("unknown", ["error-in-words"])
+
+
+def test_an_error_of_cuda_by_its_number_is_known_however_it_is_introduced() -> None:
+    assert ids(read(b"Cuda driver error 804 in call at file\n")) == ["err-804"]

@@ -72,6 +72,10 @@ FAILURE_MARKS = (
     "FULL_ERROR",
     "KeyboardInterrupt",
     "StopIteration",
+    "NotFound",
+    "MatchSpec",
+    "Expired",
+    "Impossible",
 )
 """One of them stands in every line that fails in so many words."""
 

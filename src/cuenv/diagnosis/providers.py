@@ -97,9 +97,13 @@ def cuda_library(case: LogContext) -> str:
         return f"conda install -c conda-forge 'cudnn=7.6' && {_OF_CONDA}" if major == "7" else ""
     if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in _OLD:
         return f"conda install -c conda-forge cudatoolkit={_OLD[release]} && {_OF_CONDA}"
+    if "-builtins" in case.line and major == "11" and release != major:  # of this very release, as old as it is
+        return f"conda install -c conda-forge cudatoolkit={release} && {_OF_CONDA}"
     wheel, suffixes = _CUDA_LIBRARIES.get(stem, ("", {}))
     if not wheel or major not in suffixes:
         return ""
+    if "-builtins" in case.line and release != major:
+        return f"{PIP} install '{wheel}{suffixes[major]}=={release}.*' && {on_search_path()}"
     _, cuda = torch_of(case)
     suffix = "-cu11" if cuda and cuda.major == 11 and major in ("1", "2", "10", "11") else suffixes[major]
     return f"{PIP} install {wheel}{suffix} && {on_search_path()}"
@@ -198,6 +202,9 @@ def cuda_part(case: LogContext) -> Joined:
     if "spconv" in text or "cumm" in text:
         wheel = {10: "spconv-cu102", 11: "spconv-cu118"}.get(cuda.major if cuda else 12, "spconv-cu120")
         return Joined(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
+    if "ctranslate2" in text.lower():
+        remedy = "the wheel of PyPI for x86-64 has CUDA, that for aarch64 has none: there it is built from its sources"
+        return Joined(remedy=remedy, command=f"{PIP} install --force-reinstall --no-deps ctranslate2")
     package = next((name for name in ("apex", "detectron2", "mmcv") if name in text), "")
     if package == "mmcv":
         return Joined(command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ANEW} --no-binary mmcv {again(case, package)}")

@@ -244,7 +244,15 @@ class Symptom(Row, key=("id",)):
         return self.kind == "effect" or not {ANY, self.id}.intersection(other.follows)
 
 
-NUMBER_MARKS = ("uda error", "UDA error", "uda Error", "uda failure", "UDA failure", "uda runtime error")
+NUMBER_MARKS = (
+    "uda error",
+    "UDA error",
+    "uda Error",
+    "uda failure",
+    "UDA failure",
+    "uda runtime error",
+    "uda driver error",
+)
 """One of them stands in a line that gives an error of CUDA by its number."""
 
 TABLES: Mapping[str, type[TableRow]] = {
