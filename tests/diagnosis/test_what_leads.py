@@ -508,3 +508,41 @@ def test_an_exception_whose_name_says_not_found_is_seen() -> None:
 
 def test_an_error_of_cuda_by_its_number_is_known_however_it_is_introduced() -> None:
     assert ids(read(b"Cuda driver error 804 in call at file\n")) == ["err-804"]
+
+
+REFUSED = b"train.py: error: argument --name: expected one argument\n"
+LONG_RUN = b"".join(b"Epoch %d: loss 1.25 accuracy 0.5\n" % step for step in range(1000))
+
+
+def test_an_error_that_a_run_goes_on_long_after_did_not_end_it() -> None:
+    found = read(REFUSED + LONG_RUN)
+    assert (found.verdict, found.outlived, ids(found)) == ("unknown", True, ["options-refused"])
+    assert not found.causes[0].command
+    assert "at work long after it (line 1)" in found.causes[0].leads
+
+
+def test_what_a_program_wrote_before_its_error_may_stand_behind_it() -> None:
+    """Its output is written when the buffer of 8 KiB is full, or when it ends: the traceback has been there before."""
+    found = read(OOM + LONG_RUN[:8192])
+    assert (found.verdict, ids(found)[0]) == ("known", "cuda-out-of-memory")
+
+
+def test_the_error_of_an_earlier_run_does_not_lead_over_that_of_the_last() -> None:
+    memory = TRACEBACK + b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    found = read(REFUSED + LONG_RUN + memory)
+    assert (found.verdict, ids(found)) == ("known", ["cuda-out-of-memory", "options-refused"])
+    words = read(memory + LONG_RUN + TRACEBACK + b"ValueError: no file of the split val has the name 0017\n")
+    assert (words.verdict, words.causes[0].sighting.text[:10]) == ("unknown", "ValueError")
+    assert words.causes[1].leads.startswith("the log shows a run at work")
+
+
+def test_an_error_that_leaves_a_run_without_its_gpu_is_told_where_the_run_goes_on() -> None:
+    found = read((LOGS / "no-driver/lazy-init.log").read_bytes() + LONG_RUN)
+    assert (found.verdict, ids(found)[0]) == ("known", "no-driver")
+
+
+def test_of_two_runs_in_one_log_the_error_of_the_last_leads_in_its_own_words() -> None:
+    first = TRACEBACK + b"RuntimeError: The size of tensor a (13) must match the size of tensor b (12)\n"
+    last = TRACEBACK + b"ValueError: Could not find a format to read the specified file in mode 'i'\n"
+    found = read(first + last)
+    assert (found.verdict, ids(found)) == ("unknown", ["error-in-words", "shape-mismatch"])

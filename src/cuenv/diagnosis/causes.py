@@ -101,6 +101,7 @@ class Diagnosis:
         facts: the host that it is from, as far as the log, or who gave it, tells.
         contradictions: what is told of the host in two ways.
         strange: the lines that fail and that nothing explains; only when it is unknown.
+        outlived: whether the run went on after each of its errors: none of them ended it.
     """
 
     verdict: Verdict
@@ -111,6 +112,7 @@ class Diagnosis:
     mentions: Mapping[str, str] = field(default_factory=dict)
     facts: HostFacts | None = None
     contradictions: tuple[str, ...] = ()
+    outlived: bool = False
 
     @property
     def fine(self) -> bool:
@@ -164,6 +166,7 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
         mentions=mentions,
         facts=host.facts,
         contradictions=host.contradictions,
+        outlived=order.outlived,
     )
 
 

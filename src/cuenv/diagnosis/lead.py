@@ -19,6 +19,8 @@ _KINDS = {"cause": 0, "effect": 1, "remark": 2}
 _GRADES = {"exception": 0, "error": 0, "line": 1, "warning": 2}
 _BEFOREHAND = ("install", "solve")
 """Layers whose warnings come before a program runs: its own warnings say more."""
+_OF_MACHINE = ("driver", "device", "loader", "container", "scope")
+"""Layers whose errors let a program go on without its GPU, which is what ails it."""
 _STRANGE = 3
 _IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
 
@@ -44,20 +46,27 @@ class Ranked:
     Attributes:
         roots: the one that leads first; where the verdict is ``unknown``, only one of the kind ``words`` does.
         strange: the lines that fail and that nothing explains; only where the verdict is ``unknown``.
+        outlived: whether the run went on after each of them.
     """
 
     verdict: Verdict
     roots: tuple[RankedSymptom, ...]
     strange: tuple[FailedLine, ...] = ()
+    outlived: bool = False
 
 
 def ranked(found: Scan) -> Ranked:
     """Put the symptoms of a log in order, and say what the log means."""
+    if _goes_on_after_all(found):
+        gone = tuple(one for one in found.sightings if _outlived(one, found))
+        if gone and not any(one.symptom.layer in _OF_MACHINE for one in gone):
+            return _none_ended(gone, found)
+        found = replace(found, outlived=0)
     order = _Order(found)
     sightings = tuple(_survived(one, found) for one in found.sightings)
     groups = sorted(folded(sightings), key=lambda group: order.place(group[0]))
     roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in groups)
-    since = 0 if found.many else found.worked
+    since = max(found.outlived, 0 if found.many else found.worked)
     failed = tuple(one for one in found.failures if one.line > since) or found.failures
     inner = tuple(one for one in failed if not one.outer)
     first = roots[0].sighting if roots else None
@@ -85,11 +94,32 @@ def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
 
     Of several processes the steps may be those of another one than the line.
     """
+    if _outlived(one, found):
+        return replace(one, kind="remark")
     if one.kind != "cause" or one.grade == "exception" or one.last >= found.worked:
         return one
     if one.grade == "warning":
         return replace(one, kind="remark")
     return one if found.many or not found.chain else replace(one, grade="warning")
+
+
+def _outlived(one: SymptomMatch, found: Scan) -> bool:
+    """Whether it is an error that the run, or a later one in the same log, made steps long after."""
+    return one.kind != "remark" and one.grade in ("exception", "error") and one.last <= found.outlived
+
+
+def _goes_on_after_all(found: Scan) -> bool:
+    """Whether the run goes on long after all that failed."""
+    graver = (one for one in found.sightings if one.kind != "remark" and one.grade != "warning")
+    return all(one <= found.outlived for one in (*(one.last for one in graver), *(one.line for one in found.failures)))
+
+
+def _none_ended(gone: tuple[SymptomMatch, ...], found: Scan) -> Ranked:
+    """Errors of which none ended the run: what they mean for it, nobody knows."""
+    order = _Order(found)
+    roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in folded(gone))
+    strange = tuple(FailedLine(line=one.sighting.line, text=one.sighting.text, grade="error") for one in roots)
+    return Ranked(verdict="unknown", roots=roots, strange=_told(strange), outlived=True)
 
 
 def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:
@@ -114,7 +144,7 @@ def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tup
 
 def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
     """Whether another symptom explains this one; a remark explains nothing, unless the log proves it."""
-    if other.kind == "remark" or not one.symptom.follower_of(other.symptom, other.kind):
+    if other.kind == "remark" or one.earlier or not one.symptom.follower_of(other.symptom, other.kind):
         return False
     if one.kind == "effect" and one.grade in ("exception", "error") and (_went_on(other) or _no_build(one, other)):
         return False
@@ -171,6 +201,8 @@ class _Order:
 
     def why(self, one: SymptomMatch) -> str:
         """The reason of its place."""
+        if one.symptom.kind != "remark" and one.grade in ("exception", "error") and one.last <= self.found.outlived:
+            return f"the log shows a run at work long after it (line {one.last}), so it did not end the run"
         if one.kind == "remark":
             return "it is a notice that ends no run"
         if one.kind == "effect":
@@ -196,7 +228,8 @@ def _ending(first: SymptomMatch, failures: tuple[FailedLine, ...], found: Scan) 
     if not later:
         return ()
     if first.grade in ("exception", "error"):
-        alone = [one for one in later if one.own and found.chain > first.last and not found.many]
+        other = (one for one in later if one.own or not one.gpu)
+        alone = [one for one in other if found.chain > first.last and not found.many]
         return tuple(alone) if alone and alone[-1] is later[-1] else ()
     ends = [one for one in later if one.grade == "exception"] or (later if first.grade == "warning" else [])
     return () if any(one.gpu for one in ends) else tuple(ends)

@@ -35,7 +35,7 @@ from cuenv.diagnosis.log_lines import (
     uncoloured,
 )
 from cuenv.diagnosis.log_marks import MarkIndex
-from cuenv.diagnosis.log_text import AT_WORK, backwards, goes_on, shown, unboxed, whole_lines, worked
+from cuenv.diagnosis.log_text import AT_WORK, backwards, goes_on, outlived, shown, unboxed, whole_lines, worked
 from cuenv.host.paste.reading import Passages
 from cuenv.host.paste.told import Told
 from cuenv.knowledge.guidance import Symptom, compiled
@@ -49,6 +49,7 @@ _OFTEN = 64
 _SHAPES = 16 * 1024 * 1024
 _SAMPLE = 8 * 1024
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
+_BUFFERED, _BUFFERED_OF_MANY, _OF_MANY = 16 * 1024, 32 * 1024, 128 * 1024
 _WRAPPED_FROM = 36
 _WRAPPED_OVER = 6
 _NEAR = 12
@@ -98,6 +99,11 @@ class SymptomMatch:
     last: int = 0
     ranks: tuple[str, ...] = ()
 
+    @property
+    def earlier(self) -> bool:
+        """Whether it is an error that was made a remark, because the run went on long after it."""
+        return self.kind == "remark" and self.symptom.kind != "remark" and self.grade in ("exception", "error")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedLine:
@@ -134,6 +140,7 @@ class Scan:
         root: the rank that failed first, as the launcher says; empty where it does not.
         goes_on: the last line that shows a run at work; 0 where none near the end does.
         worked: the last line of a run that makes steps before its last failure; 0 without any.
+        outlived: what stands up to this line has not ended the run, which makes steps long after it; 0 without any.
     """
 
     sightings: tuple[SymptomMatch, ...]
@@ -148,6 +155,7 @@ class Scan:
     root: str = ""
     goes_on: int = 0
     worked: int = 0
+    outlived: int = 0
 
 
 def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
@@ -172,6 +180,10 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     if len(head) >= _HEAD:
         seeker.look_wrapped(head, 1)
     sightings, failures, weak = seeker.sightings(), seeker.failures(total), seeker.weak(tail, total)
+    causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
+    last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
+    on = goes_on(tail, total)
+    far = (_BUFFERED_OF_MANY if on > last else _OF_MANY) if seeker.many else _BUFFERED
     return Scan(
         sightings=sightings,
         failures=failures,
@@ -183,8 +195,9 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         chain=seeker.chain,
         many=seeker.many,
         root=seeker.root,
-        goes_on=goes_on(tail, total),
+        goes_on=on,
         worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
+        outlived=outlived(tail, total, far, ends=on > last),
     )
 
 

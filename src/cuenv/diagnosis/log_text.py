@@ -22,11 +22,12 @@ AT_WORK = regex(
     rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
     rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
     rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
-    rb"\bit/s\b|\bs/it\b"
+    rb"\bit/s\b|\bs/it\b|\[I [0-9][^\]\n]{1,60}App\]"
 )
 """A run at work."""
 _STEPS = regex(
-    rb"[0-9](?:it/s|s/it)\b|\bloss['\"]?[:= ]{1,3}[0-9]|\b[Ee]poch[ :#=\[]{1,3}[0-9]|"
+    rb"[0-9](?:it/s|s/it)\b|\" 200 OK\b|\w:? ?\[ ?[0-9]{1,9} ?/ ?[0-9]{1,9}\]|"
+    rb"\bloss['\"]?[:= ]{1,3}[0-9]|\b[Ee]poch[ :#=\[]{1,3}[0-9]|"
     rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]{1,9}(?![0-9.])"
 )
 """A run that makes steps: nothing that stood before has ended it."""
@@ -99,6 +100,21 @@ def worked(tail: bytes, total: int, before: int) -> int:
         if _STEPS.search(lines[index][-LINE:]):
             return first + index
     return 0
+
+
+def outlived(tail: bytes, total: int, distance: int, *, ends: bool) -> int:
+    """The last line that a run outlived: it makes steps, or ends well, this many bytes later; 0 without any.
+
+    Fewer bytes prove nothing: what a program has printed may be written only when it ends, behind its last error.
+    """
+    at = len(tail) if ends else 0
+    for found in () if ends else _STEPS.finditer(tail):
+        at = found.end()
+    if at <= distance:
+        return 0
+    first = total - tail.count(b"\n") + tail.endswith(b"\n")
+    begins = tail.rfind(b"\n", 0, at - 1)
+    return first + min(tail.count(b"\n", 0, at - distance), tail.count(b"\n", 0, begins + 1) - 1)
 
 
 def unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:

@@ -27,6 +27,7 @@ _HEADS = {
     "unknown": "the log shows a failure that cuenv does not know",
     "clean": "the log shows nothing that looks like a failure",
 }
+_OUTLIVED = "the log shows a run at work long after each of its errors, so none of them ended it"
 _IN_WORDS = "cuenv knows no more of this failure than what the error says"
 
 
@@ -36,8 +37,9 @@ def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose
     text: list[str] = []
     words = found.in_words
     if found.verdict != "known":
-        text.append(f"{found.verdict}  {size}: {_IN_WORDS if words else _HEADS[found.verdict]}")
-    if found.verdict == "unknown" and not words:
+        head = _IN_WORDS if words else _OUTLIVED if found.outlived else _HEADS[found.verdict]
+        text.append(f"{found.verdict}  {size}: {head}")
+    if found.verdict == "unknown" and not words and not found.outlived:
         text += [f"         line {number}: {line}" for number, line in found.strange]
     for index, cause in enumerate(found.causes):
         word = "also" if index or found.verdict == "unknown" else "cause"
@@ -58,6 +60,7 @@ def _cause(
 ) -> list[str]:
     row = cause.symptom
     mark = {"cause": word, "effect": "effect", "remark": "harmless", "words": "error"}[cause.kind]
+    mark = "earlier" if cause.sighting.earlier else mark
     says = cause.sighting.text if cause.kind == "words" and brief else row.says
     text = [f"{mark:8} {says} ({row.id})"]
     if brief:
