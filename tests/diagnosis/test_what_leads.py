@@ -546,3 +546,12 @@ def test_of_two_runs_in_one_log_the_error_of_the_last_leads_in_its_own_words() -
     last = TRACEBACK + b"ValueError: Could not find a format to read the specified file in mode 'i'\n"
     found = read(first + last)
     assert (found.verdict, ids(found)) == ("unknown", ["error-in-words", "shape-mismatch"])
+
+
+def test_the_error_of_a_worker_leads_before_the_loader_that_misses_it() -> None:
+    own = b"UnboundLocalError: local variable 'labels' referenced before assignment\n"
+    died = b"RuntimeError: One or more background workers are no longer alive. Exiting.\n"
+    found = read(TRACEBACK + own + b"Exception in thread Thread-4:\n" + TRACEBACK + died)
+    assert (found.verdict, ids(found)) == ("unknown", ["worker-died"])
+    assert own.decode().strip() in [text for _, text in found.strange]
+    assert read(TRACEBACK + died).verdict == "effect"
