@@ -528,6 +528,21 @@ def test_the_program_that_is_launched_is_the_one_of_the_outermost_frame() -> Non
     assert led(f"{outer}{inner}{twice}").command == "torchrun --nproc_per_node=gpu /home/u/Megatron-LM/pretrain.py"
 
 
+def test_a_file_name_tells_the_cuda_of_those_libraries_alone_that_count_as_cuda_does() -> None:
+    missing = "cannot open shared object file: No such file or directory\n"
+    assert any("every CUDA 12.x" in item for item in led(f"ImportError: libcufft.so.11: {missing}").because)
+    assert not led(f"ImportError: libnccl.so.2: {missing}").because
+    assert "nvidia-nccl-cu12" in led(f"ImportError: libnccl.so.2: {missing}").command
+
+
+def test_the_torch_that_a_checkpoint_was_trained_with_is_not_the_one_that_runs() -> None:
+    trained = "Model was trained with torch 1.10.0+cu102, yours is 2.5.1+cu124. Bad things might happen.\n"
+    missing = (
+        "Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: cannot open shared object\n"
+    )
+    assert led(trained + missing).because[0] == "torch 2.5.1+cu124 brings cuDNN 9, and cuDNN 8 is asked for"
+
+
 def test_a_library_that_a_variable_chose_is_cured_by_the_variable() -> None:
     log = (
         "WARNING: BNB_CUDA_VERSION=123 environment variable detected; loading libbitsandbytes_cuda123.so.\n"

@@ -501,6 +501,14 @@ def test_a_lock_that_finds_no_room_is_short_of_shared_memory_and_not_of_disk() -
     assert ids(read(TRACEBACK + full)) == ["disk-full"]
 
 
+def test_what_an_exception_of_compiled_code_says_leads_before_the_abort() -> None:
+    log = b"""terminate called after throwing an instance of 'std::runtime_error'
+  what():  [/opt/dali/util/cuda_utils.h:80] CUDA driver api error "resource not mapped"
+"""
+    found = read(log)
+    assert (found.verdict, ids(found)[0], found.strange[0][0]) == ("unknown", "error-in-words", 2)
+
+
 def test_an_exception_whose_name_says_not_found_is_seen() -> None:
     found = read(TRACEBACK + b"etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store\n")
     assert (found.verdict, ids(found)) == ("unknown", ["error-in-words"])

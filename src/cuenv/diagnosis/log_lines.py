@@ -72,6 +72,7 @@ FAILURE_MARKS = (
     "FULL_ERROR",
     "KeyboardInterrupt",
     "StopIteration",
+    "what():",
     "NotFound",
     "MatchSpec",
     "Expired",
@@ -96,7 +97,7 @@ _FAILURE = regex(
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
     rb"free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
-    rb"HYDRA_FULL_ERROR=1 for|^(?:\[?rank ?[0-9]+\]?: ?)?(?:KeyboardInterrupt|StopIteration)\b|"
+    rb"^\W{0,12}what\(\): |HYDRA_FULL_ERROR=1 for|^(?:\[?rank ?[0-9]+\]?: ?)?(?:KeyboardInterrupt|StopIteration)\b|"
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
 _HARMLESS_WORDS = regex(

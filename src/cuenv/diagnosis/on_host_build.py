@@ -167,10 +167,20 @@ _OLDEST_GXX = 7
 """The first g++ of conda-forge."""
 
 
+def _cuda_of_file(case: LogContext) -> str:
+    """The CUDA major that the file name of a library stands for: most libraries count their releases otherwise."""
+    major = case.told.get("major", "")
+    found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", case.line) if major else None
+    name = found[1] if found else ""
+    if name == "cufft":
+        return {"10": "11", "11": "12", "12": "13"}.get(major, major)
+    return major if name in ("cudart", "cublas", "cublasLt", "cupti", "nvrtc", "nvJitLink") else ""
+
+
 def runtime(case: LogContext) -> Joined:
     """A runtime library of one CUDA major beside a torch of another."""
     _, cuda = torch_of(case)
-    wanted = case.told.get("major", "")
+    wanted = _cuda_of_file(case)
     because = []
     if wanted:
         because.append(f"this file name is that of the runtime of every CUDA {wanted}.x")
