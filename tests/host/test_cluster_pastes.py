@@ -82,6 +82,18 @@ def test_sinfo_with_and_without_its_head() -> None:
         assert kinds(hosts["v1"]) == [("v100", "7.0"), ("rtx 5090", "12.0")]
 
 
+def test_slurm_names_the_driver_among_the_features_of_a_node() -> None:
+    rows = "a|gpu:a100:1|a100,driver-535\nb|gpu:a100:1|nvidia_driver_550.54.15|idle\nc|gpu:a100:1|driver,x535\n"
+    shown = "NodeName=d Arch=x86_64\n   AvailableFeatures=x,drv-470.57 ActiveFeatures=x\n   Gres=gpu:a100:1\n"
+    node = {"name": "e", "gres": "gpu:a100:1", "active_features": ["fast", "driver-535"]}
+    for text, drivers in (
+        (rows, ["535", "550.54.15", None]),
+        (shown, ["470.57"]),
+        (json.dumps({"nodes": [node]}, indent=1), ["535"]),
+    ):
+        assert [host.driver and host.driver.version for host in by_name(text).values()] == drivers
+
+
 def test_slurm_as_json_of_two_ages() -> None:
     node = {"name": "n1", "architecture": "x86_64", "gres": "gpu:h100:2", "state": ["IDLE", "DRAIN"]}
     sinfo = {"nodes": {"nodes": ["n[2-3]"]}, "gres": {"total": "gpu:a100:1", "used": "gpu:0"}}

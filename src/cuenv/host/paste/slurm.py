@@ -1,7 +1,7 @@
 """What Slurm tells of its nodes: ``scontrol show node``, ``sinfo -o '%N|%G|%f'`` and both as JSON.
 
 The type of a gres is free text: with AutoDetect=nvml the name of the GPU, else what the admin likes. Slurm knows no
-driver and no C library.
+driver and no C library; sites name the driver among the features of a node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from cuenv.core.findings import counted
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DocumentReader, PasteReader, Told, numbered, shown, textual
+from cuenv.host.paste.told import DRIVER, DocumentReader, PasteReader, Told, numbered, shown, textual
 
 MOST = 100_000
 """Nodes that one list may name."""
@@ -24,7 +24,13 @@ _FREE = regex(r"\s(?:Reason|Comment|Extra)=")
 _OS = regex(r"\sOS=")
 _FIELDS = {key: regex(rf"(?<=\s){key}=(\S*)") for key in ("Arch", "Gres", "State")}
 _KERNEL = regex(r"Linux ([0-9]\S{2,80})")
-_ROW = regex(r"^([A-Za-z0-9][\w.,\[\]-]{0,4000})\|((?:\(null\)|[a-z][\w.:()/, -]{0,2000}))(?:\||$)")
+_ROW = regex(
+    r"^([A-Za-z0-9][\w.,\[\]-]{0,4000})\|((?:\(null\)|[a-z][\w.:()/, -]{0,2000}))"
+    r"(?:\|(?P<features>[^|]{0,4000}))?(?:\||$)"
+)
+_FEATURES = regex(r"\s(?:ActiveFeatures|AvailableFeatures|Features)=(\S*)")
+_DRIVER = regex(rf"(?i)(?:nvidia[-_.]?)?(?:drv|driver)[-_.:]?v?({DRIVER}|[1-9][0-9]{{2}})")
+"""A feature that names the driver, as sites write it: ``driver-535``, ``nvidia_driver_550.54.15``."""
 _GRES = regex(r"gpu(?::(?P<type>[A-Za-z][\w.+-]{0,100}))?(?::(?P<count>[0-9]{1,4}))?(?:\([^()]{0,200}\))?")
 _PART = regex(r"[^,(]+(?:\([^)]*\))?")
 _SLICES = regex(r"(?i)(.+?)[_-](?:mig[_-])?([1-9]g\.[0-9]{1,3}gb)")
@@ -63,6 +69,10 @@ def _node_shown(record: str, first: int, name: str) -> Iterator[Told]:
         found = _FIELDS[key].search(part)
         if found:
             yield from _field(key, found[1], first + part.count("\n", 0, found.start(1)), f"{name}: {found[0]}", name)
+    features = _FEATURES.search(front)
+    if features:
+        line = first + front.count("\n", 0, features.start(1))
+        yield from _driver_of(features[1], line, shown(f"{name}: {features[0].strip()}"), name)
     kernel = _KERNEL.match(record, system.end()) if system else None
     if kernel:
         line = first + record.count("\n", 0, kernel.start())
@@ -76,6 +86,7 @@ def _listed(text: str) -> Iterator[Told]:
             continue
         for name in expanded(row[1]):
             yield from _field("Gres", row[2], number, shown(line), name)
+            yield from _driver_of(row["features"] or "", number, shown(line), name)
 
 
 def _field(key: str, value: str, line: int, says: str, host: str) -> Iterator[Told]:
@@ -107,6 +118,13 @@ def gpus_of(gres: str, line: int, says: str, host: str) -> Iterator[Told]:
             at += 1
     if not at:
         yield Told("gpus.none", gres or "(null)", line, says, "", host)
+
+
+def _driver_of(features: str, line: int, says: str, host: str) -> Iterator[Told]:
+    """The driver that the features of a node name; Slurm itself knows none."""
+    for feature in features.split(","):
+        if found := _DRIVER.fullmatch(feature.strip()):
+            yield Told("driver.version", found[1], line, says, "", host)
 
 
 _GROUP = regex(r"\[([0-9,-]{1,4000})\]")
@@ -160,6 +178,10 @@ def _node(row: dict[str, Any], line: int) -> Iterator[Told]:
     names = [row["name"]] if isinstance(row.get("name"), str) else inner if isinstance(inner, list) else []
     for name in (item for text in names if isinstance(text, str) for item in expanded(text)):
         yield from gpus_of(textual(gres), line, shown(f"{name}: gres {textual(gres) or '(null)'}"), name)
+        told = row.get("active_features") or row.get("features")
+        told = told.get("total") if isinstance(told, dict) else told
+        features = ",".join(map(textual, told)) if isinstance(told, list) else textual(told)
+        yield from _driver_of(features, line, shown(f"{name}: features {features}"), name)
         machine = _MACHINES.get(textual(row.get("architecture")))
         if machine:
             yield Told("machine", machine, line, shown(f"{name}: architecture {machine}"), "", name)
