@@ -227,6 +227,10 @@ def test_check_names_what_was_set_aside(tmp_path: Path, channel: Sources, server
     (tmp_path / UNLOCKED).write_text((tmp_path / UNLOCKED).read_text().replace("-e .", "-e ./other"))
     found = check(tmp_path / LOCK_NAME, host, base()).report
     assert [(item.code, item.subject) for item in found.errors] == [("CU108", UNLOCKED)]
+    (tmp_path / UNLOCKED).unlink()
+    (one,) = [item for item in check(tmp_path / LOCK_NAME, host, base()).report.findings if item.severity != "info"]
+    assert (one.code, one.fix) == ("CU521", "cuenv lock")
+    assert one.message.endswith(f"; {UNLOCKED}, which names it for pip, is missing")
     environment(tmp_path, "psutil")
     assert locked(tmp_path, channel, server).lock
     assert not (tmp_path / UNLOCKED).exists()

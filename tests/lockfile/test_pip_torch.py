@@ -13,6 +13,7 @@ from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip_torch import judge_file
+from cuenv.resolver.asked_torch import pair_findings
 from cuenv.resolver.solution_policy import lock_findings
 from cuenv.solve.model import Lock, PipLocked
 from given import base, options, package, shipped_base, solution, spec
@@ -172,6 +173,12 @@ def test_the_ptxas_inside_triton_limits_what_torch_compile_runs_on(
     )
 
 
+@pytest.mark.parametrize(("torch", "told"), [("1.12.0+cu113", []), ("2.5.1", ["CU505"])])
+def test_a_triton_beside_a_torch_that_requires_none_is_no_fault(torch: str, told: list[str]) -> None:
+    asked = spec("python=3.10", "pip", pip=(f"torch=={torch}", "triton==3.0.0"))
+    assert [item.code for item in pair_findings(asked, shipped_base())] == told
+
+
 def test_the_wheel_to_take_is_for_the_python_of_the_file_where_there_is_one() -> None:
     host = options("8.0", driver="470.129.06")
     (finding,) = judge_file(spec("python=3.8", "pip", pip=("torch==2.4.1",)), host, base())
@@ -216,7 +223,9 @@ def test_a_torch_that_the_tables_lack_is_judged_by_the_toolkit_beside_it() -> No
     assert said["CU111"].severity == "warning"
     older = spec("python=3.6", "pytorch=1.1.0", "cudatoolkit=9.0", channels=("defaults",))
     (finding,) = judge_file(older, options("8.6", driver="575.57.08"), shipped_base())
-    assert finding.message.startswith("cuDNN for CUDA 9.0 does not support the newer compute capability 8.6")
+    assert finding.message.startswith(
+        "cudatoolkit=9.0: cuDNN for CUDA 9.0 does not support the newer compute capability 8.6"
+    )
     assert judge_file(older, options("7.0", driver="575.57.08"), shipped_base()) == ()
     on_volta = judge_file(asked, options("7.0", driver="575.57.08"), shipped_base())
     assert [item.code for item in on_volta] == ["CU111"]

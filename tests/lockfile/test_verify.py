@@ -379,10 +379,12 @@ def test_a_cpu_environment_needs_its_c_library_as_well() -> None:
     assert on(machine(libc=None), *CPU, numpy) == on(machine(libc="2.28"), *CPU, numpy) == []
 
 
-def test_every_finding_of_a_driver_says_which_to_install() -> None:
-    fixes = [only(on(machine("8.9", driver="470.129.06"), *FORGE), code).fix for code in ("CU401", "CU402")]
-    assert all(fix and fix.startswith("install ") for fix in fixes)
-    assert "525.60.13" in (fixes[0] or "")
+@pytest.mark.parametrize(("capability", "code", "driver"), [("8.9", "CU401", "525.60.13"), ("12.0", "CU402", "570.26")])
+def test_a_driver_that_is_too_old_twice_has_one_cure(capability: str, code: str, driver: str) -> None:
+    found = on(machine(capability, driver="470.129.06"), *FORGE)
+    fixes = {name: only(found, name).fix for name in ("CU401", "CU402")}
+    assert fixes.pop(code) == f"install driver {driver} or later"
+    assert set(fixes.values()) == {None}
 
 
 def test_a_locked_cudnn_that_has_dropped_a_gpu() -> None:

@@ -363,7 +363,8 @@ def test_a_file_that_names_no_cuda_is_judged_on_a_host_with_gpus() -> None:
     (finding,) = judge_spec(asked, host, shipped_base())
     assert (finding.code, finding.message[:31]) == ("CU405", "pytorch 2.0.0 for CUDA 11.8: cu")
     assert judge_spec(replace(asked, of_cpu=True), host, shipped_base()) == ()
-    assert judge_spec(spec("pytorch=1.0", channels=("pytorch",)), host, shipped_base()) == ()
+    (old,) = judge_spec(spec("pytorch=1.0", channels=("pytorch",)), host, shipped_base())
+    assert (old.code, old.unknown) == ("CU111", True)
     (told,) = judge_file(replace(asked, of_cpu=True), host, shipped_base())
     assert told.code == "CU103"
     assert judge_file(replace(spec("numpy"), of_cpu=True), host, shipped_base()) == ()

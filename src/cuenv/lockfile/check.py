@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import ComponentSupport, Finding, Report, allowed, counted, report
+from cuenv.core.findings import SET_ASIDE, ComponentSupport, Finding, Report, allowed, counted, report
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import redact
@@ -139,7 +139,7 @@ class CheckedLock:
         components = coverage(mine, judged, knowledge) if mine else ()
         found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
         looked = (_looked(chosen, lock), host_line(facts))
-        lenient = allowed(found, lock.allowed)
+        lenient = allowed(_with_files(found), lock.allowed)
         told = report(str(self.path), lenient, looked)
         return LockCheck(report=told, facts=facts, components=components, part=lock.part, lock=lock)
 
@@ -240,6 +240,23 @@ def _pip(solution: Solution, program: str, folder: Path) -> Iterator[Finding]:
         yield from pip_findings(solution, program)
         for item in aside_findings(solution, folder):  # what --allow left out is no news
             yield replace(item, severity="info") if item.code == UNLOCKED else item
+
+
+def _with_files(found: list[Finding]) -> Iterator[Finding]:
+    """What is set aside, and that its file is missing, as one finding: to make the file comes first."""
+    missing = {item.subject: item for item in found if item.code == "CU108" and item.severity == "warning"}
+    told = set()
+    for item in found:
+        fix = item.fix if item.fix and item.code in (SET_ASIDE, UNLOCKED) else ""
+        gone = next((missing[name] for name in missing if name in fix), None) if fix else None
+        if gone:
+            told.add(gone.subject)
+            yield replace(
+                item, message=f"{item.message}; {gone.subject}, which names it for pip, is missing", fix=gone.fix
+            )
+        elif item not in missing.values():
+            yield item
+    yield from (item for name, item in missing.items() if name not in told)
 
 
 def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:

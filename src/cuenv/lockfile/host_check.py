@@ -15,7 +15,7 @@ from cuenv.core.findings import FileEdit, Finding, Severity, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
+from cuenv.core.versions import VersionSpec, driver_key, minor, parse_version_spec, version
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -28,7 +28,7 @@ from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.ranking import LAYERS, Assessment
 from cuenv.resolver.requirements import demands
-from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named
+from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.rules.libraries import glibc_verdict, range_for, younger
 from cuenv.resolver.verdict import of_capability, told
@@ -44,7 +44,7 @@ from cuenv.resolver.wheels import (
     wheel_candidate,
     wheel_row,
 )
-from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, build_cuda, names_cpu, names_cuda
 
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
@@ -338,7 +338,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         code=rule.code,
         severity=severity,
         subject=verdict.rule,
-        message=verdict.because.replace(THIS_BUILD, _build_name(candidate), 1),
+        message=verdict.because.replace(THIS_BUILD, build_name(candidate), 1),
         evidence=tuple(evidence_of(verdict, case.knowledge)),
         fix=fix,
         edits=edits,
@@ -346,7 +346,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
     )
 
 
-def _build_name(candidate: Candidate) -> str:
+def build_name(candidate: Candidate) -> str:
     """``pytorch 2.5.1 for CUDA 12.4``, ``torch 2.7.1+cu126``."""
     build = candidate.build
     if build.stack == WHEELS:
@@ -361,7 +361,7 @@ _Fix: TypeAlias = tuple[str | None, tuple[FileEdit, ...]]
 
 def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
-    if verdict.outcome != "reject":
+    if verdict.outcome != "reject" or _outdone(verdict, candidate, case):
         return None, ()
     if candidate.build.stack == WHEELS and verdict.rule == "extensions":
         better = library_advice(case.request.pip, candidate.build.version, case.knowledge)
@@ -371,6 +371,24 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _narrowed(candidate, case)):
         return None, (narrowed,)
     return _command(verdict, case), ()
+
+
+_DRIVER_RULES = ("driver-gpu", "driver-floor")
+
+
+def _outdone(verdict: Verdict, candidate: Candidate, case: Context) -> bool:
+    """Whether the other rule on the driver rejects too and asks for a later one, whose command mends both."""
+    lowest = _lowest_driver(verdict)
+    if lowest is None:
+        return False
+    (name,) = {*_DRIVER_RULES} - {verdict.rule}
+    other = _lowest_driver(verdict_of(name, candidate, case))
+    return other is not None and (other > lowest or (other == lowest and name == "driver-gpu"))
+
+
+def _lowest_driver(verdict: Verdict) -> tuple[int, ...] | None:
+    remedy = verdict.remedy if verdict.outcome == "reject" and verdict.rule in _DRIVER_RULES else None
+    return driver_key(remedy.driver) if remedy and remedy.driver and not remedy.upto else None
 
 
 def _command(verdict: Verdict, case: Context) -> str | None:
@@ -483,11 +501,13 @@ def named_cuda(spec: EnvironmentSpec) -> Version | None:
 
 def toolkit_asked(spec: EnvironmentSpec) -> Version | None:
     """The CUDA release that a file pins its toolkit to."""
-    for pin in cuda_pins(spec):
-        found = _NUMBERS_OF.match(pin.version.lstrip("="))
-        if found:
-            return version(found[0])
-    return None
+    return next((release for pin in cuda_pins(spec) if (release := toolkit_of(pin))), None)
+
+
+def toolkit_of(pin: Pin) -> Version | None:
+    """The CUDA release that one pin names."""
+    found = _NUMBERS_OF.match(pin.version.lstrip("="))
+    return version(found[0]) if found else None
 
 
 def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
@@ -511,7 +531,8 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
     asked = Judge(case, (rule_named("wish"),))
     meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
     if not meant:
-        return () if open_ else (_never_built(request, facts, knowledge),)
+        none = _never_built(request, facts, knowledge)
+        return () if open_ and not none.unknown else (none,)
     nvcc = nvcc_asked(spec)
     decision = decide(case, [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant)
     return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
@@ -535,7 +556,7 @@ def torch_channel(spec: EnvironmentSpec) -> str:
 def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
     """Nothing that the file admits runs on the host: the newest candidate with the fewest objections says why."""
     nearest = max(decision.assessments, key=_near)
-    name = _build_name(nearest.candidate)
+    name = build_name(nearest.candidate)
     for verdict in nearest.objections:
         judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
         if verdict.rule == "cudnn":  # the file names torch alone
@@ -587,6 +608,7 @@ def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Fi
         subject="pytorch",
         message=f"no build with {text} is known for {facts.platform}{unknown or others}",
         fix=None if unknown else choose_anew(facts, Context(facts=facts, request=request, knowledge=knowledge)),
+        unknown=bool(unknown),
     )
 
 

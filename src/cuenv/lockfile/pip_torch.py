@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
@@ -16,9 +16,11 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.host_check import (
     as_findings,
+    build_name,
     covered,
     judge_spec,
     toolkit_asked,
+    toolkit_of,
     torch_channel,
     unknown_build,
 )
@@ -110,7 +112,9 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
     rejects = [verdict for verdict in verdicts if verdict.outcome == "reject"]
     unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown" and verdict.rule == "cudnn"]
     for verdict in rejects or unknown:
-        found = as_findings(verdict, candidate, case)
+        found = [*as_findings(verdict, candidate, case)]
+        if exact and not release:
+            found = [*_of(next(pin.yaml_text() for pin in cuda_pins(spec) if toolkit_of(pin)), found)]
         if any(map(spec.pin, _CONDAS)) or verdict.remedy:
             yield from found
         else:  # another torch is no help for a program that is none
@@ -161,7 +165,13 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) 
     judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
     nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
     for verdict in objections:
-        yield from as_findings(verdict, nearest, case)
+        yield from _of(build_name(nearest), as_findings(verdict, nearest, case))
+
+
+def _of(what: str, found: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings about a cuDNN that the file does not name, with what brings it."""
+    for item in found:
+        yield replace(item, message=f"{what}: {item.message}") if item.subject == "cudnn" else item
 
 
 def _no_wheel(

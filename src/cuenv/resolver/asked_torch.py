@@ -227,6 +227,8 @@ def _unpaired(
         if not fit or any(_for(row, releases) for row in fit):
             continue
         mine = sorted({release for row in rows for release in row.releases if _for(row, releases)})
+        if library.name == "triton" and not any(_for(row, releases) for row in rows):
+            continue  # torch before 2.0 requires no triton, so that any may lie beside it
         equals = "==" if "wheel" in library.ways else "="
         better = f"{library.name}{equals}{mine[-1]}" if mine else ""
         needs = " or ".join(dict.fromkeys(row.torch.span for row in fit[-2:] if row.torch))
