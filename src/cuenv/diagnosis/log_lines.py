@@ -19,7 +19,7 @@ _WARNING = regex(
     rb"[A-Z]\w{0,40}Warning\b|\bWARN(?:ING)?\b|\b[Ww]arning?(?: #[0-9-]+)?:|\[warn|"
     rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
     rb"No CUDA runtime is found, using|unavailable_reason|we were unable to detect it|"
-    rb"^[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|"
+    rb"^(?:\([\w =.,-]{1,80}\))?[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|\[(?:INFO|DEBUG)\]|- (?:INFO|DEBUG) -|"
     rb"CUDA initialization: |"
     rb"^\W{0,3}W[0-9]{4} |^W: |\[W[ 0-9]|: W (?:tensorflow|external)/"
 )
@@ -245,8 +245,17 @@ def foreign_marks() -> tuple[bytes, ...]:
     return tuple(_translations()[1])
 
 
+_LAST_TRY = b"Retrying (Retry(total=0,"
+"""pip warns before each try; after the last one the download has failed."""
+_RAISES = regex(rb"^[\W\d]{0,20}raise [A-Za-z_]")
+
+
 def grade_of(line: bytes, at: int = 0) -> Grade:
-    """How a line says what stands at a place of it."""
+    """How a line says what stands at a place of it; the statement that raises an error is not the error yet."""
+    if _LAST_TRY in line:
+        return "error"
+    if _RAISES.search(line):
+        return "line"
     head = line[max(0, at - 300) : at + 60]
     if (_WARNING.search(head) and b"NCCL WARN" not in line) or _GOES_ON.search(line):
         return "warning"

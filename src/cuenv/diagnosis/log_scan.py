@@ -477,6 +477,8 @@ class _Seeker:
             ranks = (*ranks, rank)
         if _GRAVITY[grade] < _GRAVITY[before.grade]:
             before = replace(before, grade=grade, last=number)
+            if before.text.lstrip(" >").startswith("raise "):
+                before = replace(before, line=number, text=shown(part, found.start()))
         elif grade == before.grade:
             before = replace(before, last=number)
         if grade == "exception":
