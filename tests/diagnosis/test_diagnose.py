@@ -504,3 +504,25 @@ def test_what_micromamba_only_says_is_clean() -> None:
     assert (
         read(b"info     libmamba Searching index cache file\nwarning  libmamba no critical thing\n").verdict == "clean"
     )
+
+
+DS_REPORT = """\
+DeepSpeed general environment info:
+torch version .................... 1.9.0
+torch cuda version ............... 11.1
+nvcc version ..................... {}
+"""
+
+
+def test_an_nvcc_that_cannot_build_for_the_torch_beside_it_is_told_in_the_words_of_the_rule() -> None:
+    found = read(DS_REPORT.format("10.1").encode())
+    assert found.contradictions == ("nvcc 10.1 cannot build extensions for a torch of CUDA 11.1 (CU412)",)
+    assert not read(DS_REPORT.format("11.5").encode()).contradictions
+
+
+def test_a_torch_that_conda_may_have_brought_is_not_taken_away_with_pip() -> None:
+    frame = b'  File "/home/u/%s/lib/python3.10/site-packages/torch/cuda/__init__.py", line 239, in _lazy_init\n'
+    error = b"AssertionError: Torch not compiled with CUDA enabled\n"
+    assert read(frame % b"anaconda3/envs/t" + error).causes[0].command.startswith("cuenv resolve")
+    assert "pip uninstall -y torch" in read(frame % b"venv" + error).causes[0].command
+    assert "pip" in read(frame % b"anaconda3/envs/t" + b"PyTorch version: 2.4.0+cpu\n" + error).causes[0].command

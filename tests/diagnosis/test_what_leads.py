@@ -563,3 +563,24 @@ def test_the_error_of_a_worker_leads_before_the_loader_that_misses_it() -> None:
     assert (found.verdict, ids(found)) == ("unknown", ["worker-died"])
     assert own.decode().strip() in [text for _, text in found.strange]
     assert read(TRACEBACK + died).verdict == "effect"
+
+
+def test_a_line_is_graded_by_the_level_behind_the_name_of_its_process() -> None:
+    note = b"(Worker pid=7) DEBUG 04-21 06:57:28 [platforms.py:55] TPU is not available: No module named 'libtpu'\n"
+    found = read(note + TRACEBACK + b"RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.\n")
+    assert ids(found)[0] == "host-out-of-memory"
+    words = b"[2023-11-20 09:57:27,760][root][INFO] - the fatal consequences might be prevented\n"
+    assert read(words + HEALTHY).fine
+
+
+def test_the_last_try_of_pip_explains_why_it_found_nothing() -> None:
+    tries = b"WARNING: Retrying (Retry(total=%d, connect=None)) after connection broken by 'NewConnectionError(x)'\n"
+    nothing = b"ERROR: Could not find a version that satisfies the requirement aiohttp==3.8.1 (from versions: none)\n"
+    assert ids(read(tries % 0 + nothing))[0] == "download-failed"
+    assert ids(read(tries % 4 + nothing))[0] == "pip-package-not-found"
+
+
+def test_the_statement_that_raises_an_error_is_no_evidence_of_it() -> None:
+    frame = b'  File "urllib3/response.py", line 40, in read\n    raise IncompleteRead(data, amt-len(data))\n'
+    found = read(TRACEBACK + frame + b"urllib3.exceptions.ProtocolError: IncompleteRead(4835 bytes read)\n")
+    assert (ids(found), found.causes[0].sighting.line) == (["download-failed"], 5)

@@ -280,7 +280,7 @@ class LogDiagnosisDocument(TypedDict):
     bytes: int
     host: str | None
     evidence: list[EvidenceFields]  # where each fact of the host is from
-    contradictions: list[str]  # facts of the host that are told in two ways
+    contradictions: list[str]  # facts that are told in two ways, or that exclude each other
     mentions: dict[str, str]  # versions that the log names
     causes: list[CauseFields]  # the first leads; of an unknown log only one of the kind words does
     unknown: list[UnknownLine]

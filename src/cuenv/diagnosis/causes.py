@@ -157,6 +157,8 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
         builds=host.told.builds,
     )
     order = ranked(found)
+    said = {code for root in order.roots for code in root.sighting.symptom.codes}
+    beside = (f"{item.message} ({item.code})" for item in on_host_build.other_major(base) if item.code not in said)
     return Diagnosis(
         verdict=order.verdict,
         causes=tuple(_cause(root, base, may=_may_cure(index, root, order)) for index, root in enumerate(order.roots)),
@@ -165,7 +167,7 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
         size=found.size,
         mentions=mentions,
         facts=host.facts,
-        contradictions=host.contradictions,
+        contradictions=(*host.contradictions, *beside),
         outlived=order.outlived,
     )
 

@@ -148,6 +148,8 @@ def cuda_build_again(case: LogContext) -> str:
     """The command that puts a CUDA build of the very release in the place of a CPU build."""
     release, _ = torch_of(case)
     row = fitting_wheel(case)
+    if _perhaps_of_conda(case):  # pip would leave half of a conda package behind
+        return resolve_anew(case)
     if row:
         return with_wheel(case, row)
     if not is_wheel(case) or (case.facts and case.facts.gpus):
@@ -155,6 +157,12 @@ def cuda_build_again(case: LogContext) -> str:
     if release is None:
         return f'release=$({_ASK_RELEASE}) && {PIP} uninstall -y torch && {PIP} install "torch==$release"'
     return f"{PIP} uninstall -y torch && {PIP} install torch=={release.public}"
+
+
+def _perhaps_of_conda(case: LogContext) -> bool:
+    """Whether the log shows an environment of conda, and nothing that says that pip brought its torch."""
+    release, _ = torch_of(case)
+    return not case.prefix and case.mentions.get("manager") == "conda" and not (release and release.local)
 
 
 def toolkit_of_torch() -> str:

@@ -449,10 +449,8 @@ class _Seeker:
 
     def _sighted(self, row: Symptom, part: bytes, found: re.Match[bytes], number: int) -> None:
         grade = grade_of(part, found.start())
-        if self._is_aside(number, grade):
-            grade = "warning"
-        if self.warned and number == self.warned + 1:
-            grade = "warning"  # the message of a warning goes on
+        if self._is_aside(number, grade) or (self.warned and number == self.warned + 1):
+            grade = "warning"  # it is only printed, or the message of a warning goes on
         if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
             grade = "exception"  # the message of an exception goes on
         if len(self.where[row.id]) < MANY:
@@ -476,9 +474,9 @@ class _Seeker:
         if rank and rank not in ranks and len(ranks) < _KEPT:
             ranks = (*ranks, rank)
         if _GRAVITY[grade] < _GRAVITY[before.grade]:
-            before = replace(before, grade=grade, last=number)
-            if before.text.lstrip(" >").startswith("raise "):
-                before = replace(before, line=number, text=shown(part, found.start()))
+            quoted = before.text.lstrip(" >").startswith("raise ")
+            line, text = (number, shown(part, found.start())) if quoted else (before.line, before.text)
+            before = replace(before, grade=grade, last=number, line=line, text=text)
         elif grade == before.grade:
             before = replace(before, last=number)
         if grade == "exception":

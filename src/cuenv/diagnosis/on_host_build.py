@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from shlex import quote
 
 from packaging.version import Version
 
+from cuenv.core.findings import Finding
+from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import target_for, version
 from cuenv.diagnosis.cures import again, is_wheel, on_search_path, package_in, toolkit_of_torch
@@ -101,6 +103,19 @@ def mismatch(case: LogContext) -> Joined:
     if command and not case.prefix:  # another nvcc may stand in CUDA_HOME
         command += " && export CUDA_HOME=$CONDA_PREFIX"
     return Joined(because=tuple(because), command=command or resolve_anew(case))
+
+
+def other_major(case: LogContext) -> Iterator[Finding]:
+    """What the engine says of the nvcc of a log beside its torch, whatever else the log shows."""
+    _, cuda = torch_of(case)
+    told = case.mentions.get("nvcc", "")
+    if not cuda or not told:
+        return
+    from cuenv.resolver.health import nvcc_findings  # noqa: PLC0415 - few logs tell both
+
+    host = host_of(case)
+    toolkit = FoundToolkit(path="", release=told, on_path=True, via="the log")
+    yield from nvcc_findings(replace(host, toolkits=(toolkit,)), bare_candidate(cuda, host.platform))
 
 
 def nvcc_targets(case: LogContext) -> Joined:

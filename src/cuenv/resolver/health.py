@@ -324,7 +324,7 @@ def machine_findings(
     for machine in facts.machines:
         if machine.detected:
             found += [*_modules(machine, knowledge), *driver_findings(machine, knowledge)]
-            found += [*state_findings(machine, chosen, knowledge, request), *_nvcc_on_path(machine, chosen)]
+            found += [*state_findings(machine, chosen, knowledge, request), *nvcc_findings(machine, chosen)]
     return tuple(found)
 
 
@@ -348,8 +348,8 @@ def _modules(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         )
 
 
-def _nvcc_on_path(machine: HostFacts, chosen: Candidate | None) -> Iterator[Finding]:
-    """An nvcc of another CUDA major on PATH would break the build of extensions."""
+def nvcc_findings(machine: HostFacts, chosen: Candidate | None) -> Iterator[Finding]:
+    """An nvcc of another CUDA major on PATH would break the build of extensions; where it lies may not be known."""
     if chosen is None or chosen.cuda is None:
         return
     for toolkit in machine.toolkits:
@@ -359,8 +359,7 @@ def _nvcc_on_path(machine: HostFacts, chosen: Candidate | None) -> Iterator[Find
                 code="CU412",
                 severity="warning",
                 subject=toolkit.path,
-                message=f"nvcc {toolkit.release} of {toolkit.path} is on PATH, but it cannot "
-                "build extensions for a torch of CUDA "
-                f"{chosen.cuda}",
+                message=f"nvcc {toolkit.release} {f'of {toolkit.path} is on PATH, but it ' if toolkit.path else ''}"
+                f"cannot build extensions for a torch of CUDA {chosen.cuda}",
                 fix="conda activate the environment first, or take it from PATH; check with: which nvcc",
             )
