@@ -69,7 +69,7 @@ def test_a_page_does_what_it_says(tmp_path: Path, shell: dict[str, str], page: s
             shell["CUENV_HOST"] = step.name
         elif step.kind == "given":
             name, host = given(step.name)
-            shutil.copy(SHIPPED / f"{host}.json", folder / name)
+            shutil.copy(f"{SHIPPED}/{host}.json", folder / name)
         elif step.kind == "file":
             (folder / step.name).parent.mkdir(parents=True, exist_ok=True)
             (folder / step.name).write_text("\n".join([*step.lines, ""]), encoding="utf-8")

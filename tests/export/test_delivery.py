@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,17 +20,17 @@ def shipped() -> Delivery:
 
 
 def raw() -> dict[str, Any]:
-    return {name: json.loads((FOLDER / f"{name}.json").read_bytes()) for name in TABLES}
+    return {name: json.loads(Path(FOLDER, f"{name}.json").read_bytes()) for name in TABLES}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_file_is_its_canonical_text(name: str) -> None:
     rows = shipped().sources.values() if name == "sources" else getattr(shipped(), name)
-    assert (FOLDER / f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
+    assert Path(FOLDER, f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
 
 
 def test_there_is_no_file_without_a_table_and_every_source_is_cited() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == set(TABLES)
+    assert {path.stem for path in Path(FOLDER).glob("*.json")} == set(TABLES)
     cited = {source for row in (*shipped().images, *shipped().actions) for source in row.sources}
     assert set(shipped().sources) == cited
 

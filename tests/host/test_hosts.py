@@ -41,7 +41,7 @@ def test_a_shipped_host_is_canonical_and_agrees_with_the_tables(name: str) -> No
     facts = read_host(name, no_input, shipped_base())
     assert facts.label == name
     assert facts.detected
-    assert dump(facts) == (SHIPPED / f"{name}.json").read_text()
+    assert dump(facts) == Path(SHIPPED, f"{name}.json").read_text()
     knowledge = shipped_base()
     if facts.driver and facts.driver.version:
         assert facts.driver.cuda == knowledge.cuda_of(facts.driver.version)
@@ -66,7 +66,7 @@ def test_a_shipped_host_speaks_the_cuda_of_its_branch(name: str) -> None:
 
 
 def test_folder_file_name_and_stdin(tmp_path: Path) -> None:
-    text = (SHIPPED / "no-gpu.json").read_text().replace('"label": "no-gpu"', '"label": "this machine"')
+    text = Path(SHIPPED, "no-gpu.json").read_text().replace('"label": "no-gpu"', '"label": "this machine"')
     plant(tmp_path, {"node-7/host.json": text, "other.json": text})
     assert read_host(str(tmp_path / "node-7"), no_input, shipped_base()).label == "node-7"
     assert read_host(str(tmp_path / "node-7/host.json"), no_input, shipped_base()).label == "node-7"
@@ -202,7 +202,7 @@ def test_a_host_without_a_gpu_shows_its_gaps() -> None:
 
 
 def test_a_mismatch_is_shouted() -> None:
-    plain = json.loads((SHIPPED / "rtx4090-535.json").read_text())
+    plain = json.loads(Path(SHIPPED, "rtx4090-535.json").read_text())
     plain["driver"]["kernel_module"] = "525.85.12"
     text = "\n".join(lines(read_host("-", lambda: json.dumps(plain), shipped_base())))
     assert (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from cuenv.core.io.files import DATA
 from cuenv.export import tables as delivery
@@ -12,7 +13,7 @@ from cuenv.knowledge import guidance, tables
 from cuenv.knowledge.rows import Row
 from cuenv.knowledge.schema import NEEDED, Column, TableRow
 
-PAGE = DATA / "README.md"
+PAGE = Path(DATA, "README.md")
 BEGIN = "<!-- The rest is written by tests/knowledge/table_columns.py from the row types: change it there. -->\n"
 
 GROUPS: Mapping[str, Mapping[str, type[TableRow]]] = {

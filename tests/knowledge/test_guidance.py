@@ -13,8 +13,7 @@ import cuenv
 from commands import inside as run
 from cuenv.core.errors import KnowledgeError
 from cuenv.knowledge.guidance import TABLES, Guidance, parse_guidance
-from cuenv.knowledge.io.load import GUIDANCE as FOLDER
-from cuenv.knowledge.io.load import load, load_guidance
+from cuenv.knowledge.io.load import GUIDANCE, load, load_guidance
 from cuenv.knowledge.schema import text_of
 
 
@@ -23,17 +22,17 @@ def shipped() -> Guidance:
 
 
 def raw() -> dict[str, Any]:
-    return {name: json.loads((FOLDER / f"{name}.json").read_bytes()) for name in TABLES}
+    return {name: json.loads((Path(GUIDANCE) / f"{name}.json").read_bytes()) for name in TABLES}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_file_is_its_canonical_text(name: str) -> None:
     rows = shipped().sources.values() if name == "sources" else getattr(shipped(), name)
-    assert (FOLDER / f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
+    assert (Path(GUIDANCE) / f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
 
 
 def test_there_is_no_file_without_a_table() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == set(TABLES)
+    assert {path.stem for path in Path(GUIDANCE).glob("*.json")} == set(TABLES)
 
 
 def test_every_source_of_its_own_is_cited_and_none_hides_one_of_the_facts() -> None:

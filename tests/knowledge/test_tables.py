@@ -38,7 +38,7 @@ def base() -> Knowledge:
 
 @lru_cache(maxsize=1)
 def decoded() -> dict[str, Any]:
-    return {name: json.loads((DATA / f"{name}.json").read_bytes()) for name in TABLES}
+    return {name: json.loads(Path(DATA, f"{name}.json").read_bytes()) for name in TABLES}
 
 
 def table(name: str, *rows: object) -> dict[str, object]:
@@ -68,7 +68,7 @@ def laid_or_refused(overlay: dict[str, Any]) -> tuple[Knowledge | None, str]:
 
 @collect("name", TABLES)
 def test_each_file_is_its_canonical_text(name: str) -> None:
-    assert (DATA / f"{name}.json").read_text(encoding="utf-8") == dump(base(), name)
+    assert Path(DATA, f"{name}.json").read_text(encoding="utf-8") == dump(base(), name)
 
 
 def test_the_tables_are_whole() -> None:
@@ -77,7 +77,7 @@ def test_the_tables_are_whole() -> None:
 
 
 def test_the_folder_holds_these_tables_and_no_other() -> None:
-    assert {path.stem for path in DATA.glob("*.json")} == set(TABLES)
+    assert {path.stem for path in Path(DATA).glob("*.json")} == set(TABLES)
 
 
 def test_every_table_is_needed() -> None:
@@ -350,7 +350,7 @@ def test_a_table_of_packages_is_read_only_for_a_package_that_it_has(table: str) 
 
 def test_a_fault_in_a_table_is_said_with_its_place_when_the_cell_is_asked_for(tmp_path: Path) -> None:
     for name in TABLES:
-        (tmp_path / f"{name}.json").write_text((DATA / f"{name}.json").read_text())
+        (tmp_path / f"{name}.json").write_text(Path(DATA, f"{name}.json").read_text())
     rows = '[{"version": 1, "cuda": "12.6", "pythons": ["3.12", 3]}, 1]'
     (tmp_path / "wheels.json").write_text(f'{{"schema": "cuenv/kb/wheels/1", "rows": {rows[:-4]}]}}')
     known = load_from.__wrapped__(tmp_path)

@@ -603,7 +603,7 @@ def test_a_machine_without_gpu_judges_for_the_host_it_was_made_for(folder: Path,
 def test_a_pool_is_remembered_machine_by_machine(folder: Path, sources: Sources, environments: dict[str, Any]) -> None:
     hosts = []
     for name, driver, cuda in (("pool-v100", "535.183.01", "12.2"), ("pool-rtx5090", "575.57.08", "12.9")):
-        data = json.loads((SHIPPED / f"{name}.json").read_text())
+        data = json.loads(Path(SHIPPED, f"{name}.json").read_text())
         data["driver"] |= {"version": driver, "cuda": cuda, "kernel_module": None}
         (folder / f"{name}.json").write_text(json.dumps(data))
         hosts.append(str(folder / f"{name}.json"))

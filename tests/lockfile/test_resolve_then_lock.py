@@ -222,7 +222,7 @@ def test_lock_resolve_is_both_lines_in_an_empty_folder(tmp_path: Path, mirrors: 
 
 
 def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
-    text = (SHIPPED / "rtx4090-535.json").read_text(encoding="utf-8")
+    text = Path(SHIPPED, "rtx4090-535.json").read_text(encoding="utf-8")
     done = run("lock", "--resolve", "--host", "-", *mirrors, folder=tmp_path, text=text)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")

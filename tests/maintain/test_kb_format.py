@@ -23,7 +23,7 @@ def copied(folder: Path) -> Path:
     place = folder / "data"
     for group in ("", "guidance", "delivery"):
         (place / group).mkdir()
-        for path in (DATA / group).glob("*.json"):
+        for path in Path(DATA, group).glob("*.json"):
             shutil.copy(path, place / group)
     return place
 

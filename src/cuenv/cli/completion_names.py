@@ -114,20 +114,20 @@ def codes() -> dict[str, str]:
 def hosts() -> dict[str, str]:
     """The recorded hosts that come with cuenv."""
     try:
-        return {path.stem: "" for path in sorted((DATA / "hosts").glob("*.json"))}
+        return {path.stem: "" for path in sorted(Path(DATA, "hosts").glob("*.json"))}
     except OSError:
         return {}
 
 
 def schemas() -> dict[str, str]:
     """The JSON Schema of each document that ships, by its name without the version."""
-    paths = sorted((DATA / "schemas").glob("*.json"))
+    paths = sorted(Path(DATA, "schemas").glob("*.json"))
     return {path.stem.removesuffix("-1"): path.read_text(encoding="utf-8") for path in paths}
 
 
 def _rows(table: str, extra: Path | None) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
-    for folder in (DATA, extra):
+    for folder in (Path(DATA), extra):
         if folder is not None:
             found += _read(folder / f"{table}.json")
     return found

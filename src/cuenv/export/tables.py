@@ -18,7 +18,7 @@ from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, 
 
 BASES = ("auto", "micromamba", "cuda", "pytorch")
 """What may be asked for as the base of a container."""
-FOLDER = DATA / "delivery"
+FOLDER = f"{DATA}/delivery"
 _TAG = shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
 
 
@@ -99,4 +99,4 @@ def load_delivery() -> Delivery:
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
-    return parse_delivery({name: decode(FOLDER / f"{name}.json") for name in TABLES}, str(FOLDER))
+    return parse_delivery({name: decode(f"{FOLDER}/{name}.json") for name in TABLES}, FOLDER)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from cuenv.config.io.config_files import OWN, PROJECT, exists, upward
@@ -100,7 +99,7 @@ def _read(path: str, label: str) -> str:
     if not regular:
         raise InputError(f"cannot read {label}: it is not a regular file", hint=HINT)
     try:
-        return read_text(Path(path), limit=_LIMIT)
+        return read_text(path, limit=_LIMIT)
     except InputError as error:
         raise InputError(error.message.replace(shown(path), label), hint=HINT) from error
 

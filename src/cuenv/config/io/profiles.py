@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # most commands have no settings
     from cuenv.config.io.configuration import Configuration
 
 # In an installed package the profiles lie with the data; in a checkout beside src.
-_SHIPPED = DATA / "profiles"
+_SHIPPED = Path(DATA, "profiles")
 _CHECKOUT = Path(__file__).parents[4] / "profiles"
 SHIPPED = "ships with cuenv"
 """The origin of a profile that comes with cuenv."""

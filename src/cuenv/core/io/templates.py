@@ -14,7 +14,7 @@ from itertools import groupby
 from cuenv.core.io.files import DATA, read_text
 from cuenv.core.regex import regex
 
-_FOLDER = DATA / "templates"
+_FOLDER = f"{DATA}/templates"
 _PLACEHOLDER = regex(r"(?<!\.)__([a-z]+)__")  # behind a dot it is an attribute, as torch.__version__
 _OPEN = regex(r"#\[ ([a-z]+)")
 _CLOSE = "#]"
@@ -49,7 +49,7 @@ def _parsed(name: str) -> tuple[tuple[str, str], ...]:
     """The stretches of a template: the block that each belongs to, empty for none, and its text."""
     found: list[tuple[int, str, str]] = []
     block, number = "", 0
-    for line in read_text(_FOLDER / name).splitlines(keepends=True):
+    for line in read_text(f"{_FOLDER}/{name}").splitlines(keepends=True):
         opened = _OPEN.fullmatch(line.strip())
         if opened or line.strip() == _CLOSE:
             block, number = opened[1] if opened else "", number + 1

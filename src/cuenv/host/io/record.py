@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
@@ -21,14 +20,16 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.hosts import HINT, Broken, HostsTold, hosts_told
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 
-if TYPE_CHECKING:  # most runs read a host and probe nothing
-    from cuenv.host.io.probe import Outside
+if TYPE_CHECKING:  # most runs read a host, of their own machine or one that ships, and probe nothing
+    from pathlib import Path
 
-SHIPPED = DATA / "hosts"
+    from cuenv.host.io.probe import Outside
+    from cuenv.host.paste.hosts import Broken, HostsTold
+
+SHIPPED = f"{DATA}/hosts"
 HOST_FILE = "host.json"
 LIMIT = 256 * 1024 * 1024
 """Bytes that a file of hosts may have: some kilobytes for each."""
@@ -36,7 +37,7 @@ LIMIT = 256 * 1024 * 1024
 
 def shipped_names() -> tuple[str, ...]:
     """The names of the hosts that come with cuenv."""
-    return tuple(sorted(path.stem for path in SHIPPED.glob("*.json")))
+    return tuple(sorted(name.removesuffix(".json") for name in names_in(SHIPPED) if name.endswith(".json")))
 
 
 def read_host(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge) -> HostFacts:
@@ -53,6 +54,8 @@ def read_host(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge)
         UsageError: it is neither there nor a shipped name.
         ValueError: its hosts do not share one platform.
     """
+    if name_or_path in shipped_names() and not _exists(name_or_path):
+        return _shipped(name_or_path)
     told = read_hosts(name_or_path, stdin, knowledge)
     refuse_broken(name_or_path, told.broken)
     return pool(told.hosts)
@@ -71,6 +74,10 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
         InputError: the file, folder or stream cannot be read, or tells of no host at all.
         UsageError: it is neither there nor a shipped name.
     """
+    from pathlib import Path  # noqa: PLC0415 - not needed for a host that ships
+
+    from cuenv.host.paste.hosts import HostsTold, hosts_told  # noqa: PLC0415 - as above
+
     if name_or_path == "-":
         return hosts_told(stdin(), knowledge, "standard input")
     path = Path(name_or_path)
@@ -80,13 +87,16 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
         raise InputError(f"cannot read {shown(name_or_path)}: no such file", hint="cuenv inspect --record DIR")
     names = shipped_names()
     if name_or_path in names:
-        source = SHIPPED / f"{name_or_path}.json"
-        return hosts_told(read_text(source, limit=LIMIT, lenient=True), knowledge, source.name, name_or_path)
+        return HostsTold((_shipped(name_or_path),))
     near = _nearest(name_or_path, names)
     raise UsageError(
         f"{name_or_path!r} is not a directory, a file or a host that ships with cuenv; cuenv ships: {', '.join(names)}",
         hint=f"cuenv resolve --host {near}" if near else "cuenv inspect --record DIR, on that machine",
     )
+
+
+def _shipped(name: str) -> HostFacts:
+    return host_json.parse(read_text(f"{SHIPPED}/{name}.json"), f"{name}.json", name)
 
 
 def refuse_broken(name_or_path: str, broken: Iterable[Broken]) -> None:
@@ -95,13 +105,17 @@ def refuse_broken(name_or_path: str, broken: Iterable[Broken]) -> None:
     Raises:
         InputError: naming each by its line.
     """
-    faults = Faults("standard input" if name_or_path == "-" else shown(Path(name_or_path)))
+    from cuenv.host.paste.hosts import HINT  # noqa: PLC0415 - not needed for a host that ships
+
+    faults = Faults("standard input" if name_or_path == "-" else shown(name_or_path))
     for item in broken:
         faults.add(f"{item.file} line {item.line}".strip(), item.says)
     faults.check(hint=HINT)
 
 
 def _read_path(path: Path, knowledge: Knowledge) -> HostsTold:
+    from cuenv.host.paste.hosts import hosts_told  # noqa: PLC0415 - as above
+
     if path.is_dir():
         if not _exists(path / HOST_FILE):
             return _read_folder(path, knowledge)
@@ -112,6 +126,8 @@ def _read_path(path: Path, knowledge: Knowledge) -> HostsTold:
 
 def _read_folder(folder: Path, knowledge: Knowledge) -> HostsTold:
     """The hosts in the files of a folder, one or several in each."""
+    from cuenv.host.paste.hosts import Broken, HostsTold, hosts_told  # noqa: PLC0415 - as above
+
     hosts: list[HostFacts] = []
     broken: list[Broken] = []
     for name in sorted(names_in(folder)):
@@ -135,13 +151,14 @@ def _read_folder(folder: Path, knowledge: Knowledge) -> HostsTold:
     return HostsTold(tuple(hosts), tuple(broken))
 
 
-def _exists(path: Path) -> bool:
+def _exists(path: str | Path) -> bool:
     try:
-        return path.exists()
+        os.stat(path)  # noqa: PTH116 - pathlib is loaded for few hosts
     except PermissionError:
         return True  # it cannot be looked at: reading it will say so
     except (OSError, ValueError):
         return False
+    return True
 
 
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
@@ -154,7 +171,7 @@ def record(
     folder: Path,
     facts: HostFacts,
     environ: Mapping[str, str],
-    root: Path = Path("/"),
+    root: Path | None = None,
     outside: Outside | None = None,
 ) -> tuple[Path, ...]:
     """Write a recorded host.
@@ -163,7 +180,7 @@ def record(
         folder: new, empty, or a recorded host, whose files are replaced.
         facts: the machine as it was probed.
         environ: for the words that must not be written (home, user), and PATH.
-        root: below it lie ``/proc`` and ``/etc``.
+        root: below it lie ``/proc`` and ``/etc``; that of the machine where none is given.
         outside: starts nvidia-smi.
 
     Returns:
@@ -173,12 +190,14 @@ def record(
         InputError: the folder holds something else; it stays untouched.
         OutsideError: a file cannot be written.
     """
-    from cuenv.core.io.writing import write_together  # noqa: PLC0415 - most runs write nothing
+    from pathlib import Path  # noqa: PLC0415 - most runs write nothing
+
+    from cuenv.core.io.writing import write_together  # noqa: PLC0415 - as above
     from cuenv.host.io.probe import Outside as Probing  # noqa: PLC0415 - as above
 
     _refuse_foreign(folder)
     words = private(environ, os.uname().nodename)
-    texts = _capture(environ, root, outside or Probing())
+    texts = _capture(environ, root or Path("/"), outside or Probing())
     texts = {name: words.scrub(text) for name, text in texts.items() if text.strip()}
     texts[HOST_FILE] = host_json.dump(scrub_facts(facts, words))
     try:

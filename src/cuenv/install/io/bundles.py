@@ -18,7 +18,7 @@ from cuenv.core.urls import printable
 from cuenv.install.bundle import SCRIPT, SUMS, TOP, is_place, parse_sums
 from cuenv.solve.io.download import digest
 
-_SCRIPT = DATA / "templates" / "install.sh"
+_SCRIPT = Path(DATA, "templates", "install.sh")
 
 README = """An environment, whole, for a machine without network. Made by cuenv.
 

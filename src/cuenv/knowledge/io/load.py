@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import KnowledgeError
@@ -15,12 +14,14 @@ from cuenv.knowledge.base import Knowledge, PutOff
 from cuenv.knowledge.tables import TABLES, edition_of, merge, read_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cuenv.knowledge.guidance import Guidance
 
-FOLDER = DATA
+FOLDER: str | Path = DATA
 """Where `load` finds the tables: those that come with the package. Tests put a frozen copy in their place."""
 
-GUIDANCE = DATA / "guidance"
+GUIDANCE = f"{DATA}/guidance"
 """Where the tables of guidance lie."""
 
 _HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
@@ -41,7 +42,7 @@ def load(extra: Path | None = None) -> Knowledge:
 
 
 @lru_cache(maxsize=2)
-def load_from(folder: Path) -> Knowledge:
+def load_from(folder: str | Path) -> Knowledge:
     """The tables of a folder, each read when it is asked for, and once: they do not change while it runs.
 
     That every source and every row that they name is there, is a matter of `cuenv kb format` and of the tests.
@@ -50,21 +51,21 @@ def load_from(folder: Path) -> Knowledge:
     return Knowledge.putting_off({**later, "edition": PutOff(partial(_edition, folder))})
 
 
-def _edition(folder: Path) -> str:
+def _edition(folder: str | Path) -> str:
     """The edition, which stands in the table of sources, whose rows are seldom asked for."""
     faults = Faults(str(folder), KnowledgeError)
-    found = edition_of(decode(folder / "sources.json"), faults)
+    found = edition_of(decode(f"{folder}/sources.json"), faults)
     faults.check(hint=_HINT)
     return found
 
 
-def _put_off(folder: Path, name: str) -> PutOff:
+def _put_off(folder: str | Path, name: str) -> PutOff:
     """A table of a folder.
 
     Raises:
         KnowledgeError: when it is asked for: it cannot be read, or a row in it is wrong.
     """
-    path = folder / f"{name}.json"
+    path = f"{folder}/{name}.json"
     text = lru_cache(maxsize=1)(partial(_text, path))
 
     def read() -> Any:
@@ -115,7 +116,7 @@ def read_texts(folder: Path) -> dict[str, str]:
     return {path.stem: _text(path) for path in _tables_in(folder)}
 
 
-def _text(path: Path) -> str:
+def _text(path: str | Path) -> str:
     try:
         with opened(path) as stream:
             return bytes(stream.read()).decode()
@@ -135,7 +136,7 @@ def _tables_in(folder: Path) -> list[Path]:
     return found
 
 
-def decode(path: Path, *, strict: bool = False) -> object:
+def decode(path: str | Path, *, strict: bool = False) -> object:
     """The JSON of a file; ``strict`` refuses a key that stands twice in one mapping."""
     try:
         with opened(path) as stream:
@@ -163,5 +164,5 @@ def _citing(sources: frozenset[str]) -> Guidance:
     """The tables of the package, read once for the sources that they may cite: linting asks for every file."""
     from cuenv.knowledge import guidance  # noqa: PLC0415 - to decide nobody needs it
 
-    tables = {name: decode(GUIDANCE / f"{name}.json") for name in guidance.TABLES}
-    return guidance.parse_guidance(tables, sources, str(GUIDANCE))
+    tables = {name: decode(f"{GUIDANCE}/{name}.json") for name in guidance.TABLES}
+    return guidance.parse_guidance(tables, sources, GUIDANCE)

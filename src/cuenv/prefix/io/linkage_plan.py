@@ -21,7 +21,7 @@ from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
 from cuenv.solve.environment_spec import normalise
 
-_LIBRARIES = DATA / "linkage" / "libraries.json"
+_LIBRARIES = Path(DATA, "linkage", "libraries.json")
 _SUFFIX = regex(r"nvidia-[a-z-]+(-cu\d+)")
 
 

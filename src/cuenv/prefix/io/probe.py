@@ -17,7 +17,7 @@ from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.activation import kept_variables
 from cuenv.prefix.probing import Outcome, read_answer
 
-_PROBES = DATA / "probes"
+_PROBES = Path(DATA, "probes")
 _NAMES = {
     *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_PATH", "CUDA_MODULE_LOADING", "CUDA_CACHE_PATH"),
     *("CUDAHOSTCXX", "CC", "CXX", "CPATH", "LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "MAX_JOBS"),

@@ -298,7 +298,7 @@ def _last(text: str) -> str:
     return "; ".join(causes[:4])[:400]
 
 
-_NAMES = DATA / "pip" / "names.json"
+_NAMES = Path(DATA, "pip", "names.json")
 
 
 @lru_cache(maxsize=1)

@@ -6,13 +6,15 @@ Found without asking anybody and without loading the solver, so that a choice ca
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError
+from cuenv.core.io.files import is_folder
 from cuenv.core.record import dataclass, replace
 
 if TYPE_CHECKING:  # where nothing lies here, nothing is loaded
+    from pathlib import Path
+
     from cuenv.solve.io.sources import Sources
 
 _DAYS = 7
@@ -39,7 +41,7 @@ class AtHand:
 def cache_is_empty(folder: str | None) -> bool:
     """Whether no run has kept records in a cache folder; that of the user where none is named."""
     found = folder or os.environ.get("CUENV_CACHE_DIR") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/cuenv"
-    return not Path(os.path.expanduser(found), "repodata").is_dir()  # noqa: PTH111 - of no home it makes no error
+    return not is_folder(f"{os.path.expanduser(found)}/repodata")  # noqa: PTH111 - of no home it makes no error
 
 
 def records_at_hand(
