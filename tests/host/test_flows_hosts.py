@@ -35,7 +35,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> HostFacts:
     found = replace(machine("8.6", driver="550.144.03", libc="2.31", label="this machine"), kernel="5.15.0-91-generic")
     bare = replace(found, driver=None, gpus=(), evidence=())
     monkeypatch.setattr("cuenv.host.io.probe.probe", lambda *_, **__: found)
-    monkeypatch.setattr("cuenv.host.io.probe.surroundings", lambda: bare)
+    monkeypatch.setattr("cuenv.host.io.surroundings.surroundings", lambda: bare)
     return found
 
 

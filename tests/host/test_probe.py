@@ -21,7 +21,8 @@ from cuenv.host.io import nvml as smi
 from cuenv.host.io import toolkits
 from cuenv.host.io import torch_files as torchfiles
 from cuenv.host.io.observation import ProbeResult
-from cuenv.host.io.probe import Outside, probe, surroundings
+from cuenv.host.io.probe import Outside, probe
+from cuenv.host.io.surroundings import surroundings
 from trees import OPEN, PROPRIETARY, information, plant, program
 
 ROW = "NVIDIA GeForce RTX 4090, 8.9, 24564, 535.129.03"
@@ -234,7 +235,7 @@ def test_other_systems_are_refused_plainly(tmp_path: Path) -> None:
     for uname in (("Darwin", "arm64"), ("Linux", "ppc64le"), ("Windows", "AMD64")):
         with pytest.raises(UsageError, match="Linux and WSL2"):
             look(tmp_path, outside=outside(uname=uname))
-    assert surroundings(tmp_path, outside(uname=("Linux", "aarch64"))).platform == "linux-aarch64"
+    assert surroundings(tmp_path, ("Linux", "aarch64")).platform == "linux-aarch64"
 
 
 def test_cuda_visible_devices_changes_nothing(tmp_path: Path) -> None:

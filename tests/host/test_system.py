@@ -15,7 +15,7 @@ from cuenv.host.io import nvml, system, toolkits
 from cuenv.host.io import record as redact
 from cuenv.host.io import torch_files as torchfiles
 from cuenv.host.io.observation import ProbeResult, level, merge, name_capabilities
-from cuenv.host.io.probe import surroundings
+from cuenv.host.io.surroundings import libc, parse_glibc, parse_kernel, read, surroundings
 from thorough import examples
 from trees import OPEN, PROPRIETARY, information, plant
 
@@ -79,14 +79,14 @@ def test_containers_and_wsl_are_recognised(tmp_path: Path) -> None:
 
 
 def test_the_c_library_is_glibc_or_not_known() -> None:
-    assert system.libc(lambda _: "glibc 2.35") == glibc("2.35")
-    assert isinstance(system.libc(lambda _: "something"), Gap)
-    assert isinstance(system.libc(lambda _: None), Gap)
+    assert libc(lambda _: "glibc 2.35") == glibc("2.35")
+    assert isinstance(libc(lambda _: "something"), Gap)
+    assert isinstance(libc(lambda _: None), Gap)
 
     def unknown(_: str) -> str:
         raise ValueError("unrecognized configuration name")
 
-    refused = system.libc(unknown)
+    refused = libc(unknown)
     assert isinstance(refused, Gap)
     assert "glibc" in refused.reason
 
@@ -99,8 +99,8 @@ def test_this_very_machine_has_a_platform_and_a_kernel() -> None:
 
 
 def test_a_missing_file_and_a_folder_are_reasons(tmp_path: Path) -> None:
-    assert system.read(tmp_path, "nothing").reason == "no such file"
-    assert system.read(tmp_path, ".").reason
+    assert read(tmp_path, "nothing").reason == "no such file"
+    assert read(tmp_path, ".").reason
 
 
 def test_the_loader_is_followed(tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ READERS: list[Callable[[str], object]] = [
     system.parse_module,
     system.parse_model,
     system.parse_excluded,
-    system.parse_kernel,
-    system.parse_glibc,
+    parse_kernel,
+    parse_glibc,
     system.parse_cgroup,
     nvml.parse_banner,
     nvml.parse_refusal,
@@ -274,9 +274,9 @@ def test_no_cache_of_the_loader_breaks(data: bytes) -> None:
 
 @given(WORDS)
 def test_what_is_read_is_clean(text: str) -> None:
-    for found in (system.parse_kernel(text), toolkits.parse_nvcc(text), toolkits.parse_version_txt(text)):
+    for found in (parse_kernel(text), toolkits.parse_nvcc(text), toolkits.parse_version_txt(text)):
         assert found is None or found.isprintable()
     torch = torchfiles.parse_version_py(text)
     assert torch is None or torch[0].isprintable()
-    libc = system.parse_glibc(text)
+    libc = parse_glibc(text)
     assert libc is None or libc == Libc(family="glibc", version=version("2.35"))

@@ -365,9 +365,9 @@ def test_the_driver_is_judged_for_conda_and_for_pip_alike(tmp_path: Path) -> Non
 def test_a_machine_without_gpu_is_not_judged_unless_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cuenv.host.io import probe
+    from cuenv.host.io import probe, surroundings
 
-    monkeypatch.setattr(probe, "probe", lambda *_, **__: probe.surroundings())
+    monkeypatch.setattr(probe, "probe", lambda *_, **__: surroundings.surroundings())
     env, _ = installed(tmp_path, standard())
     told = check_prefix(env, HostOptions(environ=QUIET), base())
     assert line(told, "host").startswith("skip this machine has no known GPU; name the host")

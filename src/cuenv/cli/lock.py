@@ -387,7 +387,7 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
 def _making(answer: Locked) -> list[str]:
     """The commands that make the environment, under the platform that they are for where that is not this one alone."""
     from cuenv.core.io.process import machine  # noqa: PLC0415 - not needed for --help
-    from cuenv.host.io.system import platform_of  # noqa: PLC0415 - as above
+    from cuenv.host.io.surroundings import platform_of  # noqa: PLC0415 - as above
 
     try:
         here = platform_of(*machine())

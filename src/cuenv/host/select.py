@@ -234,7 +234,7 @@ def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
 
     The solver needs some C library; the kernel constrains nothing, and would make every machine's lock another one.
     """
-    from cuenv.host.io.probe import surroundings  # noqa: PLC0415 - only where options leave something open
+    from cuenv.host.io.surroundings import surroundings  # noqa: PLC0415 - only where options leave something open
 
     here = replace(surroundings(), label=label, detected=False, kernel=None)
     # A CUDA level that somebody set is no fact of this machine, and counts where no option says more.

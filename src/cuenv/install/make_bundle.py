@@ -14,7 +14,7 @@ from cuenv.core.io.exclusive import patiently
 from cuenv.core.io.files import absolute, at_home, read_text, shown, why
 from cuenv.core.io.process import machine
 from cuenv.core.record import dataclass, replace
-from cuenv.host.io.system import platform_of
+from cuenv.host.io.surroundings import platform_of
 from cuenv.install import bundle as repodata
 from cuenv.install.bundle import SCRIPT, SUMS, Item, conda_item, items, sums_text, without_credentials
 from cuenv.install.io.bundles import README, install_script, is_tar, keep_only, publish, staging, write_files

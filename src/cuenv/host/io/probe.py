@@ -12,9 +12,10 @@ from cuenv.core.io import process
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability
-from cuenv.host.facts import LONGEST_NAME, THIS_MACHINE, Driver, Evidence, Gap, HostFacts, Libc, Surroundings
+from cuenv.host.facts import LONGEST_NAME, Driver, Evidence, Gap, HostFacts, Surroundings
 from cuenv.host.io import system
 from cuenv.host.io.observation import ProbeResult, merge, name_capabilities, name_devices
+from cuenv.host.io.surroundings import surroundings
 
 SLASH = Path("/")
 
@@ -73,7 +74,7 @@ def probe(
         UsageError: cuenv does not run on this kind of machine.
     """
     ask = outside or Outside()
-    facts = surroundings(root, ask)
+    facts = surroundings(root, ask.uname, ask.confstr)
     found = _driver(environ, root, ask, level_of)
     if found.driver is None and not found.gpus:
         idle = system.idle_devices(root, device_to_name, name_to_capability)
@@ -98,31 +99,6 @@ def probe(
 def _name(environ: Mapping[str, str], node: str) -> str:
     """What Slurm calls this node, whose daemon may stand for another host, else the host name."""
     return one_line(environ.get("SLURMD_NODENAME") or node)[:LONGEST_NAME]
-
-
-def surroundings(root: Path = SLASH, outside: Outside | None = None) -> HostFacts:
-    """Platform, kernel and C library of this machine, and nothing of its driver, GPUs or programs.
-
-    Raises:
-        UsageError: cuenv does not run on this kind of machine.
-    """
-    ask = outside or Outside()
-    platform = system.platform_of(*ask.uname)
-    kernel = system.kernel(root)
-    libc = system.libc(ask.confstr)
-    evidence = [Evidence("platform", "uname", " ".join(ask.uname))]
-    if isinstance(kernel, str):
-        evidence.append(Evidence("kernel", f"/{system.OSRELEASE}", kernel))
-    if isinstance(libc, Libc):
-        evidence.append(Evidence("libc", "confstr:CS_GNU_LIBC_VERSION", f"{libc.family} {libc.version}"))
-    return HostFacts(
-        label=THIS_MACHINE,
-        platform=platform,
-        kernel=kernel if isinstance(kernel, str) else None,
-        libc=libc if isinstance(libc, Libc) else None,
-        evidence=tuple(evidence),
-        gaps=tuple(item for item in (kernel, libc) if isinstance(item, Gap)),
-    )
 
 
 def _driver(

@@ -229,12 +229,13 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _capture(environ: Mapping[str, str], root: Path, outside: Outside) -> dict[str, str]:
     from cuenv.host.io import nvml, system  # noqa: PLC0415 - most runs record nothing
+    from cuenv.host.io.surroundings import read  # noqa: PLC0415 - as above
 
     program = nvml.find_smi(environ, root)
     log = outside.run([program, "-q"], nvml.TIMEOUT, environ).out if program else ""
     return {
-        "proc-driver-nvidia-version.txt": system.read(root, system.PROC_VERSION).text,
-        "os-release.txt": system.read(root, "etc/os-release").text,
+        "proc-driver-nvidia-version.txt": read(root, system.PROC_VERSION).text,
+        "os-release.txt": read(root, "etc/os-release").text,
         "nvidia-smi.txt": parse_smi_log(log),
     }
 

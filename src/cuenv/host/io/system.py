@@ -1,4 +1,4 @@
-"""What ``/proc``, ``/sys`` and the C library say: kernel module, GPUs, kernel, glibc, platform, container, WSL.
+"""What ``/proc`` and ``/sys`` say: kernel module, GPUs, container, WSL, memory, libraries.
 
 Every read goes below ``root``, so that a tree of files can stand for a machine.
 """
@@ -10,48 +10,24 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cuenv.core.errors import UsageError
 from cuenv.core.io.files import is_file, is_folder, names_in
 from cuenv.core.reading import describe
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.core.versions import Capability, check_driver, version
-from cuenv.host.facts import CudaLibrary, Driver, Evidence, Gap, Gpu, Libc, LibraryPath, Resources
+from cuenv.core.versions import Capability, check_driver
+from cuenv.host.facts import CudaLibrary, Driver, Evidence, Gap, Gpu, LibraryPath, Resources
 from cuenv.host.io.observation import ProbeResult, nameless
+from cuenv.host.io.surroundings import OSRELEASE, read
 
 PROC_VERSION = "proc/driver/nvidia/version"
 SYS_VERSION = "sys/module/nvidia/version"
 PROC_GPUS = "proc/driver/nvidia/gpus"
 TEGRA = "etc/nv_tegra_release"
 PCI = "sys/bus/pci/devices"
-OSRELEASE = "proc/sys/kernel/osrelease"
-_LIMIT = 64 * 1024
 _MAX_GPUS = 256
 
 _MODULE = regex(r"^NVRM version: NVIDIA (.{1,80}?)\s+([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})\b", re.MULTILINE)
-_GLIBC = regex(r"glibc ([0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
-_RELEASE = regex(r"[\w.+~-]{1,128}", re.ASCII)
 _CONTAINERS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
-_MACHINES = {"x86_64": "linux-64", "amd64": "linux-64", "aarch64": "linux-aarch64", "arm64": "linux-aarch64"}
-
-
-@dataclass(frozen=True, slots=True)
-class FileText:
-    """The text of a small file, or why there is none."""
-
-    text: str
-    reason: str | None = None
-
-
-def read(root: Path, name: str) -> FileText:
-    """A small text file below ``root``; missing and forbidden ones are a reason, never an error."""
-    try:
-        with (root / name).open("rb") as stream:
-            return FileText(stream.read(_LIMIT).decode("utf-8", "replace"))
-    except FileNotFoundError:
-        return FileText("", "no such file")
-    except OSError as error:
-        return FileText("", error.strerror or type(error).__name__)
 
 
 def see(root: Path) -> ProbeResult:
@@ -171,50 +147,6 @@ def _field(text: str, key: str) -> str | None:
         if colon and head.strip() == key:
             return value.strip()[:128]
     return None
-
-
-def parse_kernel(text: str) -> str | None:
-    """The kernel's release as ``uname -r`` prints it; ``None`` for anything else."""
-    stripped = text.strip()
-    return stripped if _RELEASE.fullmatch(stripped) else None
-
-
-def kernel(root: Path) -> str | Gap:
-    """The release of the running kernel, or the gap."""
-    answer = read(root, OSRELEASE)
-    found = parse_kernel(answer.text)
-    return found or Gap("kernel", f"/{OSRELEASE}", answer.reason or f"unusable answer {describe(answer.text)}")
-
-
-def parse_glibc(text: str) -> Libc | None:
-    """The C library in ``glibc 2.35``, what ``getconf GNU_LIBC_VERSION`` prints."""
-    found = _GLIBC.fullmatch(text.strip())
-    return Libc(family="glibc", version=version(found[1])) if found else None
-
-
-def libc(confstr: Callable[[str], str | None]) -> Libc | Gap:
-    """The C library of this process, or the gap: another C library does not know the question."""
-    try:
-        text = confstr("CS_GNU_LIBC_VERSION") or ""
-    except (ValueError, OSError):
-        return Gap("libc", "confstr:CS_GNU_LIBC_VERSION", "the C library is not glibc, which conda's packages need")
-    return parse_glibc(text) or Gap("libc", "confstr:CS_GNU_LIBC_VERSION", f"unusable answer {describe(text)}")
-
-
-def platform_of(system: str, machine: str) -> str:
-    """The conda platform of a kernel and machine as ``uname`` names them.
-
-    Raises:
-        UsageError: cuenv does not run there.
-    """
-    found = _MACHINES.get(machine.lower()) if system == "Linux" else None
-    if found is None:
-        here = f"{describe(system)} on {describe(machine)}"
-        raise UsageError(
-            f"cuenv looks at Linux and WSL2 machines (x86_64 or aarch64); this is {here}",
-            hint="cuenv resolve --gpu 8.6 --driver 535 --platform linux-64",
-        )
-    return found
 
 
 def container(root: Path, environ: Mapping[str, str]) -> Evidence | None:

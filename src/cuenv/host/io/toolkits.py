@@ -17,7 +17,7 @@ from cuenv.core.reading import describe
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.host.facts import Compiler, Evidence, FoundToolkit, Gap
-from cuenv.host.io.system import read
+from cuenv.host.io.surroundings import read
 
 TIMEOUT = 10.0
 _NUMBER = r"[0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,4})?"

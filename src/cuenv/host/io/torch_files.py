@@ -12,7 +12,7 @@ from cuenv.core.io.process import Run, which
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.host.facts import Evidence, FoundTorch, Gap
-from cuenv.host.io.system import read
+from cuenv.host.io.surroundings import read
 
 ACTIVE = "active environment"
 ON_PATH = "python on PATH"

@@ -11,7 +11,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_file, is_folder, names_in, read_text
 from cuenv.core.io.process import run, which
 from cuenv.core.regex import regex
-from cuenv.host.io.system import read
+from cuenv.host.io.surroundings import read
 from cuenv.prefix.activation_sh import Shell, source
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.toolchain import hook as hook_scripts

@@ -17,7 +17,7 @@ from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, printable, strip_credentials
-from cuenv.host.io.system import read
+from cuenv.host.io.surroundings import read
 from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.fixes import Owner
 from cuenv.prefix.inventory import Prefix, Wheel

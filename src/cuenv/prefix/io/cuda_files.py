@@ -15,7 +15,7 @@ from cuenv.core.io.files import is_file, names_in
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
-from cuenv.host.io.system import read
+from cuenv.host.io.surroundings import read
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family
 from cuenv.prefix.device_code import TORCH, CodeFile
 from cuenv.prefix.inventory import Prefix, Wheel, told_by

@@ -14,7 +14,7 @@ from cuenv.binary.data import BinaryError
 from cuenv.binary.loader import CacheEntry, Seen, System, chosen, parse_ld_cache
 from cuenv.core.io.files import DATA, is_file, names_in, why
 from cuenv.core.regex import regex
-from cuenv.host.io.system import read
+from cuenv.host.io.surroundings import read
 from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.conda_meta import files_of

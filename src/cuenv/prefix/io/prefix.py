@@ -19,7 +19,7 @@ from cuenv.core.reading import describe
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import strip_credentials
-from cuenv.host.io.system import read
+from cuenv.host.io.surroundings import read
 from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
 from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_records
