@@ -1,0 +1,161 @@
+"""Reading YAML of any form within bounds.
+
+PyYAML's loaders build nested values by recursion: two hundred thousand opening brackets end the process with a
+segmentation fault in the C loader. Here the flat stream of parser events is read instead, so that depth, size,
+aliases and duplicate keys are bounded while they are met, in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+from cuenv.core.errors import InputError
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader that decides what is YAML; its marks count characters."""
+_RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
+_MAX_DEPTH = 24
+_MAX_NODES = 2_000_000
+_MAX_TYPED = 64  # no number or date is longer; reading a long base-60 number costs quadratic time
+_OPEN = object()  # no key has been read yet
+
+
+def document(text: str, source: str) -> Any:
+    """Read one YAML document: see `cuenv.core.yaml_read.load`."""
+    try:
+        return _Builder(source).build(yaml.parse(text.removeprefix("\ufeff"), Loader=LOADER))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        tab = "\t" in _line(text, mark.line) if mark else False
+        problem = f"not valid YAML: {where}{ascii(error.problem or 'no YAML')[1:-1]}"
+        raise InputError(
+            f"{source}: {problem}",
+            hint="YAML is indented by spaces, never by tabs" if tab else None,
+        ) from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise InputError(f"{source}: not a text file, or not in UTF-8") from error
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.splitlines()
+    return lines[number] if number < len(lines) else ""
+
+
+class _Builder:
+    """Makes a value of the events of one document."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.nodes = 0
+        self.anchors: dict[str, tuple[Any, int]] = {}
+        # Per open container: the container, the key in waiting, its anchor, the node count when it began.
+        self.stack: list[tuple[Any, str | None, int]] = []
+        self.key: Any = _OPEN
+        self.keys: list[Any] = []
+
+    def build(self, events: Iterator[Any]) -> Any:
+        root: Any = None
+        seen = False
+        for event in events:
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                value = event.value
+                if not event.style and value[:1] in _RESOLVERS:
+                    value = _plain(value, self, event)
+                self._check(event)
+                self._count(event, 1)
+                if event.anchor:
+                    self.anchors[event.anchor] = (value, 1)
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                self._begin(event, {} if kind is yaml.MappingStartEvent else [])
+                continue
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                value = self._end()
+            elif kind is yaml.AliasEvent:
+                value = self._alias(event)
+            elif kind is yaml.DocumentStartEvent and seen:
+                raise self.fault(event, "a second document begins; one file holds one")
+            else:
+                seen = seen or kind is yaml.DocumentStartEvent
+                continue
+            if self.stack:
+                self._add(value, event)
+            else:
+                root = value
+        return root
+
+    def _begin(self, event: Any, container: Any) -> None:
+        self._check(event)
+        self._count(event, 1)
+        if len(self.stack) >= _MAX_DEPTH:
+            raise self.fault(event, f"nested deeper than {_MAX_DEPTH}")
+        if self.stack and type(self.stack[-1][0]) is dict and self.key is _OPEN:
+            raise self.fault(event, "a key must be a plain text, not a mapping or list")
+        self.keys.append(self.key)
+        self.key = _OPEN
+        self.stack.append((container, event.anchor, self.nodes))
+
+    def _end(self) -> Any:
+        container, anchor, began = self.stack.pop()
+        self.key = self.keys.pop()
+        if anchor:
+            self.anchors[anchor] = (container, self.nodes - began + 1)
+        return container
+
+    def _alias(self, event: Any) -> Any:
+        if event.anchor not in self.anchors:
+            raise self.fault(event, "an alias (*) stands before what it names")
+        value, size = self.anchors[event.anchor]
+        self._count(event, size)
+        return value
+
+    def _add(self, value: Any, event: Any) -> None:
+        container = self.stack[-1][0]
+        if type(container) is list:
+            container.append(value)
+        elif self.key is not _OPEN:
+            container[self.key] = value
+            self.key = _OPEN
+        elif isinstance(value, (dict, list)):
+            raise self.fault(event, "a key must be a plain text, not a mapping or list")
+        elif value == "<<" and type(event) is yaml.ScalarEvent and not event.style:
+            raise self.fault(event, "merge keys (<<) are not supported")
+        elif value in container:
+            raise self.fault(event, f"the key {value!a} stands twice")
+        else:
+            self.key = value
+
+    def _check(self, event: Any) -> None:
+        if event.tag is not None:
+            raise self.fault(event, f"tags are not supported: {event.tag!a}")
+
+    def _count(self, event: Any, nodes: int) -> None:
+        self.nodes += nodes
+        if self.nodes > _MAX_NODES:
+            raise self.fault(event, f"more than {_MAX_NODES} nodes")
+
+    def fault(self, event: Any, message: str) -> InputError:
+        return InputError(f"{self.source}: line {event.start_mark.line + 1}: {message}")
+
+
+def _plain(text: str, builder: _Builder, event: Any) -> Any:
+    """The value of a scalar without quotes: most are strings; PyYAML decides about the rest."""
+    if text == "<<" or len(text) > _MAX_TYPED:
+        return text
+    for _, pattern in _RESOLVERS.get(text[:1], ()):
+        if pattern.match(text):
+            try:
+                return _typed(text)
+            except (ValueError, yaml.YAMLError) as error:
+                raise builder.fault(event, f"no valid value: {text[:60]!a}") from error
+    return text
+
+
+@lru_cache(maxsize=512)
+def _typed(text: str) -> Any:
+    return yaml.load(text, Loader=LOADER)  # noqa: S506 - the safe loader, on one plain scalar
