@@ -83,7 +83,7 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "RUN conda install pytorch\n", ["CU323"]),
         (DEVEL + "RUN conda install -c conda-forge \\\n  pytorch --yes\n", ["CU104"]),
         (DEVEL + "RUN mamba create -n x && echo -y\n", ["CU323"]),
-        (DEVEL + "RUN conda env create -f environment.yml\n", []),
+        (DEVEL + "RUN conda env create -f environment.yml\n", ["CU327"]),
         (DEVEL + "RUN apt-get install -y \\\n  # why\n\n  nvidia-driver-535\n", ["CU324"]),
         (DEVEL + "RUN apt-get install -y cuda-toolkit-12-4\n", []),
         (DEVEL + "RUN apt-get install -y cuda-toolkit-11-8\n", ["CU313"]),
@@ -111,7 +111,7 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         ("FROM pytorch/pytorch:99.1.0-cuda12.4-cudnn9-devel\n", ["CU111"]),
         (DEVEL + "RUN pip install torch\nRUN pip install triton==2.0.0\n", ["CU505"]),
         (DEVEL + "RUN pip install torch triton==2.0.0\n", []),
-        (DEVEL + "RUN pip install -r a.txt\nRUN pip install torch\nRUN pip install triton==2.0.0\n", []),
+        (DEVEL + "RUN pip install -r a.txt\nRUN pip install torch\nRUN pip install triton==2.0.0\n", ["CU327"]),
         ("FROM example/b:1\nRUN pip install torch\nRUN pip install triton==2.0.0\n", []),
         (DEVEL + "RUN pip install torch --extra-index-url https://download.pytorch.org/whl/cu118\n", ["CU520"]),
         (DEVEL + "RUN pip install torch --index-url=https://download.pytorch.org/whl/cu118\n", []),
@@ -193,12 +193,12 @@ SLIM = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n"
         (DEVEL + "RUN mamba create -y -n x -c conda-forge cudatoolkit-dev=12.1\n", ["CU110"]),
         (DEVEL + "RUN conda config --add channels conda-forge && conda install -y cudatoolkit-dev=12.1\n", ["CU110"]),
         (DEVEL + "RUN conda install -y cudatoolkit-dev=12.1\n", ["CU307"]),  # nobody says from where
-        (DEVEL + "RUN conda install -y -c conda-forge $PKG ./x.conda -f env.yml pytorch>log\n", []),
-        (DEVEL + "RUN conda remove -y cudatoolkit-dev=12.1 && conda env create -f e.yml\n", []),
+        (DEVEL + "RUN conda install -y -c conda-forge $PKG ./x.conda -f env.yml pytorch>log\n", ["CU327"]),
+        (DEVEL + "RUN conda remove -y cudatoolkit-dev=12.1 && conda env create -f e.yml\n", ["CU327"]),
         (DEVEL + "RUN conda install -y -c conda-forge 'pytorch=2.7.1=cuda*' && pip install torch\n", ["CU502"]),
         (DEVEL + "RUN micromamba install -y --channel=conda-forge cudatoolkit-dev=12.1\n", ["CU110"]),
         (SLIM + "RUN pip install 'deepspeed==0.15.0'\n", ["CU322"]),
-        (SLIM + "RUN pip install -r deepspeed\n", []),
+        (SLIM + "RUN pip install -r deepspeed\n", ["CU327"]),
         (SLIM + "RUN conda install -y -c conda-forge cuda-nvcc=12.4 && pip install deepspeed==0.15.0\n", []),
         (DEVEL + "RUN pip install deepspeed==0.15.0\n", []),
         (DEVEL + "RUN true\n" + SLIM + "RUN pip install transformers\n", []),
@@ -288,7 +288,7 @@ def test_instructions_cover_a_file_in_order(text: str) -> None:
         ("export TORCH_CUDA_ARCH_LIST='8.0;8'\n", ["CU310"]),
         ("pip install deepspeed==0.14.1\n", ["CU503"]),
         ("python3 -m pip install -U 'deepspeed<0.15'\n", ["CU503"]),
-        ("pip install deepspeed -r requirements.txt git+https://x/y\n", []),
+        ("pip install deepspeed -r requirements.txt git+https://x/y\n", ["CU327"]),
         ("# export LD_LIBRARY_PATH=/usr/local/cuda-11.8/lib64\nexport CUDA_HOME=/usr/local/cuda-12.1\n", []),
         ("true  # nvidia-smi -pm 1; pip install deepspeed==0.14.1\n", []),
         ("echo 'a # b'; pip install deepspeed==0.14.1\n", ["CU503"]),
@@ -338,7 +338,25 @@ def test_what_the_tables_do_not_list_is_unknown_and_never_fine(tmp_path: Path) -
     (tmp_path / "Dockerfile").write_text(NGC)
     done = run("lint", "Dockerfile", folder=tmp_path)
     assert done.returncode == 0
-    assert done.stdout.endswith("1 file: unknown: see what the tables do not list, above\n")
+    assert done.stdout.endswith("1 file: unknown: see above what was not checked\n")
+
+
+def test_a_list_that_is_copied_is_read_and_another_one_is_told_as_not_read(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    folder = tmp_path / "docker"
+    folder.mkdir()
+    text = DEVEL + "COPY reqs.txt /tmp/\nRUN pip install -r /tmp/reqs.txt\nRUN pip install --requirement=/opt/x.txt\n"
+
+    def told() -> list[tuple[str, str, bool]]:
+        found = [item.finding for item in linted(folder, text).lints]
+        return [(item.code, item.message.split(" ")[0], item.unknown) for item in found]
+
+    unread = ("CU327", "/opt/x.txt", True)
+    assert told() == [("CU327", "/tmp/reqs.txt", True), unread]
+    (tmp_path / "reqs.txt").write_text("numpy\ntorch==2.1.0+cu118\n")
+    assert told() == [("CU520", "/tmp/reqs.txt:", False), unread]
+    (folder / "reqs.txt").write_text("torch==2.1.0\n")  # two of that name: nobody knows which is copied
+    assert [code for code, _, _ in told()] == ["CU327", "CU327"]
 
 
 def test_pip_takes_what_the_python_of_the_image_has(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def place_lines(results: Sequence[CheckResult]) -> list[str]:
     files = counted(len(results), "file")
     if not counts["error"] and not counts["warning"]:
         unknown = any(finding.unknown for _, finding in findings)
-        return [*lines, f"{files}: {'unknown: see what the tables do not list, above' if unknown else 'fine'}"]
+        return [*lines, f"{files}: {'unknown: see above what was not checked' if unknown else 'fine'}"]
     able = sum(finding.fixable for _, finding in findings)
     tail = f"; --fix corrects {able}" if able else ""
     return [*lines, f"{files}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}{tail}"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from typing import TypeAlias
 
 from packaging.version import Version
 
@@ -232,6 +234,7 @@ def wheel_lints(
     *,
     own: str,
     empty: bool,
+    lists: ListReader,
     python: VersionSpec | None = None,
 ) -> Iterator[Lint]:
     """What is wrong with the torch that commands ask pip for: its indexes, the nvcc of the image, its libraries.
@@ -244,6 +247,7 @@ def wheel_lints(
         knowledge: the tables.
         own: the torch of the image, as a requirement; empty where it is not known.
         empty: whether the image is known to have no torch.
+        lists: what reads a list of requirements that a command names.
         python: of the image, where it is known.
     """
     from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked  # noqa: PLC0415 - only for pip
@@ -255,6 +259,11 @@ def wheel_lints(
             words = _words(found, run)
             packages = [word.text for word in _packages(words, _PIP_VALUED)]
             lines = [*_set_indexes(run), *_indexes(words), *packages]
+            named = [(word, lists(word.text)) for word in _lists(words)]
+            yield from (_unread(word.text, word.start) for word, read in named if read is None)
+            source = next((word.text for word, read in named if read and torch_asked(read)), "")
+            packages += [line for _, read in named for line in read or () if not line.startswith("-")]
+            lines += [line for _, read in named for line in read or ()]
             asked = torch_asked(lines)
             if asked and not _NO_DEPS.search(found["rest"]):
                 yield from _pairs(words, packages, knowledge)
@@ -273,8 +282,9 @@ def wheel_lints(
                 continue
             at = _start_of(asked.text, words)
             indexes = tuple(index_findings(lines, python, knowledge))
+            where = f"{source}: " if source and all(word.text != asked.text for word in words) else ""
             for finding in indexes or _on_machine(lines, python, machine, knowledge):
-                yield Lint(finding=replace(finding, fix=of_commands(finding)), at=at)
+                yield Lint(finding=replace(finding, message=where + finding.message, fix=of_commands(finding)), at=at)
             newest = max(wheels, key=lambda item: item.build.version, default=None)
             if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
                 message = (
@@ -283,6 +293,39 @@ def wheel_lints(
                 )
                 fix = _one_major(asked, newest.cuda, nvcc, knowledge)
                 yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+
+
+def file_lints(text: str, at: int, variables: Mapping[str, str]) -> Iterator[Lint]:
+    """Environment files that commands give to conda: what is in them is judged by itself."""
+    for found in _ENV_FILE.finditer(text):
+        name = expanded(found["file"].strip("'\""), variables)
+        if name.endswith((".yml", ".yaml", ".txt")):
+            yield _unread(name, at + found.start("file"))
+
+
+def _unread(name: str, at: int) -> Lint:
+    """A list or an environment file that is not read here, so that nobody knows which torch it brings."""
+    plain = name.rpartition("/")[2]
+    fix = f"cuenv lint {shlex.quote(plain)}" if plain.endswith((".yml", ".yaml")) and "$" not in plain else None
+    finding = Finding(
+        code="CU327",
+        severity="info",
+        subject=name,
+        message=f"{name} was not read, so whether it brings a torch, and one that runs on the GPUs, was not checked",
+        fix=fix,
+        unknown=True,
+    )
+    return Lint(finding=finding, at=at)
+
+
+def _lists(words: Sequence[_Word]) -> Iterator[_Word]:
+    """The lists of requirements that a command of pip names."""
+    for word, after in zip_longest(words, words[1:]):
+        found = _LIST.fullmatch(word.text)
+        if found and found[1]:
+            yield replace(word, text=found[1])
+        elif found and after:
+            yield after
 
 
 def _as_taken(asked: AskedTorch, newest: Candidate) -> str:
@@ -400,6 +443,13 @@ def _indexes(words: Sequence[_Word]) -> Iterator[str]:
             yield f"{name} {value}"
 
 
+ListReader: TypeAlias = "Callable[[str], tuple[str, ...] | None]"
+"""The lines of a list of requirements by the name that a command has for it; ``None`` where it cannot be read."""
+
+_LIST = regex(r"(?:-r|--requirements?)(?:=?([^=\s]\S*))?")
+_ENV_FILE = regex(
+    rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:env\s+)?(?:create|update|install)\b{ON}?\s(?:-f|--file)[\s=]+(?P<file>[^\s;&|]+)"
+)
 _FILES = regex(r"(?:^|\s)(?:-r|--requirement|-e|--editable|\./|\.(?=\s|$|\[)|/|git\+)")
 """Words that bring requirements which nobody reads here."""
 _UPGRADE = regex(r"\s(?:-U|--upgrade|--force-reinstall|--ignore-installed|-I|--pre)(?=\s|=|$)")

@@ -15,6 +15,7 @@ from cuenv.core.versions import VersionSpec, minor, parse_version_spec
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.commands import (
+    ListReader,
     ShellCommands,
     always_yes,
     asked_in,
@@ -22,6 +23,7 @@ from cuenv.lint.commands import (
     compiles_later,
     drivers,
     expanded,
+    file_lints,
     install_lints,
     release_of,
     second_toolkit,
@@ -221,15 +223,19 @@ class _Stage:
     toolkit: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     runs: list[ShellCommands] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
 
 
-def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+def dockerfile_lints(
+    found: tuple[Instruction, ...], machine: Machine, knowledge: Knowledge, lists: ListReader
+) -> Iterator[Lint]:
     """What is wrong with a Dockerfile.
 
     Args:
         found: its instructions.
         machine: what the image is for.
         knowledge: the tables.
+        lists: what reads a list of requirements, by its name in the folder that the image is built from.
     """
     stages: dict[str, _Stage] = {}
     stage, arguments = _Stage(), dict[str, str]()
@@ -240,7 +246,7 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
         nvcc = stage.base.cuda if stage.base else None
         if item.name == "FROM":
             began = True
-            yield from _installed(stage, machine, knowledge)
+            yield from _installed(stage, machine, knowledge, lists)
             stage, lints = _from(item, stages, arguments, knowledge)
             yield from lints
         elif item.name in ("ENV", "ARG"):
@@ -249,18 +255,21 @@ def dockerfile_lints(found: tuple[Instruction, ...], machine: Machine, knowledge
                 stage.variables |= {name: arguments[name] for name in _ARG.findall(text) if name in arguments}
             elif not began:
                 arguments = dict(stage.variables)
-        elif item.name == "COPY":
+        elif item.name in ("COPY", "ADD"):
             stage.toolkit |= _COPIED.search(text) is not None
+            if "--from=" not in text:
+                stage.copied += [word.strip("[],\"'") for word in expanded(text, stage.variables).split()][:-1]
         elif item.name == "RUN":
             stage.toolkit |= _TOOLKIT_ADDED.search(text) is not None
             run = ShellCommands(text=text, at=item.at, variables=dict(stage.variables))
             stage.runs.append(run)
+            yield from file_lints(text, item.at, stage.variables)
             yield from command_lints(text, item.at, machine, nvcc, knowledge)
             if asks:
                 yield from unanswered(text, item.at)
             yield from drivers(text, item.at)
             yield from _against_image(run, stage)
-    yield from _installed(stage, machine, knowledge)
+    yield from _installed(stage, machine, knowledge, lists)
 
 
 def _set(text: str, at: int, stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
@@ -287,7 +296,7 @@ def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
         yield told("CU322", "error", run.at + compiles.start(), "image", message, fix)
 
 
-def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge, lists: ListReader) -> Iterator[Lint]:
     """What is installed in a stage: judged as an environment file, and against the compiler of the image."""
     base, asked = stage.base, asked_in(stage.runs)
     for one in asked:
@@ -303,7 +312,16 @@ def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterato
     pins = [pin for one in asked for pin, _ in one.pins if pin.name == "python"]
     own_python = _python(base, stage.runs) if base else None
     python = own_python if not pins else spec_of(pins[0]) if len(asked) == 1 else None
-    yield from wheel_lints(stage.runs, image, nvcc, machine, knowledge, own=own, empty=empty, python=python)
+
+    def copied(name: str) -> tuple[str, ...] | None:
+        """A list that was copied into the image is read where it comes from; another one was made there."""
+        same = [text for text in stage.copied if text.rpartition("/")[2] == name.rpartition("/")[2]]
+        whole = any(text in (".", "./") for text in stage.copied) and not name.startswith(("/", "~"))
+        return lists(same[-1]) if same else lists(name) if whole else None
+
+    yield from wheel_lints(
+        stage.runs, image, nvcc, machine, knowledge, own=own, empty=empty, lists=copied, python=python
+    )
     if base and word and not (base.compiler or stage.toolkit or compiling):
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"
@@ -345,6 +363,7 @@ def _from(
     earlier = stages.get(image.lower())
     if earlier:
         stage = _Stage(base=earlier.base, toolkit=earlier.toolkit, variables=dict(earlier.variables))
+        stage.copied = [*earlier.copied]
     elif "$" not in image and image != "scratch":
         stage.base = _parsed(image, item.at + parts.start("image"))
         if stage.base.is_cuda and (release := _CUDA_TAG.fullmatch(stage.base.tag or "")):

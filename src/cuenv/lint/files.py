@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import CheckResult, Finding, Report, allowed
-from cuenv.core.io.files import first_bytes, is_file, names_in, read_text
+from cuenv.core.io.files import exists, first_bytes, is_file, names_in, read_text
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.reading import lines_of
 from cuenv.core.record import dataclass, replace
@@ -23,6 +23,7 @@ from cuenv.lockfile.formats import mended_there, parse_lock, readers, stranger
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import LintDocument, LintedFile
+    from cuenv.lint.commands import ListReader
 
 LIMIT = 16 * 1024 * 1024
 """Bytes of a file that is linted."""
@@ -297,16 +298,40 @@ def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -
 def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.lint.dockerfile import dockerfile_lints, parse  # noqa: PLC0415 - as above
 
-    yield from dockerfile_lints(parse(text, source), machine, knowledge)
+    yield from dockerfile_lints(parse(text, source), machine, knowledge, _list_reader(source))
 
 
-def _shell(text: str, _: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+def _list_reader(source: str) -> ListReader:
+    """What reads the lists of requirements that commands name: from the folder of the file, or that of its project.
+
+    Where both have one of that name, nobody knows which is meant, and none is read.
+    """
+    from cuenv.lockfile.requirement_files import with_lists  # noqa: PLC0415 - as above
+    from cuenv.solve.environment_spec import EnvironmentSpec  # noqa: PLC0415 - as above
+
+    def lines(name: str) -> tuple[str, ...] | None:
+        if not is_file(source) or any(mark in name for mark in "$*?"):
+            return None
+        folder = Path(source).absolute().parent
+        above = [item for item in (folder, *folder.parents) if exists(item / ".git")][:1]
+        there = [item for item in dict.fromkeys((folder, *above)) if is_file(item / name.removeprefix("./"))]
+        if len(there) != 1:
+            return None
+        spec = with_lists(EnvironmentSpec(name="", channels=(), pins=(), pip=(f"-r {name}",)), there[0])
+        return None if spec.unread else spec.pip
+
+    return lines
+
+
+def _shell(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.lint import commands  # noqa: PLC0415 - as above
 
     bare = commands.without_comments(text)
     run = commands.ShellCommands(text=bare, at=0)
     yield from commands.command_lints(bare, 0, machine, None, knowledge)
-    yield from commands.wheel_lints((run,), "", None, machine, knowledge, own="", empty=False)
+    yield from commands.file_lints(bare, 0, {})
+    lists = _list_reader(source)
+    yield from commands.wheel_lints((run,), "", None, machine, knowledge, own="", empty=False, lists=lists)
     for asked in commands.asked_in([run]):
         yield from commands.install_lints(asked, machine, knowledge)
 
