@@ -14,7 +14,6 @@ from typing import Any
 
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe, sha256_of
-from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
@@ -227,11 +226,13 @@ class _LockParser:
             self.faults.add(entry.at("platform"), f"{describe(platform)} is not among metadata.platforms")
         elif not name.startswith("__"):
             try:
-                package = _locked(name, version, url, platform, depends)
+                needs = tuple(f"{key} {value}".strip() for key, value in depends.items())
+                more = {"depends": needs, "md5": md5, "sha256": sha256, "category": category}
+                package = _locked(name, version, url, platform, **more)
             except ValueError as error:
                 self.faults.add(entry.at("url"), str(error))
                 return
-            self._add(replace(package, md5=md5, sha256=sha256, category=category), platform, entry)
+            self._add(package, platform, entry)
 
     def _add(self, package: LockedPackage, platform: str, entry: Reader) -> None:
         if not (package.md5 or package.sha256):
@@ -281,8 +282,8 @@ def _requirement(name: str, constraint: str) -> str:
     return f"{name}{'' if constraint[:1] in '<>=!~' else ' '}{'' if constraint == '*' else constraint}".strip()
 
 
-def _locked(name: str, version: str, url: str, platform: str, depends: Mapping[str, str]) -> LockedPackage:
-    """A package without its hashes; the URL must be that of the package and the platform."""
+def _locked(name: str, version: str, url: str, platform: str, **more: Any) -> LockedPackage:
+    """A package with what more is known of it; the URL must be that of the package and the platform."""
     clean = strip_credentials(url)
     parts = parse_package_url(clean)
     if parts.name != name or parts.version.lower() != version.lower():
@@ -297,9 +298,7 @@ def _locked(name: str, version: str, url: str, platform: str, depends: Mapping[s
         subdir=parts.subdir,
         channel=parts.channel,
         url=clean,
-        md5=None,
-        sha256=None,
-        depends=tuple(f"{key} {value}".strip() for key, value in depends.items()),
+        **more,
     )
 
 

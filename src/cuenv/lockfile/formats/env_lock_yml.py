@@ -65,11 +65,17 @@ def _install(file: LockedFile) -> Iterable[tuple[str, str]]:
     yield "conda", f"{variables}conda env create -n {file.name} --no-default-packages -f {exact}"
 
 
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if not line.startswith("#")]
+
+
 def _differences(file: LockedFile, text: str) -> Iterator[str]:
     """What differs: packages, channels, the pip part, variables."""
     from cuenv.solve import environment_yml  # noqa: PLC0415 - as above
 
     solution, asked = file.solution, file.asked()
+    if asked and _lines(_write(file)) == _lines(text):
+        return
     spec, _ = environment_yml.parse(text, FORMAT.path(file.folder, solution.platform).name)
     there = {(pin.channel, pin.name, pin.version, pin.build) for pin in spec.pins}
     wanted = {(item.channel_name, item.name, item.version, item.build) for item in solution.packages}
