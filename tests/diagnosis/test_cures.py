@@ -572,3 +572,28 @@ def test_spconv_comes_for_the_cuda_of_torch() -> None:
 )
 def test_a_command_names_the_very_library_or_package_of_the_line(line: str, command: str) -> None:
     assert command in led(line + "\n").command
+
+
+def test_a_host_without_an_address_is_not_found_by_more_patience() -> None:
+    tried = (
+        "ERROR: Retrying after connection broken by NewConnectionError(<pip._vendor.urllib3.connection>: "
+        "Failed to establish a new connection: {}): /simple/torch/\n"
+    )
+    assert "PIP_DEFAULT_TIMEOUT" in led(tried.format("timed out")).command
+    assert not led(tried.format("[Errno -2] Name or service not known")).command
+
+
+def test_both_cuda_releases_are_read_where_the_message_was_never_filled() -> None:
+    cause = led(
+        "RuntimeError: ('The detected CUDA version (%s) mismatches the version that was used to compilePyTorch (%s). "
+        "Please make sure to use the same CUDA versions.', '12.9', '13.0')\n"
+    )
+    assert "cuda-version=13.0" in cause.command
+
+
+def test_weights_that_do_not_fit_on_the_disk_are_not_called_broken() -> None:
+    cause = led(
+        "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 122, "
+        'kind: FilesystemQuotaExceeded, message: "over quota" })\n'
+    )
+    assert cause.symptom.id == "disk-full"

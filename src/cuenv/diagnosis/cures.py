@@ -697,9 +697,12 @@ def registry(case: LogContext) -> Joined:
 
 def download(case: LogContext) -> Joined:
     """What the tool of the line offers against a slow network, or a download that was cut."""
+    if _UNNAMED.search(case.line):  # no patience finds a host that has no address
+        return Joined(command="")
     return Joined(command=next((command for words, command in _DOWNLOADS if re.search(words, case.line)), ""))
 
 
+_UNNAMED = regex(r"Name or service not known|[Nn]ame resolution|Failed to resolve|getaddrinfo|Could not resolve")
 _DOWNLOADS = (
     (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
     (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),

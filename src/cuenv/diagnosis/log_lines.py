@@ -151,6 +151,7 @@ _ENVELOPE = regex(
     rb"because of the following error \(look up|^\S{1,200}\.py:[0-9]{1,6}: \w{1,60}$|"
     rb"Error in sys\.excepthook:|EngineDeadError|"
     rb"See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"
+    rb"srun: error: [\w.,\[\]-]{1,200}: tasks? [0-9,\[\]-]{1,80}: (?:Terminated|Exited)|"
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
