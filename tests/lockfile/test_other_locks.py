@@ -88,6 +88,33 @@ def test_uv_the_newest_python_with_wheels_and_the_usual_group() -> None:
     ]
 
 
+def test_uv_a_member_of_a_workspace_with_torch_is_named() -> None:
+    lock = parse_lock(
+        uv_lock(
+            ("root", "0.1", "virtual", ".", ()),
+            ("member", "0.1", "editable", "member", ("torch",)),
+            ("torch", "2.7.1", "registry", "https://pypi.org/simple", ()),
+            members=("root", "member"),
+        ),
+        "uv.lock",
+    )
+    assert of(lock) == {}
+    (finding,) = lock.solutions[0].remarks
+    assert finding.message.endswith("; member, another member of the workspace, has it with --extra gpu")
+    export = "uv export --frozen --package member --extra gpu --format pylock.toml --output-file pylock.toml"
+    assert finding.fix == f"{export} && cuenv check pylock.toml"
+
+
+def uv_lock(*packages: tuple[str, str, str, str, tuple[str, ...]], members: tuple[str, ...]) -> str:
+    lines = ["version = 1", 'requires-python = "==3.12.*"', "[manifest]", f"members = {[*members]}"]
+    for name, version, kind, place, extra in packages:
+        lines += ["[[package]]", f'name = "{name}"', f'version = "{version}"', f'source = {{ {kind} = "{place}" }}']
+        if extra:
+            needs = ", ".join(f'{{ name = "{item}" }}' for item in extra)
+            lines += ["[package.optional-dependencies]", f"gpu = [{needs}]"]
+    return "\n".join(lines) + "\n"
+
+
 def test_uv_extras_that_exclude_each_other() -> None:
     lock = parse_lock(UV, "uv.lock", LockPart(extras=("cu126",)))
     assert of(lock)["torch"] == "2.7.1"

@@ -10,7 +10,7 @@ from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import load_toml
 from cuenv.core.reading import Faults, Reader, describe
-from cuenv.core.record import NamedTuple, dataclass, field
+from cuenv.core.record import NamedTuple, dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.lockfile.formats import LockPart, LockReader
@@ -204,6 +204,7 @@ class _Project:
     asked: tuple[_Edge, ...]
     exclusive: tuple[frozenset[str], ...]
     source: str
+    only: str = ""
     by_name: dict[str, list[_Package]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -211,7 +212,9 @@ class _Project:
             self.by_name.setdefault(item.name, []).append(item)
 
     def roots(self) -> tuple[_Package, ...]:
-        """The project; of a workspace whose root is not a package, all of its members."""
+        """The project, or one member of it; of a workspace whose root is not a package, all of its members."""
+        if self.only:
+            return tuple(self.by_name.get(self.only, ()))
         whole = tuple(item for item in self.packages if item.place == ".")
         if whole or self.asked:
             return whole
@@ -310,6 +313,31 @@ class _Project:
                 + one_line(", ".join(names[:_SHOWN])),
                 fix=f"cuenv check {shlex.quote(self.source)} {names[0]}",
             )
+        else:
+            yield from self._of_members(target)
+
+    def _of_members(self, target: WheelTarget) -> Iterator[Finding]:
+        """The first member of a workspace that has torch, where neither its root has it nor an extra of the root."""
+        here = {item.name for item in self.roots()}
+        others = [name for name in map(normalise, self.members) if name not in here]
+        for name in others[:_MOST_TRIED]:
+            member = replace(self, only=name, by_name={})
+            for extra in ("", *(extra for item in member.roots() for extra in item.extras)):
+                chosen = _Chosen(extras=(extra,) if extra else ())
+                if any(item.name == _TORCH for item in member._installed(target, chosen)):  # noqa: SLF001 - its own class
+                    option = f"--extra {extra}" if extra else ""
+                    export = shlex.join(
+                        ["uv", "export", "--frozen", "--package", name, *option.split(), "--format", "pylock.toml"]
+                    )
+                    yield Finding(
+                        code="CU115",
+                        severity="warning",
+                        subject=_TORCH,
+                        message=f"what was read of the lock has no PyTorch; {name}, another member of the workspace, "
+                        f"has it{f' with {option}' if option else ''}",
+                        fix=f"{export} --output-file pylock.toml && cuenv check pylock.toml",
+                    )
+                    return
 
     def _installed(self, target: WheelTarget, chosen: _Chosen) -> list[_Package]:
         """The packages that uv would install, in the order in which they are met."""
