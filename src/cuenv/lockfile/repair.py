@@ -67,7 +67,7 @@ from cuenv.lockfile.proving import odds
 from cuenv.lockfile.relax import SWAPS, ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
 from cuenv.resolver.asked_torch import OF_TORCH
 from cuenv.resolver.candidates import Candidate, admits_all, pythons
-from cuenv.resolver.compose import compose, overruled, requested
+from cuenv.resolver.compose import composed, headed, overruled, requested
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import asks_for_cpu, wants_cuda
 from cuenv.resolver.prove import unsatisfiable_text
@@ -676,7 +676,7 @@ class _Repair:
 
         needed = needed.intersection(pythons)
         rows = [
-            _Row(item=item, made=self._composed(decision, item, intent))
+            _Row(item=item, of=decision, made=self._composed(decision, item, intent))
             for item in _nearest(decision, intent, lambda python: len(lost(python)))
             if draft.near.takes(item)
         ]
@@ -745,7 +745,7 @@ class _Repair:
     def _composed(self, decision: Decision, item: Assessment, intent: Intent) -> EnvironmentSpec:
         known = item.candidate, intent.pip
         if known not in self.composed:
-            made = compose(_case(decision, item, intent), name=self.file.name or "cuenv", version=__version__)
+            made = composed(_case(decision, item, intent), name=self.file.name or "cuenv")
             if intent.pip and not made.pip:
                 made = replace(made, pip=intent.pip, pins=(*made.pins, Pin(name="pip", why=("installs the pip part",))))
             channels = (*made.channels, *intent.channels)
@@ -840,7 +840,8 @@ class _Repair:
         if found is None:
             self.skipped.append((label, _BESIDE))
             return None
-        spec = replace(made, pins=(*fixed, *intent.packages))
+        spec = headed(made, _case(row.of, row.item, intent), version=__version__)
+        spec = replace(spec, pins=(*fixed, *intent.packages))
         draft = Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True, near=first.near)
         draft = with_entries(draft, intent.packages, found.pins, shelf)
         draft = replace(draft, why=(*first.why, *draft.why), lost=first.lost | draft.lost)
@@ -913,9 +914,10 @@ class _Less:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A candidate, and the environment that is composed for it."""
+    """A candidate of a decision, and the environment that is composed for it, without its header."""
 
     item: Assessment
+    of: Decision
     made: EnvironmentSpec
 
 

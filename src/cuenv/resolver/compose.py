@@ -40,12 +40,17 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
     Raises:
         ValueError: no candidate fits, or a requested package is no spec or asks for what another option decides.
     """
+    return headed(composed(decision, name=name), decision, version=version)
+
+
+def composed(decision: Decision, *, name: str) -> EnvironmentSpec:
+    """The environment without its header, which costs more than all the rest: for many candidates of a decision."""
     if decision.chosen is None:
         raise ValueError("no candidate fits")
     candidate, case = decision.chosen.candidate, decision.case
     own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
     pins = [*own, _python(candidate, case.request.python), *_compiler(candidate, case)]
-    pip, reasons = _pip(candidate.build, case)
+    pip, _ = _pip(candidate.build, case)
     if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
     return EnvironmentSpec(
@@ -56,8 +61,12 @@ def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
         pins=_merged(pins, _beside_torch(candidate, _requested_pins(candidate, case), case.knowledge)),
         pip=pip,
         variables=_variables(candidate, case),
-        header=_header(decision, version, reasons),
     )
+
+
+def headed(spec: EnvironmentSpec, decision: Decision, *, version: str) -> EnvironmentSpec:
+    """An environment with the header that says what it was chosen for."""
+    return replace(spec, header=_header(decision, version))
 
 
 def _beside_torch(candidate: Candidate, requested: list[Pin], knowledge: Knowledge) -> list[Pin]:
@@ -341,10 +350,11 @@ def _variables(candidate: Candidate, case: Context) -> dict[str, str]:
     return {"TORCH_CUDA_ARCH_LIST": ";".join(map(str, targets))}
 
 
-def _header(decision: Decision, version: str, reasons: tuple[str, ...]) -> tuple[str, ...]:
+def _header(decision: Decision, version: str) -> tuple[str, ...]:
     if decision.chosen is None:
         raise ValueError("no candidate fits")
     case = decision.case
+    _, reasons = _pip(decision.chosen.candidate.build, case)
     lines = [
         f"Written by cuenv {version}, knowledge base of {case.knowledge.edition}.",
         f"For {host_line(case.facts)}.",

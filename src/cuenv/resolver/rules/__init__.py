@@ -100,8 +100,8 @@ def minimum_drivers(candidate: Candidate, case: Context) -> tuple[tuple[HostFact
 
 def inferred(candidate: Candidate, case: Context) -> bool:
     """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
-    lowest = minimum_driver(candidate, case)
-    needs = (pair for machine in case.facts.machines for pair in _needs(machine, candidate, case))
+    needs = [pair for machine in case.facts.machines for pair in _needs(machine, candidate, case)]
+    lowest = max((need for need, _ in needs), key=driver_key, default=None)
     return any(need == lowest and any(reason.low for reason in verdict.reasons) for need, verdict in needs)
 
 
