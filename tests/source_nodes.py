@@ -21,7 +21,12 @@ def _parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-@lru_cache(maxsize=1024)
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
     """All that stands in a source file, in the order of `ast.walk`."""
-    return tuple(ast.walk(tree_of(path)))
+    return walked(tree_of(path))
+
+
+@lru_cache(maxsize=1024)
+def walked(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All that stands in a syntax tree, in the order of `ast.walk`."""
+    return tuple(ast.walk(tree))

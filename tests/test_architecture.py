@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from cases import collect
-from source_nodes import SOURCE, tree_of
+from source_nodes import SOURCE, tree_of, walked
 
 ORDER = (
     *("core", "knowledge", "host", "solve", "binary", "resolver", "lockfile", "prefix"),
@@ -88,7 +88,7 @@ def touches_the_machine(module: str) -> bool:
 
 @lru_cache(maxsize=512)
 def statements(tree: ast.Module) -> tuple[ast.AST, ...]:
-    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call)))
+    return tuple(node for node in walked(tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call)))
 
 
 def imports(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
@@ -167,9 +167,7 @@ def test_no_module_imports_itself_by_a_detour() -> None:
 
 
 def test_no_class_name_stands_twice() -> None:
-    names = Counter(
-        node.name for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-    )
+    names = Counter(node.name for tree in modules().values() for node in walked(tree) if isinstance(node, ast.ClassDef))
     assert [name for name, count in names.items() if count > 1] == []
 
 

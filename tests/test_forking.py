@@ -28,6 +28,7 @@ LOG = "RuntimeError: CUDA error: no kernel image is available for execution on t
         (("config",), ""),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
+    one_in=2,
 )
 def test_it_prints_and_leaves_as_a_process_that_was_started(tmp_path: Path, words: tuple[str, ...], text: str) -> None:
     forked = run(*words, folder=tmp_path, text=text, CUENV_HOST="")

@@ -57,6 +57,7 @@ def test_what_an_extra_brings_may_be_a_library_under_the_lgpl(tmp_path: Path) ->
         (["License: GNU GPL, with a MIT part"], 1),
         ([], 1),
     ],
+    one_in=3,
 )
 def test_a_licence_that_is_not_allowed_or_not_said_is_refused(tmp_path: Path, lines: list[str], code: int) -> None:
     folder = tmp_path / "thing-1.0.dist-info"

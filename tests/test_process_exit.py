@@ -48,7 +48,7 @@ def test_the_code_of_the_command_is_the_code_of_the_process(code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, "product\n", "")
 
 
-@pytest.mark.parametrize("runs", [3, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [2, pytest.param(30, marks=pytest.mark.slow)])
 def test_the_code_is_right_after_rattler_in_every_run(runs: int, tmp_path: Path) -> None:
     """py-rattler kills some percent of interpreters that finalise: the slow suite makes 30 runs, and 200."""
     body = SOLVE.format(tests=str(Path(__file__).parent), folder=str(tmp_path)) + "return 3"

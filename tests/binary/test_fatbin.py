@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cases import collect
 from cuenv.binary.code import FileCode, read_code, summary
 from cuenv.binary.elf import BinaryError, read_elf
-from cuenv.binary.fatbin import HEADER, MAGIC
+from cuenv.binary.fatbin import HEADER, MAGIC, FatbinReader
 from cuenv.core.versions import Target
 from elf_files import (
     CUBIN,
@@ -176,9 +176,13 @@ def test_a_section_of_zeros_ends() -> None:
         code(Part(".nv_fatbin", bytes(1 << 20)))
 
 
-def test_containers_without_end_are_refused() -> None:
+@pytest.mark.parametrize("left", [500, pytest.param(0, marks=pytest.mark.slow)])
+def test_containers_without_end_are_refused(left: int) -> None:
+    """Quickly with a reader that may read few more, slowly with as many as are refused."""
+    section = HEADER.pack(MAGIC, 1, HEADER.size, 0) * ((left or 1 << 18) + 1)
+    reader = FatbinReader(section, _containers_left=left) if left else FatbinReader(section)
     with pytest.raises(BinaryError, match="hostile"):
-        code(Part(".nv_fatbin", HEADER.pack(MAGIC, 1, HEADER.size, 0) * ((1 << 18) + 1)))
+        list(reader.containers(0, len(section)))
 
 
 def test_every_prefix_of_a_file_is_refused() -> None:

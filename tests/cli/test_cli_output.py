@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forking
 from cases import collect
-from commands import HOST, inside
+from commands import HOST, forks, inside
 from cuenv.binary.gpu_code import scan_paths
 from cuenv.cli import output
 from cuenv.cli.main import _fail
@@ -127,25 +128,24 @@ def on_a_terminal(folder: Path, words: tuple[str, ...], width: int) -> list[str]
     import struct
     import termios
 
-    pid, handle = pty.fork()
-    if not pid:  # the child
-        os.chdir(folder)
-        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-        os.environ |= {"HOME": str(folder), "TERM": "dumb"}
-        more = ("-o", "environment.yml") if words[0] == "resolve" else ()
-        os.execv(sys.executable, [sys.executable, "-m", "cuenv", *words, *more])
-    printed = b""
-    while select.select([handle], [], [], 30)[0]:
-        try:
-            data = os.read(handle, 65536)
-        except OSError:  # Linux says so when the other end is closed
-            break
-        if not data:
-            break
-        printed += data
-    os.close(handle)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, printed
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "dumb"}
+    more = ("-o", "environment.yml") if words[0] == "resolve" else ()
+    with forking.ask(forks(), [*words, *more], str(folder), environ, (follower, follower, follower)) as connection:
+        os.close(follower)
+        forking.answer(connection)
+        printed = b""
+        while select.select([leader], [], [], 30)[0]:
+            try:
+                data = os.read(leader, 65536)
+            except OSError:  # Linux says so when the other end is closed
+                break
+            if not data:
+                break
+            printed += data
+        os.close(leader)
+        assert forking.answer(connection) == 0, printed
     lines = printed.decode().replace("\r\n", "\n").split("\n")  # commands stay whole
     return [line for line in lines if not re.match(r"(.*: |.* {2,}|wrote .*)?(cuenv|nvidia-smi) \S", line)]
 

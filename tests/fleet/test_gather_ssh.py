@@ -144,11 +144,11 @@ def test_a_node_that_never_answers_is_left(tmp_path: Path, nodes: SshNodes) -> N
 def test_a_node_that_writes_without_end_is_stopped(
     tmp_path: Path, nodes: SshNodes, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
-    monkeypatch.setattr(cluster, "LIMIT", 300_000)
+    monkeypatch.setattr(cluster, "LIMIT", 50_000)
     nodes.has("gpu8", "answer", script)
     done = inside(*words(nodes, "gpu8"), folder=tmp_path)
     assert done.returncode == ExitCode.INPUT
-    assert "gpu8: wrote more than 292 KiB" in done.stderr
+    assert "gpu8: wrote more than 48 KiB" in done.stderr
 
 
 def test_nodes_in_the_file_are_not_asked_again(tmp_path: Path, nodes: SshNodes) -> None:

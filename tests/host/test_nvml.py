@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,30 +19,39 @@ from cuenv.host.facts import HostFacts, Mig, MigInstance, Switch, virtual_packag
 from trees import PROPRIETARY, plant
 
 SOURCE = Path(__file__).parents[1] / "nvml" / "fake_nvml.c"
-CHILD = """
+SERVER = """
 import json, os, sys
 from pathlib import Path
 from cuenv.host.host_json import to_plain
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.probe import probe
+from rattler.virtual_package import VirtualPackage
 names = {"Tesla V100-SXM2-32GB": Capability(7, 0)}
 names["GeForce RTX 4090"] = Capability(8, 9)
 devices = {"0x268410de": "GeForce RTX 4090"}
-facts = probe(
-    os.environ,
-    Path(sys.argv[1]),
-    level_of=lambda text: version("12.2"),
-    name_to_capability=names.get,
-    device_to_name=devices.get,
-)
-log = Path(os.environ["FAKE_NVML"] + ".shutdown")
-shutdowns = len(log.read_text()) if log.exists() else 0  # before py-rattler, which has its own
-from rattler.virtual_package import VirtualPackage
-found = [package.into_generic() for package in VirtualPackage.detect()]
-told = {package.name.normalized: str(package.version) for package in found}
-print(json.dumps({"facts": to_plain(facts), "rattler": told, "shutdowns": shutdowns}), flush=True)
+for line in sys.stdin:
+    process = os.fork()
+    if process:
+        if os.waitpid(process, 0)[1]:
+            print(json.dumps("failed"), flush=True)
+        continue
+    os.environ["FAKE_NVML"], root = json.loads(line)
+    facts = probe(
+        os.environ,
+        Path(root),
+        level_of=lambda text: version("12.2"),
+        name_to_capability=names.get,
+        device_to_name=devices.get,
+    )
+    log = Path(os.environ["FAKE_NVML"] + ".shutdown")
+    shutdowns = len(log.read_text()) if log.exists() else 0  # before py-rattler, which has its own
+    found = [package.into_generic() for package in VirtualPackage.detect()]
+    told = {package.name.normalized: str(package.version) for package in found}
+    print(json.dumps({"facts": to_plain(facts), "rattler": told, "shutdowns": shutdowns}), flush=True)
+    os._exit(0)
 os._exit(0)
 """
+"""Started once for each place of the library, which the loader reads at the start; it forks for each question."""
 A100 = "8.0|81920|NVIDIA A100-SXM4-80GB"
 RTX4090 = "8.9|24564|NVIDIA GeForce RTX 4090"
 V100 = "7.0|32768|Tesla V100-SXM2-32GB"
@@ -82,24 +92,44 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return built | {"broken": broken}
 
 
+@pytest.fixture(scope="module")
+def servers(libraries: dict[str, Path]) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    started: dict[str, subprocess.Popen[str]] = {}
+
+    def server(library: str) -> subprocess.Popen[str]:
+        if library not in started:
+            path = {"LD_LIBRARY_PATH": str(libraries[library])} if library in libraries else {}
+            started[library] = subprocess.Popen(
+                [sys.executable, "-c", SERVER],
+                env={"PATH": "/nowhere", **path},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        return started[library]
+
+    yield server
+    for process in started.values():
+        process.communicate(timeout=10)
+
+
 @pytest.fixture
-def ask(libraries: dict[str, Path], tmp_path: Path) -> Any:
+def ask(libraries: dict[str, Path], servers: Callable[[str], subprocess.Popen[str]], tmp_path: Path) -> Any:
     def asked(config: str, library: str = "whole", tree: dict[str, str] | None = None) -> Answer:
         root = plant(tmp_path / "root", tree or {})
         root.mkdir(exist_ok=True)
         steer = tmp_path / "steer"
         steer.write_bytes(config.encode("latin-1"))
-        environ = {"FAKE_NVML": str(steer), "PATH": "/nowhere"}
         if library == "hidden":
             (root / "run/opengl-driver").mkdir(parents=True)
             (root / "run/opengl-driver/lib").symlink_to(libraries["whole"])
-        else:
-            environ["LD_LIBRARY_PATH"] = str(libraries[library])
-        done = subprocess.run(
-            [sys.executable, "-c", CHILD, str(root)], env=environ, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        told = json.loads(done.stdout)
+        process = servers(library)
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(f"{json.dumps([str(steer), str(root)])}\n")
+        process.stdin.flush()
+        told = json.loads(process.stdout.readline())
+        assert told != "failed"
         return Answer(
             facts=host_json.parse(json.dumps(told["facts"]), "child", "this machine"),
             rattler=told["rattler"],

@@ -85,7 +85,7 @@ def test_shipped_hosts_get_what_is_decided_for_each(wanted: Request) -> None:
     assert [said(item) for item in choices(every, wanted, base())] == [decided(facts, wanted) for facts in every]
 
 
-@examples(60)
+@examples(40)
 @given(st.lists(hosts, min_size=1, max_size=4), st.sampled_from(WISHES))
 @example([machine("12.0", "5.0", driver="580.65.06")], Request(dev=False))
 def test_any_hosts_get_what_is_decided_for_each(every: list[HostFacts], wanted: Request) -> None:

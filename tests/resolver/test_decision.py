@@ -316,7 +316,7 @@ def decides_or_says_why_not(facts: HostFacts, wanted: Request) -> None:
     assert sum(group.count for group in decision.rejections) + len(decision.fitting) == len(decision.assessments)
 
 
-@collect(("name", "profile"), [(name, profile) for name in HOSTS for profile in profile_names()], one_in=5)
+@collect(("name", "profile"), [(name, profile) for name in HOSTS for profile in profile_names()], one_in=11)
 def test_every_host_and_profile_decide_or_say_why_not(name: str, profile: str) -> None:
     decides_or_says_why_not(shipped(name), read_profile(profile))
 
