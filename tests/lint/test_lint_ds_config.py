@@ -109,7 +109,8 @@ def test_gpus_decide_on_bfloat16_and_on_the_batch(tmp_path: Path) -> None:
     assert codes(tmp_path, batch) == []
     assert codes(tmp_path, batch, "8.0", "8.0", "8.0") == []
     (wrong,) = linted(tmp_path, batch, "8.0", "8.0").lints
-    assert "4 a GPU x 2 steps x 2 GPUs = 16" in wrong.finding.message
+    assert wrong.finding.message.endswith("4 a GPU x 2 steps x 2 GPUs = 16: it is for 3 GPUs")
+    assert wrong.finding.severity == "warning"
     assert wrong.finding.fix == 'set "train_batch_size" to 16'
     left = '{"train_batch_size": 10, "train_micro_batch_size_per_gpu": 4}'
     assert codes(tmp_path, left, "8.0", "8.0") == ["CU332 error"]

@@ -201,7 +201,12 @@ def test_a_profile_that_contradicts_itself(tmp_path: Path) -> None:
 
 
 def test_a_list_of_requirements_is_told_how_to_lock_it(tmp_path: Path) -> None:
-    lists = ("# torch\n\ntorch==2.4.1\n", "--extra-index-url https://x.example\ntorch\n", "einops[all]>=0.7 ; x\n")
+    lists = (
+        "# torch\n\ntorch==2.4.1\n",
+        "--extra-index-url https://x.example\ntorch\n",
+        "einops[all]>=0.7 ; x\n",
+        "git+https://x.example/a.git\n",
+    )
     for text in lists:
         (tmp_path / "requirements.txt").write_text(text)
         told = run("lock", "requirements.txt", "--format", "pylock", *HOST, folder=tmp_path)

@@ -177,6 +177,9 @@ def test_the_ptxas_inside_triton_limits_what_torch_compile_runs_on(
 def test_a_triton_beside_a_torch_that_requires_none_is_no_fault(torch: str, told: list[str]) -> None:
     asked = spec("python=3.10", "pip", pip=(f"torch=={torch}", "triton==3.0.0"))
     assert [item.code for item in pair_findings(asked, shipped_base())] == told
+    locked = replace(solution(PYTHON), pip=(wheel("torch", torch), wheel("triton", "3.0.0")))
+    found = host_findings(locked, options("8.0", driver="580.65.06"), shipped_base())
+    assert [item.code for item in found if item.severity == "error"] == told
 
 
 def test_the_wheel_to_take_is_for_the_python_of_the_file_where_there_is_one() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import Finding, Severity, counted
 from cuenv.core.versions import Capability
 from cuenv.knowledge.guidance import DeepSpeedKeys
 from cuenv.lint import Edit, Lint, Machine, Node
@@ -298,13 +298,20 @@ def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
         each = (micro or 1) * (steps or 1)
         whole = bool(micro and steps and gpus)
         if (whole and total != each * gpus) or total % (each * (gpus or 1)):
-            parts = [f"{micro} a GPU"] * bool(micro) + [f"{steps} steps"] * bool(steps) + [f"{gpus} GPUs"] * bool(gpus)
+            parts = (
+                [f"{micro} a GPU"] * bool(micro)
+                + [counted(steps or 0, "step")] * bool(steps)
+                + [counted(gpus, "GPU")] * bool(gpus)
+            )
             product = each * (gpus or 1)
             message = f"train_batch_size {total} is not {' x '.join(parts)}" + (
                 f" = {product}" if whole else f", because {total} is not a multiple of {product}"
             )
+            right = whole and total % each == 0
+            message += f": it is for {counted(total // each, 'GPU')}" if right else ""
             nearest = product if whole else max(1, round(total / product)) * product
-            yield _lint("CU332", "error", nodes[0], message, f'set "train_batch_size" to {nearest}', "dscfg")
+            severity: Severity = "warning" if right else "error"  # several machines may have them
+            yield _lint("CU332", severity, nodes[0], message, f'set "train_batch_size" to {nearest}', "dscfg")
 
 
 def _whole(node: Node | None) -> int | None:

@@ -35,7 +35,7 @@ _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
 
 _REQUIREMENTS = regex(
     r"(?:\s*(?:#[^\n]*)?\n)*\s*(?:--?[a-zA-Z][a-zA-Z-]*[ =]\S|[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]\n]*\])?\s*"
-    r"(?:[=<>!~;@][^\n]*)?(?:\n|\Z))"
+    r"(?:[=<>!~;@][^\n]*)?(?:\n|\Z)|(?:git|hg|svn|bzr)\+[a-z]+://\S)"
 )
 """How a list of requirements for pip begins."""
 _PLAIN = regex(r"[\w./-]+")

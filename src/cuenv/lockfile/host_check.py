@@ -334,11 +334,14 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
     elif verdict.outcome == "unknown" and verdict.rule in _NEEDED:
         severity = "warning"
     fix, edits = _fix(verdict, candidate, case)
+    message = verdict.because.replace(THIS_BUILD, build_name(candidate), 1)
+    if verdict.rule == "cudnn" and candidate.build.stack == WHEELS:  # it comes with torch, and bears no name of its own
+        message = f"{build_name(candidate)}: {message}"
     yield Finding(
         code=rule.code,
         severity=severity,
         subject=verdict.rule,
-        message=verdict.because.replace(THIS_BUILD, build_name(candidate), 1),
+        message=message,
         evidence=tuple(evidence_of(verdict, case.knowledge)),
         fix=fix,
         edits=edits,

@@ -16,7 +16,6 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.host_check import (
     as_findings,
-    build_name,
     covered,
     judge_spec,
     toolkit_asked,
@@ -165,7 +164,7 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) 
     judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
     nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
     for verdict in objections:
-        yield from _of(build_name(nearest), as_findings(verdict, nearest, case))
+        yield from as_findings(verdict, nearest, case)
 
 
 def _of(what: str, found: Iterable[Finding]) -> Iterator[Finding]:

@@ -68,10 +68,16 @@ def judged(
         because = "the requested libraries need no CUDA beside a CPU build"
         return Verdict(rule=_NAME, outcome="pass", because=because)
     torch = _Torch(build.version, build.cuda, cuda, build.stack, build.platform)
-    verdicts = [_judged(item, torch, case) for item in asked if kb.extension(item.name)]
+    verdicts = [_judged(item, torch, case) for item in asked if kb.extension(item.name) and not _idle(item, torch, kb)]
     strange = [item for item in asked if not kb.extension(item.name) and not kb.is_component(item.name)]
     verdicts += [_not_judged(strange)] if strange else []
     return worst(verdicts) if verdicts else _PASS
+
+
+def _idle(demand: Demand, torch: _Torch, kb: Knowledge) -> bool:
+    """A triton beside a torch that no row joins with one: torch before 2.0 requires none, so that it bounds nothing."""
+    rows = kb.extension(demand.name)
+    return demand.name == "triton" and not any(row.torch and row.torch.admits(torch.release) for row in rows)
 
 
 def _not_judged(strange: list[Demand]) -> Verdict:
@@ -192,7 +198,9 @@ def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
 def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked) -> _Fault | None:
     """Why the releases of a row do not suit, or ``None``; beside it the rows on the same releases."""
     if row.torch and not row.torch.admits(torch.release):
-        return _Fault(row, f"needs torch {row.torch.span}")
+        # of triton each torch requires one release, and triton requires none of torch
+        of = f"is what torch {row.torch.span} requires" if row.package == "triton" else f"needs torch {row.torch.span}"
+        return _Fault(row, of)
     if row.cuda and not _ships(row, same, torch):
         shipped = ", ".join(map(str, sorted({item for each in same for item in each.cuda})))
         what = "the environment has" if row.match == "toolkit" else "PyTorch is built with"
