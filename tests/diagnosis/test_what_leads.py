@@ -584,3 +584,15 @@ def test_the_statement_that_raises_an_error_is_no_evidence_of_it() -> None:
     frame = b'  File "urllib3/response.py", line 40, in read\n    raise IncompleteRead(data, amt-len(data))\n'
     found = read(TRACEBACK + frame + b"urllib3.exceptions.ProtocolError: IncompleteRead(4835 bytes read)\n")
     assert (ids(found), found.causes[0].sighting.line) == (["download-failed"], 5)
+
+
+def test_an_unexplained_error_of_an_earlier_run_does_not_lead_over_the_end_of_the_last() -> None:
+    words = b"ValueError: Normalization stats not found for this config\n"
+    end = b"slurmstepd: error: *** JOB 334949 ON dgx-03 CANCELLED AT 2026-01-06T04:52:18 ***\n"
+    assert ids(read(TRACEBACK + words + LONG_RUN + end)) == ["slurm-cancelled"]
+    assert ids(read(TRACEBACK + words + end))[0] == "error-in-words"
+
+
+def test_a_pipe_that_breaks_behind_an_error_is_its_effect() -> None:
+    memory = TRACEBACK + b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    assert ids(read(memory + TRACEBACK + b"BrokenPipeError: [Errno 32] Broken pipe\n")) == ["cuda-out-of-memory"]

@@ -67,7 +67,9 @@ def ranked(found: Scan) -> Ranked:
     groups = sorted(folded(sightings), key=lambda group: order.place(group[0]))
     roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in groups)
     since = max(found.outlived, 0 if found.many else found.worked)
-    failed = tuple(one for one in found.failures if one.line > since) or found.failures
+    failed = tuple(one for one in found.failures if one.line > since)
+    if not any(one.kind != "remark" and one.last > found.outlived > 0 for one in sightings):
+        failed = failed or found.failures
     inner = tuple(one for one in failed if not one.outer)
     first = roots[0].sighting if roots else None
     quiet = all(one.kind == "remark" or one.grade == "warning" for one in sightings)

@@ -114,7 +114,7 @@ _HARMLESS = regex(
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return (?!code)|if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
     rb"\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
-    rb"^debconf: |Could not collect|fatal: not a git repository|"
+    rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
     rb"detect the name of this notebook|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
@@ -149,7 +149,7 @@ _ENVELOPE = regex(
     rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
     rb"executor failed running|HYDRA_FULL_ERROR=1 for|"
     rb"because of the following error \(look up|^\S{1,200}\.py:[0-9]{1,6}: \w{1,60}$|"
-    rb"Error in sys\.excepthook:|EngineDeadError|"
+    rb"Error in sys\.excepthook:|EngineDeadError|BrokenPipeError|"
     rb"See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"
     rb"srun: error: [\w.,\[\]-]{1,200}: tasks? [0-9,\[\]-]{1,80}: (?:Terminated|Exited)|"
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
