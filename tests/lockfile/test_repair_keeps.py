@@ -70,7 +70,8 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         *(pkg("of-old-torch", "1.0", f"py3{minor}_0", depends=(PY[minor], "pytorch 2.4.0")) for minor in PY),
         *(pkg(name, "1.0", depends=("shared 1.*",)) for name in ("first-user", "third-user")),
         *(pkg("second-user", "1.0", depends=("shared 2.*",)), pkg("shared", "1.0"), pkg("shared", "2.0")),
-        pkg("tensorflow", "2.18.0", "cpu_py312_0", depends=(PY[12],)),
+        pkg("tensorflow", "2.18.0", "cpu_py312_0", depends=(PY[12], "libtensorflow_cc 2.18.0 cpu_0")),
+        *(pkg("libtensorflow_cc", "2.18.0", "cpu_0"), pkg("of-tensorflow", "1.0", depends=("tensorflow",))),
         pkg("faiss-cpu", "1.8.0", "py312_cpu", depends=(PY[12], "libfaiss 1.8.0 *_cpu")),
         *(pkg("libfaiss", "1.8.0", "h0_0_cpu"), pkg("libfaiss", "1.8.0", "h1_0_cuda12.9", depends=("nowhere >=1",))),
         pkg("pytorch", "2.5.1", "cpu_py312_0", depends=(PY[12],)),
@@ -179,11 +180,6 @@ def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path)
             "second-user",
             "no release of second-user that the channels have goes with any release of first-user beside pytorch=2.5.1",
         ),
-        (
-            ("tensorflow=2.18",),
-            "tensorflow=2.18",
-            "tensorflow 2.18.0 cpu_py312_0 is the CPU build, but the file does not",
-        ),
     ],
     one_in=3,
 )
@@ -198,6 +194,15 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
     assert (kept["python"], kept["pytorch"]) == ("python=3.12", "pytorch=2.5.1")
     assert kept["torchvision"] == "torchvision=0.20.1"
     assert {*entries} - {lost} <= set(kept)
+
+
+def test_a_package_without_a_place_for_its_cuda_build_stays_as_its_cpu_build(channel: Sources, tmp_path: Path) -> None:
+    """What requires it is not lost either: the file asks for the CPU build in so many words."""
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1")
+    done, made = repaired(tmp_path, channel, f"{text}  - tensorflow=2.18\n  - of-tensorflow\n")
+    assert pins(made)["tensorflow"] == "tensorflow=2.18.*=*cpu*"
+    assert "of-tensorflow" in pins(made)
+    assert ": no CUDA build that the channels have of tensorflow goes with the rest" in done.stderr
 
 
 def test_a_package_that_is_for_the_cpu_by_its_name_stays(channel: Sources, tmp_path: Path) -> None:

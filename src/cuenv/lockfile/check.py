@@ -37,7 +37,7 @@ from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import driver_findings, machine_findings
 from cuenv.resolver.solution_policy import edited, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
-from cuenv.solve.model import Lock, Solution
+from cuenv.solve.model import OF_CPU, Lock, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,13 @@ class CheckedLock:
         """What is true of the packages of one platform, whatever the host."""
         if solution.platform not in self._alone:
             lock = self.lock
-            alone = lock_findings(solution.packages, solution.platform, self._knowledge, explicit=not lock.channels)
+            alone = lock_findings(
+                solution.packages,
+                solution.platform,
+                self._knowledge,
+                explicit=not lock.channels,
+                of_cpu=lock.metadata.get(OF_CPU, "").split(),
+            )
             # what another solver mixed at flexible channel priority, cuenv locks at strict priority
             ours = alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone)
             whole = (*solution.remarks, *ours, *_pip(solution, lock.program, self.path.parent))

@@ -62,7 +62,6 @@ class Draft:
         anew: torch and its CUDA were decided anew, by what the file meant.
         lost: names of entries that the solver could not install.
         near: the minors of torch and of Python that it keeps to.
-        refused: names of entries that a finding refused.
     """
 
     spec: EnvironmentSpec
@@ -71,7 +70,6 @@ class Draft:
     anew: bool = False
     lost: frozenset[str] = frozenset()
     near: Near = field(default_factory=Near)
-    refused: frozenset[str] = frozenset()
 
     def noting(self, names: Iterable[str], why: str) -> Draft:
         """With a reason for what became of some entries, where none was given."""

@@ -52,7 +52,17 @@ from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, with_named
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import AS_OF, CREATED_BY, VARIABLES, Lock, Solution, SolveRequest, Unsatisfiable, content_digest
+from cuenv.solve.model import (
+    AS_OF,
+    CREATED_BY,
+    OF_CPU,
+    VARIABLES,
+    Lock,
+    Solution,
+    SolveRequest,
+    Unsatisfiable,
+    content_digest,
+)
 
 if TYPE_CHECKING:  # most locks are no updates
     from cuenv.lockfile.update import Update
@@ -465,6 +475,8 @@ def _metadata(
         least[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
     if request.sources.as_of:
         least[AS_OF] = request.sources.as_of
+    if spec.cpu_builds:
+        least[OF_CPU] = " ".join(sorted(spec.cpu_builds))
     found = {
         "created_by": f"{CREATED_BY} {__version__}",
         "cuenv_content": content_digest(solutions, least),

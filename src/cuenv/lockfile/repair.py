@@ -81,6 +81,7 @@ from cuenv.solve.model import (
     Solution,
     SolveRequest,
     Unsatisfiable,
+    names_cpu,
 )
 
 if TYPE_CHECKING:  # the solver is heavy
@@ -444,7 +445,9 @@ class _Repair:
             if answer is None:
                 break
             if why:
-                then = self._relaxed(draft, needed) or (self._without(*judged) if judged and self.gives_up else None)
+                then = self._relaxed(draft, needed) or (
+                    self._with_cpu_builds(*judged) if judged and self.gives_up else None
+                )
                 judged = None
             elif draft.spec.ours and all(item.code == "CU101" for item in answer.report.errors):
                 then = self._of_two_channels(draft)
@@ -501,7 +504,7 @@ class _Repair:
         names = {
             pin.name for pin in self.file.pins if draft.spec.pin(pin.name) is None and further(pin, self.knowledge)
         }
-        return frozenset(name for name in (draft.lost & names) - draft.refused if shelf and shelf.has(Pin(name=name)))
+        return frozenset(name for name in draft.lost & names if shelf and shelf.has(Pin(name=name)))
 
     def _placed(self, draft: Draft, lost: frozenset[str], *, free: bool) -> Draft | None:
         """A draft with some of its lost entries; the others take other releases for that if they are ``free``."""
@@ -557,25 +560,27 @@ class _Repair:
         why = "a package that the file asks for needs CUDA components of a second channel"
         return replace(draft, spec=replace(draft.spec, ours=False, header=())).noting([OF_CHANNELS], why)
 
-    def _without(self, draft: Draft, answer: Locked) -> Draft | None:
-        """A draft without the entries that are CPU builds, where their CUDA builds do not fit beside the rest.
+    def _with_cpu_builds(self, draft: Draft, answer: Locked) -> Draft | None:
+        """A draft that asks for the CPU builds whose CUDA builds have no place beside the rest; torch never is one.
 
-        ``None`` where none of them can go.
+        ``None`` where there are none that it does not ask for.
         """
-        refused = {item.subject: item.message for item in answer.report.errors if item.code == "CU103"}
-        packages = [item for solution in answer.conda for item in solution.packages]
-        for package in packages:  # the library is refused, and the file lists what requires it
-            why = next((refused[name] for text in package.depends if (name := text.split(" ")[0]) in refused), "")
-            if why:
-                refused.setdefault(package.name, why)
-        gone = [pin for pin in draft.spec.pins if pin.name in refused and further(pin, self.knowledge)]
-        gone = [pin for pin in gone if pin.name not in _FIRST]
-        pins = tuple(pin for pin in draft.spec.pins if pin not in gone)
-        for pin in gone:
-            why = f"{refused[pin.name]}; nothing else that the channels have of {pin.name} goes with the rest"
-            draft = draft.losing(pin.name).noting([pin.name], why)
-        no_more = draft.refused.union(pin.name for pin in gone)
-        return replace(draft, spec=replace(draft.spec, pins=pins), refused=no_more) if gone else None
+        refused = {item.subject for item in answer.report.errors if item.code == "CU103"} - _FIRST
+        listed = [item for solution in answer.conda for item in solution.packages]
+        found = [item for item in listed if item.name in refused and names_cpu(item.build)]
+        asked: list[Pin] = []
+        for package in found:
+            pin = draft.spec.pin(package.name) or Pin(name=package.name)
+            asked.append(replace(pin, version=pin.condition(), build="*cpu*"))
+            why = f"no CUDA build that the channels have of {pin.name} goes with the rest"
+            draft = replace(draft, why=tuple(item for item in draft.why if item[0] != pin.name))
+            draft = draft.noting([pin.name], why)
+        names = {pin.name: pin for pin in asked}
+        if not asked or all(draft.spec.pin(name) == pin for name, pin in names.items()):
+            return None
+        pins = [names.pop(pin.name, pin) for pin in draft.spec.pins]
+        bound = draft.bound.union(pin.name for pin in asked)
+        return replace(draft, spec=replace(draft.spec, pins=(*pins, *names.values())), bound=bound)
 
     def _relaxed(self, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""

@@ -155,11 +155,14 @@ def solved_findings(
     Raises:
         ChannelError: a channel cannot be read.
     """
-    asked = {pin.name for pin in spec.pins}
+    of_cpu = spec.cpu_builds
+    asked = {pin.name for pin in spec.pins} - of_cpu
     offered = cuda_offered(solution, spec, sources, knowledge)
-    found = lock_findings(solution.packages, solution.platform, knowledge, offered, asked, ours=spec.ours)
+    found = lock_findings(
+        solution.packages, solution.platform, knowledge, offered, asked, ours=spec.ours, of_cpu=of_cpu
+    )
     if facts.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
-        found += cpu_finding(solution.packages, knowledge)  # a CPU torch was chosen silently on a GPU host
+        found += cpu_finding(solution.packages, knowledge, of_cpu)  # a CPU torch was chosen silently on a GPU host
     return found
 
 

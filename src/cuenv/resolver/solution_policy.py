@@ -10,12 +10,15 @@ from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import CudaVariant
+from cuenv.resolver.asked_torch import OF_TORCH
 from cuenv.resolver.policy import two_channels
 from cuenv.solve.model import Lock, LockedPackage, Solution, build_cuda, content_digest, names_cpu, names_cuda
 
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 """How a version of the toolkit's own number begins; others count years, or from 0."""
 _SHOWN = 3
+_OWN = frozenset({"pytorch", "pytorch-gpu", "libtorch", "pytorch-mutex", "python", *OF_TORCH})
+"""Torch and what goes with it; no other package asks for a CPU build of them."""
 _COMPILERS = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler|.*-dev)")
 """Parts of the toolkit that compile: headers and nvcc of two releases do not fit together."""
 
@@ -49,6 +52,7 @@ def lock_findings(
     *,
     explicit: bool = False,
     ours: bool = False,
+    of_cpu: Collection[str] = (),
 ) -> tuple[Finding, ...]:
     """Judge what is locked by itself: one CUDA channel, one release, no CPU variant, hashes, platform.
 
@@ -60,6 +64,7 @@ def lock_findings(
         asked: names of the packages that the environment file asks for.
         explicit: it stands in a file of URLs.
         ours: it was locked from a file that cuenv wrote, which promises one channel for CUDA.
+        of_cpu: names of the packages whose CPU builds the environment file asks for.
     """
     all_packages = tuple(packages)
     cuda = cuda_components(all_packages, knowledge)
@@ -69,7 +74,7 @@ def lock_findings(
         *_subdirs(all_packages, platform),
     ]
     if cuda:
-        found += cpu_finding(all_packages, knowledge)
+        found += cpu_finding(all_packages, knowledge, of_cpu)
         found += cpu_builds(all_packages, knowledge, offered, asked)
     return tuple(found)
 
@@ -159,9 +164,14 @@ def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Ite
         yield _unasked([(package, variant)])
 
 
-def cpu_finding(packages: Iterable[LockedPackage], knowledge: Knowledge) -> tuple[Finding, ...]:
-    """As `cpu_variants`, in one finding that the main package leads: they are CPU builds for one reason."""
-    found = sorted(_variants(packages, knowledge), key=lambda pair: _leads(pair[0].name))
+def cpu_finding(
+    packages: Iterable[LockedPackage], knowledge: Knowledge, of_cpu: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """As `cpu_variants`, in one finding that the main package leads: they are CPU builds for one reason.
+
+    What is asked for as a CPU build (``of_cpu``), and what that requires, is none of them.
+    """
+    found = sorted(_variants(packages, knowledge, of_cpu), key=lambda pair: _leads(pair[0].name))
     return (_unasked(found),) if found else ()
 
 
@@ -170,11 +180,25 @@ def _leads(name: str) -> tuple[bool, bool, int]:
     return name != "pytorch", name.startswith("lib"), len(name)
 
 
-def _variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[tuple[LockedPackage, CudaVariant]]:
+def _required(there: Collection[LockedPackage], names: Collection[str]) -> frozenset[str]:
+    """Some packages and all that they require; what torch requires is torch's own."""
+    depends = {item.name: {text.split(" ")[0] for text in item.depends} for item in there}
+    found, more = frozenset[str](), frozenset(names) - _OWN
+    while more:
+        found |= more
+        more = frozenset(name for one in more for name in depends.get(one, ())) - found - _OWN
+    return found
+
+
+def _variants(
+    packages: Iterable[LockedPackage], knowledge: Knowledge, meant: Collection[str] = ()
+) -> Iterator[tuple[LockedPackage, CudaVariant]]:
     there = tuple(packages)
     torch = next((item.channel_name for item in there if item.name == "pytorch"), "")
     of_cpu = (text for item in there if item.name.endswith("-cpu") for text in item.depends)
-    asked = {text.split(" ")[0] for text in of_cpu} - {"pytorch"}  # the library of faiss-cpu, which says what it is
+    asked = _required(there, meant) | {text.split(" ")[0] for text in of_cpu} - {
+        "pytorch"
+    }  # the library of faiss-cpu, which says what it is
     for package in (item for item in there if item.name not in asked):
         if package.name == "pytorch-mutex" and torch not in ("", package.channel_name):
             continue  # it chooses among the builds of its own channel

@@ -283,6 +283,8 @@ def digest(*parts: str) -> str:
 
 VARIABLES = "cuenv_variables"
 """The key of `Lock.metadata` that keeps the variables of the environment file, which the format has no place for."""
+OF_CPU = "cuenv_of_cpu"
+"""The key of `Lock.metadata` under which the packages stand whose CPU builds the environment file asks for."""
 AS_OF = "cuenv_as_of"
 """The key of `Lock.metadata` that keeps the day as of which channels and indexes were read."""
 _NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
@@ -310,7 +312,7 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
     categories = [(item.platform, one.url, one.category) for item in solutions for one in item.packages]
     categories += [(platform, one.url, one.category) for platform, one in by_pip]
     rows += [["category", *one] for one in categories if one[2] != "main"]
-    counted = (*_LEAST, VARIABLES, AS_OF)
+    counted = (*_LEAST, VARIABLES, AS_OF, OF_CPU)
     rows += [["host", name, text] for name, text in (metadata or {}).items() if name.startswith(counted)]
     return digest(json.dumps(sorted(rows)))
 
