@@ -232,7 +232,8 @@ def _ending(first: SymptomMatch, failures: tuple[FailedLine, ...], found: Scan) 
     if first.grade in ("exception", "error"):
         other = (one for one in later if one.own or not one.gpu)
         alone = [one for one in other if found.chain > first.last and not found.many]
-        return tuple(alone) if alone and alone[-1] is later[-1] else ()
+        foreign = any(one.grade == "exception" for one in alone)  # else a row knows it: the lines after it echo it
+        return tuple(alone) if foreign and alone[-1] is later[-1] else ()
     ends = [one for one in later if one.grade == "exception"] or (later if first.grade == "warning" else [])
     return () if any(one.gpu for one in ends) else tuple(ends)
 
