@@ -122,7 +122,7 @@ def test_cuda_from_wheels_without_a_torch_is_judged_by_its_driver() -> None:
         ("torch>=2.4,<2.7", "12.0", "575.57.08", {"CU403"}),
         ("torch>=2.4", "12.0", "575.57.08", set()),  # a later one has code for it
         ("torch==2.99.0", "8.0", "535.129.03", {"CU111"}),
-        ("torch==2.5.1+cpu", "12.0", "575.57.08", set()),
+        ("torch==2.5.1+cpu", "12.0", "575.57.08", {"CU103"}),
         ("numpy", "12.0", "470.129.06", set()),
     ],
 )
@@ -171,6 +171,25 @@ def test_the_ptxas_inside_triton_limits_what_torch_compile_runs_on(
         f"ptxas of CUDA 12.8 that it holds, which does not know compute capability {gpu}" in item.message
         for item in found
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        (("torch==2.4.1+cpu",), "CU103"),
+        (("torch==2.4.1+rocm6.1",), "CU103"),
+        (("--index-url https://download.pytorch.org/whl/cpu", "torch"), "CU103"),
+        (("torch==1.0.1.post2",), "CU111"),
+        (("torch==1.7.0+cu92",), "CU111"),
+        (("torch>=2.99",), "CU111"),
+        (("torch==2.4.1+cu121",), None),
+    ],
+)
+def test_a_torch_of_pip_that_uses_no_gpu_or_that_no_table_has_is_told(lines: tuple[str, ...], code: str | None) -> None:
+    asked = spec("python=3.9", "pip", pip=lines)
+    found = judge_file(asked, options("8.0", driver="535.129.03"), shipped_base())
+    assert [item.code for item in found] == [code] * (code is not None)
+    assert all(item.unknown for item in found if item.code == "CU111")
 
 
 @pytest.mark.parametrize(("torch", "told"), [("1.12.0+cu113", []), ("2.5.1", ["CU505"])])

@@ -259,6 +259,9 @@ def locked(
         after += drift_findings(spec, solution, knowledge)
         after += build_findings(solution, host, knowledge)
         after += undated_findings(solution, request.sources.as_of)
+    of_cpu = [item for item in after if (item.code, item.subject) == ("CU103", "torch")]
+    if any(item not in early.findings for item in of_cpu):  # the wheel that was taken says it, and what to take instead
+        after = [item for item in after if item not in of_cpu or item not in early.findings]
     late = report(request.path.name, allowed(after, request.allow))
     if late.errors or late.verdict(strict=request.strict) == "not fine":
         return replace(refused, report=late, conda=tuple(solutions))

@@ -23,7 +23,7 @@ from cuenv.lockfile.host_check import (
     torch_channel,
     unknown_build,
 )
-from cuenv.resolver.asked_torch import AskedTorch, torch_asked, wheels_asked
+from cuenv.resolver.asked_torch import AskedTorch, torch_asked, unlisted, wheels_asked
 from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
 from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, spec_of
@@ -152,7 +152,17 @@ def _of_wheels(spec: EnvironmentSpec) -> Version | None:
 def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """Errors where none of the wheels of torch that a pip part admits runs on the host; the nearest says why."""
     asked = None if any(map(spec.pin, _CONDAS)) else torch_asked(spec.pip)
-    if asked is None or asked.of_cpu:
+    if asked is None:
+        return
+    if asked.of_cpu:
+        if facts.gpus and not asks_for_cpu(spec):
+            yield Finding(
+                code="CU103",
+                severity="info" if spec.ours else "warning",
+                subject="torch",
+                message=f"the file asks pip for {asked.text}{_of_what(asked)}, which is not a CUDA build: it does not "
+                f"use the GPUs of {facts.label}",
+            )
         return
     python = spec_of(spec.pin("python"))
     meant = wheels_asked(asked, facts.platform, python, knowledge)
@@ -165,6 +175,10 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) 
     nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
     for verdict in objections:
         yield from as_findings(verdict, nearest, case)
+
+
+def _of_what(asked: AskedTorch) -> str:
+    return "" if asked.tag else " of the index cpu"
 
 
 def _of(what: str, found: Iterable[Finding]) -> Iterator[Finding]:
@@ -187,6 +201,10 @@ def _no_wheel(
             message=f"pip: {asked.text} has wheels for Python {pythons}, and the file asks for Python {python}",
             edits=(FileEdit(how="write", entries=(f"python={rows[-1].pythons[-1]}",)),),
         )
-    elif asked.exact and not knowledge.wheels_of(asked.exact, facts.platform):
+    elif asked.exact and not any(
+        asked.tag in ("", row.build) for row in knowledge.wheels_of(asked.exact, facts.platform)
+    ):
         strange = no_row(WHEELS, asked.exact, None, asked.tag, facts.platform)
         yield unknown_build(Candidate(build=strange, cuda=None, python="3"))
+    elif not asked.exact:
+        yield unlisted(asked.text, "torch")
