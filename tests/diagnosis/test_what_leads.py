@@ -249,6 +249,14 @@ def test_an_error_that_no_row_knows_leads_with_its_own_words_and_stays_unknown()
     assert [one.symptom.id for one in found.causes[0].followers] == ["pip-build-failed"]
 
 
+def test_an_exception_whose_message_stands_below_it_is_not_hidden_by_the_report_of_a_launcher() -> None:
+    found = read(
+        TRACEBACK + b"pkg.FooException: \n   You asked for blue\nsrun: error: n1: task 0: Exited with exit code 1\n"
+    )
+    assert found.verdict == "unknown"
+    assert [text for _, text in found.strange] == ["pkg.FooException:"]
+
+
 def test_a_record_of_json_that_says_in_words_what_failed_leads() -> None:
     says = '{"time": "10:00", "level": "ERROR", "message": "the shard is lost", "errors": 0, "on_error": "stop"}'
     found = read(f"starting\n{says}\n".encode())

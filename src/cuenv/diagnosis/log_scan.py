@@ -525,14 +525,16 @@ class _Seeker:
 
     def failures(self, total: int) -> tuple[FailedLine, ...]:
         """The lines that fail and belong to no symptom, in their order; warnings only where the log ends."""
-        known = {line for item in self.sightings() for line in self.where[item.symptom.id]}
+        sightings = self.sightings()
+        known = {line for item in sightings for line in self.where[item.symptom.id]}
+        told = {line for item in sightings if item.kind != "effect" for line in self.where[item.symptom.id]}
         found = {one.line: one for one in (*self.early, *self.late, *self.outer) if one.line not in known}
         kept = []
         for one in found.values():
             if one.grade == "warning" and one.line <= total - _LAST:
                 continue
             bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception"))
-            if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in known):
+            if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in told):
                 continue  # its message is known, or the line of the program that raised it
             kept.append(one)
         return tuple(sorted(kept, key=lambda item: item.line))
