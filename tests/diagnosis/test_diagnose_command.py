@@ -301,6 +301,9 @@ def test_an_environment_file_that_lies_here_is_repaired_and_never_replaced(tmp_p
         "-o environment.yml" not in run("diagnose", "log", "--gpu", "P100", "--driver", "535", folder=tmp_path).stdout
     )
     linted = run("lint", folder=tmp_path).stdout
+    assert "CHANNEL::PACKAGE=RELEASE" in linted  # there, a repair has nothing to do for a warning
+    (tmp_path / "environment.yml").write_text(f"# Written by cuenv 0.1.0\n{recipe}", encoding="utf-8")
+    linted = run("lint", folder=tmp_path).stdout
     assert "fix: cuenv lock --repair -o environment.new.yml" in linted
     (tmp_path / "environment.yml").rename(tmp_path / "my env.yml")
     linted = run("lint", "my env.yml", folder=tmp_path).stdout

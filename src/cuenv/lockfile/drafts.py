@@ -164,6 +164,16 @@ def with_entries(draft: Draft, entries: Sequence[Pin], chosen: Sequence[Pin | No
     return replace(draft, spec=replace(draft.spec, pins=tuple(pins)))
 
 
+def forge_first(channels: Sequence[str]) -> tuple[str, ...] | None:
+    """Channels with conda-forge before ``pytorch``, which has a few old libraries; ``None`` where that is so."""
+    short = list(map(short_channel, channels))
+    if "pytorch" not in short or FORGE not in short[short.index("pytorch") :]:
+        return None
+    home = channels[short.index("pytorch")]
+    nvidia = [item for item in channels if short_channel(item).split("/")[0] == "nvidia"]
+    return (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
+
+
 def of_torch(pin: Pin) -> bool:
     """Whether a pin is of torch, of what decides with it, or of a library of torch."""
     return pin.name in CORE or pin.name.startswith("torch")
@@ -177,7 +187,8 @@ def torch_of(spec: EnvironmentSpec) -> Pin | None:
 def nears(spec: EnvironmentSpec) -> dict[Near, int]:
     """The minors of torch and Python that a file names, then less of that, and what each costs.
 
-    The minor of Python is worth one entry, that of torch two, and both a little more than three.
+    The minor of Python is worth one entry, and that of torch two; where torch moves in any case, that of Python is
+    worth less than an entry.
     """
     asked = spec_of(torch_of(spec))
     prefix = asked.prefix if asked else None
@@ -185,7 +196,7 @@ def nears(spec: EnvironmentSpec) -> dict[Near, int]:
     python = minor_of(spec.pin("python"))
     found: dict[Near, int] = {}
     order = (Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())
-    for near, cost in zip(order, (0, 2, 4, 7), strict=True):
+    for near, cost in zip(order, (0, 2, 4, 5), strict=True):
         found.setdefault(near, cost)
     return found
 

@@ -38,6 +38,7 @@ from cuenv.lockfile.drafts import (
     Draft,
     Near,
     as_read,
+    forge_first,
     losses,
     nears,
     of_torch,
@@ -530,14 +531,9 @@ class _Repair:
 
     def _forge_first(self, draft: Draft) -> Draft | None:
         """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
-        channels = draft.spec.channels
-        short = list(map(short_channel, channels))
-        shelf = self._shelf_of(draft.spec)
-        if shelf is None or "pytorch" not in short or FORGE not in short[short.index("pytorch") :]:
+        order, shelf = forge_first(draft.spec.channels), self._shelf_of(draft.spec)
+        if shelf is None or order is None:
             return None
-        home = channels[short.index("pytorch")]
-        nvidia = [item for item in channels if short_channel(item).split("/")[0] == "nvidia"]
-        order = (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
         pins = tuple(
             replace(pin, channel="pytorch") if of_torch(pin) and shelf.home(Pin(name=pin.name)) == "pytorch" else pin
             for pin in draft.spec.pins
@@ -681,9 +677,11 @@ class _Repair:
 
         needed = needed.intersection(pythons)
         rows = [
-            _Row(item=item, of=decision, made=self._composed(decision, item, intent))
+            _Row(item=item, of=decision, made=replace(made, channels=order))
             for item in _nearest(decision, intent, lambda python: len(lost(python)))
             if draft.near.takes(item)
+            for made in (self._composed(decision, item, intent),)
+            for order in filter(None, (made.channels, forge_first(made.channels)))
         ]
         return _Judged(intent=intent, rows=rows, needed=needed)
 
