@@ -47,9 +47,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int | None:
-    """One worker more than there are processors: many tests wait, for a server, a client or a clock."""
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else len(os.sched_getaffinity(0)) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """One worker more than there are processors: many tests wait, for a server, a client or a clock; none without io."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return len(os.sched_getaffinity(0)) + ("not io" not in config.getoption("markexpr"))
 
 
 @atexit.register
@@ -85,7 +87,7 @@ def pytest_collection_finish() -> None:
 
 def _touches_the_machine(item: pytest.Item) -> bool:
     """Whether a test has a folder or the channel records, or its module can start a process or a server."""
-    if _FIXTURES_WITH_FILES & set(getattr(item, "fixturenames", ())):
+    if _FIXTURES_WITH_FILES & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("records"):
         return True
     return bool(_MODULES_WITH_PROCESSES & _modules_in(getattr(item, "module", object)))
 

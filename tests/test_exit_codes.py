@@ -11,7 +11,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from commands import HOST, run
+from commands import HOST, inside, run
 from cuenv.core.errors import ExitCode
 
 NEGATIVE = {
@@ -106,7 +106,7 @@ def test_a_negative_answer_is_1(folder: Path, words: tuple[str, ...]) -> None:
     assert done.returncode == ExitCode.NEGATIVE, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout + done.stderr
-    as_json = run(words[0], "--json", *words[1:], folder=folder)
+    as_json = inside(words[0], "--json", *words[1:], folder=folder)
     assert (as_json.returncode, as_json.stderr) == (ExitCode.NEGATIVE, "")
     assert json.loads(as_json.stdout)["schema"] in {"cuenv/decision/1", "cuenv/report/1"}
     assert files(folder) == before
@@ -137,13 +137,13 @@ def test_a_full_disk_behind_stdout_is_4(folder: Path, words: tuple[str, ...]) ->
 
 
 def refused(folder: Path, words: tuple[str, ...], code: ExitCode, kinds: set[str]) -> None:
-    """The same error in words and as JSON, and nothing was written."""
+    """The same error in words, from a process, and as JSON; and nothing was written."""
     before = files(folder)
     done = run(*words, folder=folder)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert "\nerror: " in f"\n{done.stderr}"
     assert "Traceback" not in done.stderr
-    as_json = run(words[0], "--json", *words[1:], folder=folder)
+    as_json = inside(words[0], "--json", *words[1:], folder=folder)
     assert (as_json.returncode, as_json.stderr) == (code, "")
     answer = json.loads(as_json.stdout)
     assert set(answer) == {"schema", "error"}

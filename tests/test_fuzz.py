@@ -47,7 +47,7 @@ from failure_logs import CASES
 from foreign_locks import PYLOCK, REQUIREMENTS, UV, conda_url, pixi
 from given import shipped_base
 
-TOTAL = 5_000
+TOTAL = 2_500
 SAMPLES = Path(__file__).parent
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -53,14 +54,19 @@ def test_a_shipped_host_is_canonical_and_agrees_with_the_tables(name: str) -> No
     assert (facts.driver is None) == any(gap.fact == "driver" for gap in facts.gaps)
 
 
+@lru_cache(maxsize=1)
+def levels_of_branches() -> dict[int, str]:
+    rows = yaml.safe_load(FACTS.read_text())["branch_reports_cuda"]
+    return {row["branch"]: row["cuda"] for row in rows}
+
+
 @pytest.mark.records
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_host_speaks_the_cuda_of_its_branch(name: str) -> None:
     if not FACTS.exists():
         pytest.skip("the collected facts are not beside the project")
     facts = read_host(name, no_input, shipped_base())
-    rows = yaml.safe_load(FACTS.read_text())["branch_reports_cuda"]
-    levels = {row["branch"]: row["cuda"] for row in rows}
+    levels = levels_of_branches()
     if facts.driver and facts.driver.version:
         assert str(facts.driver.cuda) == levels[int(facts.driver.version.split(".")[0])]
 

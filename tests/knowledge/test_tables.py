@@ -103,7 +103,7 @@ JUNK: list[object] = [None, 3.5, {"a": 1}, [[]], "\x1b[2J", [True, None]]
 @collect(
     ("name", "key", "junk"),
     [(name, column.key, junk) for name, table in TABLES.items() for column in table.schema.columns for junk in JUNK],
-    one_in=5,
+    one_in=9,
 )
 def test_a_cell_of_another_type_is_named_with_its_path(name: str, key: str, junk: object) -> None:
     row = first(name)

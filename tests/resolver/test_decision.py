@@ -21,7 +21,7 @@ from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.resolver import prove
 from cuenv.resolver.candidates import Candidate, admits, admits_all, candidates, distance, pythons
-from cuenv.resolver.compose import compose, cuda_channel
+from cuenv.resolver.compose import compose, composed, cuda_channel
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.decision_json import decision_plain
 from cuenv.resolver.explain import hints, minimum_text, summary
@@ -278,7 +278,7 @@ def test_what_cuenv_alone_writes_for_conda_forge_is_by_its_policy(platform: str,
     decision = decide(Context(facts=facts, request=request, knowledge=shipped_base()))
     assert decision.fitting
     for item in decision.fitting:
-        found = compose(replace(decision, fitting=(item,)), name="cuenv", version="0")
+        found = composed(replace(decision, fitting=(item,)), name="cuenv")
         assert found.channels == ("conda-forge",)
         assert spec_findings(found, shipped_base(), libraries=False) == (), found
 
@@ -289,7 +289,7 @@ def test_what_cuenv_writes_for_the_channel_pytorch_exists() -> None:
     decision = decide(Context(facts=facts, request=request, knowledge=shipped_base()))
     assert {item.candidate.build.of_cudatoolkit for item in decision.fitting} == {True, False}
     for item in decision.fitting:
-        found = compose(replace(decision, fitting=(item,)), name="cuenv", version="0")
+        found = composed(replace(decision, fitting=(item,)), name="cuenv")
         toolkit = "cudatoolkit" if item.candidate.build.version < version("1.13") else "pytorch-cuda"
         assert found.pin(toolkit)
         assert "error" not in {finding.severity for finding in spec_findings(found, shipped_base())}, found
