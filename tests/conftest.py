@@ -48,7 +48,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """One worker more than there are processors: many tests wait, for a server, a client or a clock; none without io."""
+    """One worker more than processors: many tests wait, for a server, a client or a clock; those without io do not."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     return len(os.sched_getaffinity(0)) + ("not io" not in config.getoption("markexpr"))
