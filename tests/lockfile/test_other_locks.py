@@ -358,6 +358,12 @@ def test_a_cpu_build_of_torch_on_a_host_with_gpus(tmp_path: Path) -> None:
     told = run("check", "list.txt", *HOST, folder=tmp_path)
     assert told.returncode == 0
     assert "warning CU103 pytorch 1.0 py3.8_cpu_0 is a CPU build: it does not use the GPUs of rtx4090" in told.stdout
+    one = check(tmp_path / "list.txt", host="rtx4090-535").report.findings
+    assert [(item.code, item.unknown) for item in one] == [("CU103", False)]
+    with (tmp_path / "list.txt").open("a") as file:
+        file.write(f"{conda_url('libcublas').replace('conda-forge', 'nvidia')}#{MD5}\n")
+    beside = check(tmp_path / "list.txt", host="rtx4090-535").report.findings
+    assert [(item.code, item.severity, item.unknown) for item in beside] == [("CU103", "error", False)]  # said once
     told = run("check", "uv.lock", "--extra", "cpu", *HOST, folder=tmp_path)
     assert "warning CU103 the wheel of torch 2.7.1+cpu for linux-64 is not a CUDA build" in told.stdout
     assert "CU103" not in run("check", "uv.lock", "--extra", "cu126", *HOST, folder=tmp_path).stdout
@@ -421,6 +427,9 @@ def test_a_conda_lock_is_judged_for_the_platform_of_the_host(tmp_path: Path) -> 
     (tmp_path / "conda-lock.yml").write_text(own)
     told = run("check", *HOST, folder=tmp_path)
     assert "CU101 linux-aarch64: CUDA components come from 2 channels" in told.stdout
+    (tmp_path / "conda-lock.yml").write_text(text)
+    mixed = check(tmp_path / "conda-lock.yml", host="gh200-570").report.findings
+    assert {item.code: item.fix == "cuenv lock" for item in mixed} == {"CU101": True}
 
 
 @pytest.mark.parametrize(
