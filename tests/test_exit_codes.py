@@ -117,6 +117,12 @@ def test_a_wrong_command_line_is_2(folder: Path, words: tuple[str, ...]) -> None
     refused(folder, words, ExitCode.USAGE, {"usage"})
 
 
+def test_a_wrong_option_is_answered_with_the_help_of_its_command(folder: Path) -> None:
+    for words in ("resolve", "profile show"):
+        done = inside(*words.split(), "--bogus", "--json", folder=folder)
+        assert json.loads(done.stdout)["error"]["hint"] == f"cuenv {words} --help"
+
+
 @pytest.mark.parametrize("words", INPUT.values(), ids=INPUT)
 def test_bad_input_is_3(folder: Path, words: tuple[str, ...]) -> None:
     refused(folder, words, ExitCode.INPUT, {"input", "knowledge", "channel"})

@@ -92,3 +92,8 @@ def test_what_cannot_be_asked_is_an_error_of_another_kind(tmp_path: Path) -> Non
         cuenv.require(LOCK, gpus="RTX 9999")
     with pytest.raises(TypeError, match="takes one lock"):
         cuenv.require([str(LOCK), str(LOCK)])  # type: ignore[arg-type] # the fault
+
+
+def test_the_text_of_the_error_is_its_code_its_message_and_its_fix() -> None:
+    assert str(RequirementError("no driver", code="CU401", fix="cuenv diagnose")) == "CU401 no driver -> cuenv diagnose"
+    assert str(RequirementError("no driver", code="CU401")) == "CU401 no driver"
