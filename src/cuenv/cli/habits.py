@@ -109,12 +109,7 @@ VALUES: Mapping[str, str] = {
 
 
 def option_instead(name: str, known: Collection[str]) -> str | None:
-    """What to say of an option that a command has not; ``None`` when nobody is known to type it.
-
-    Args:
-        name: as it was typed.
-        known: the options that the command has.
-    """
+    """What to say of an option that a command has not; ``None`` when nobody is known to type it."""
     if name in RENAMED:
         new = RENAMED[name]
         return f"it is called {new}" if new in known else f"it is an option of other commands, called {new}"

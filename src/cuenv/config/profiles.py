@@ -46,11 +46,7 @@ def template(name: str) -> str:
 
 
 def render(data: Mapping[str, Any]) -> str:
-    """A profile that was read from another format; the keys keep their order, empty texts are left out.
-
-    Args:
-        data: strings, booleans, numbers and lists of them.
-    """
+    """A profile that was read from another format; the keys keep their order, empty texts are left out."""
     return "".join(f"{scalar(key)}: {_value(value)}\n" for key, value in data.items() if value not in ("", None))
 
 

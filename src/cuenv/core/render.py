@@ -157,12 +157,7 @@ _PROPERTY = _DATA | {":": "%3A", ",": "%2C"}
 
 
 def github(results: Iterable[CheckResult], *, verbose: bool = False, **_: bool) -> str:
-    """The annotations of findings, one workflow command on each line.
-
-    Args:
-        results: what was found.
-        verbose: with the evidence.
-    """
+    """The annotations of findings, one workflow command on each line."""
     return "\n".join(
         _annotation(finding, told, verbose=verbose) for told in results for finding in told.report.findings
     )
@@ -187,13 +182,7 @@ def _escaped(text: str, marks: Mapping[str, str]) -> str:
 
 
 def markdown(results: Iterable[CheckResult], *, strict: bool = False, verbose: bool = False) -> str:
-    """Reports as sections with tables, foreign text escaped.
-
-    Args:
-        results: what was found.
-        strict: warnings make it a no as well.
-        verbose: with the evidence.
-    """
+    """Reports as sections with tables, foreign text escaped."""
     return "\n\n".join("\n".join(_section(told, strict=strict, verbose=verbose)) for told in results) + "\n"
 
 
@@ -241,11 +230,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def sarif(results: Iterable[CheckResult], **_: bool) -> str:
-    """As SARIF 2.1.0 (OASIS), which code hosts show beside the lines.
-
-    Args:
-        results: what was found.
-    """
+    """As SARIF 2.1.0 (OASIS), which code hosts show beside the lines."""
     found = [(told.file, finding) for told in results for finding in told.report.findings]
     codes = sorted({finding.code for _, finding in found})
     return json_text(
@@ -294,9 +279,6 @@ def codequality(results: Iterable[CheckResult], **_: bool) -> str:
     """As Code Quality of GitLab, which shows it in a merge request; a fingerprint holds while the finding does.
 
     Reference: https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
-
-    Args:
-        results: what was found.
     """
     from hashlib import sha256  # noqa: PLC0415 - only for this form
 

@@ -350,10 +350,6 @@ def _refuse_habits(text: str, what: str) -> None:
 def parse_version_spec(text: str, *, what: str) -> VersionSpec:
     """Read a version spec: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
 
-    Args:
-        text: what the user typed.
-        what: the name of the option, for the error.
-
     Raises:
         UsageError: the text is none of them.
     """

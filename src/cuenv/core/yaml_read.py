@@ -31,10 +31,6 @@ _ESCAPED = regex(r"\\(x23|.)")
 def load(text: str, source: str) -> Any:
     """Read one YAML document of mappings, lists and scalars (YAML 1.1, as PyYAML and conda-lock read it).
 
-    Args:
-        text: the whole file.
-        source: its name, for errors.
-
     Returns:
         the value; ``None`` for an empty document.
 

@@ -107,11 +107,6 @@ def content_of_lock(
 def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[str, ...] = ()) -> Content:
     """What a decision asks for, before anything is locked.
 
-    Args:
-        decision: with a choice.
-        spec: the environment composed from it.
-        host: options of the host that it is for.
-
     Raises:
         ValueError: nothing was chosen.
     """

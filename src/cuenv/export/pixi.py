@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, InputError, Progress
-from cuenv.core.findings import Finding, allowed
+from cuenv.core.findings import allowed
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import channel_url, redact
 from cuenv.export.container import Refused
@@ -182,14 +182,10 @@ def _twin(
         )
     except CuenvError as error:
         return error.message
-    wrong = next((item for item in allowed(of_pip, request.allow) if _refuses(item)), None)
+    wrong = next((item for item in allowed(of_pip, request.allow) if item.severity == "error"), None)
     if wrong:
         return wrong.message
     return PixiPart(name=CPU, feature=CPU, asked=found, solutions=tuple(solutions))
-
-
-def _refuses(finding: Finding) -> bool:
-    return finding.severity == "error"
 
 
 def _without_gpu(facts: HostFacts, platform: str) -> HostFacts:

@@ -87,11 +87,6 @@ class Workflow:
 def render_workflow(flow: Workflow, checkout: Action, micromamba: Action) -> str:
     """The whole workflow: the same bytes for the same values.
 
-    Args:
-        flow: what it is written from.
-        checkout: the action, by commit.
-        micromamba: as well.
-
     Raises:
         InputError: a path or option that no workflow can hold.
     """
@@ -117,11 +112,6 @@ def render_workflow(flow: Workflow, checkout: Action, micromamba: Action) -> str
 
 def render_gitlab(flow: Workflow, image: str, tags: tuple[str, ...]) -> str:
     """The jobs of GitLab CI/CD: the same bytes for the same values.
-
-    Args:
-        flow: what they are written from.
-        image: with micromamba.
-        tags: of the runners that have a GPU.
 
     Raises:
         InputError: a path or option that no job can hold.

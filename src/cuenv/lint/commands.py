@@ -643,13 +643,7 @@ def _packages(words: list[_Word], valued: re.Pattern[str]) -> Iterator[_Word]:
 
 
 def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    """The policy for environment files on what commands ask for, each at the word that it is about.
-
-    Args:
-        asked: what one environment is asked for.
-        machine: what it is for.
-        knowledge: the tables.
-    """
+    """The policy for environment files on what commands ask for, each at the word that it is about."""
     if not asked.pins:
         return
     spec = asked.spec()

@@ -30,13 +30,7 @@ _TESTED = ("adam", "adamw", "adagrad", "lion", "muon", "muadam", "muadamw")
 
 
 def ds_config_lints(tree: Node, keys: tuple[DeepSpeedKeys, ...], machine: Machine) -> Iterator[Lint]:
-    """What is wrong with a configuration; ``"auto"`` is filled in by the trainer and judged by nobody.
-
-    Args:
-        tree: its values with their places.
-        keys: what DeepSpeed reads, section by section.
-        machine: what it is for.
-    """
+    """What is wrong with a configuration; ``"auto"`` is filled in by the trainer and judged by nobody."""
     sections = {row.section: row for row in keys}
     if (others := _of_trainer(tree, sections)) is not None:
         yield others

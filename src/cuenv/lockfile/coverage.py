@@ -120,13 +120,7 @@ def weakest(components: tuple[ComponentSupport, ...]) -> ComponentSupport | None
 
 
 def repairs(solution: Solution, components: tuple[ComponentSupport, ...], knowledge: Knowledge) -> tuple[Pin, ...]:
-    """Pins of which each could mend one limiting component; which of them are needed only solving tells.
-
-    Args:
-        solution: what is locked.
-        components: its coverage.
-        knowledge: the tables.
-    """
+    """Pins of which each could mend one limiting component; which of them are needed only solving tells."""
     found: dict[str, Pin] = {}
     for component in components:
         pin = _repair(component, solution, knowledge) if component.cut else None

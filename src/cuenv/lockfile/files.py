@@ -83,11 +83,7 @@ def is_requirements(text: str) -> bool:
 
 
 def lock_requirements(path: Path) -> str:
-    """The commands that lock a list of requirements for pip: through an environment file beside it, which names it.
-
-    Args:
-        path: the list.
-    """
+    """The commands that lock a list of requirements for pip: through an environment file beside it, which names it."""
     python = _pinned_python(path.with_name(_PYTHON_VERSION)) or "3.12"
     entry = f"-r {path.name}" if _PLAIN.fullmatch(path.name) else json.dumps(f"-r {path.name}")
     lines = (

@@ -164,14 +164,7 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
 def verdicts_on(
     solution: Solution, candidate: Candidate, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Context, tuple[Verdict, ...]]:
-    """What the rules that judge a solved environment say of it, each about something that is there, and the case.
-
-    Args:
-        solution: the environment.
-        candidate: that it is.
-        facts: the host.
-        knowledge: the tables.
-    """
+    """What the rules that judge a solved environment say of it, each about something that is there, and the case."""
     torch, by_pip = candidate.build.version != NO_TORCH, candidate.build.stack == WHEELS
     has_nvcc = any(package.name in NVCC for package in solution.packages)
     beside = locked_libraries(solution.pip, knowledge) if by_pip else ()

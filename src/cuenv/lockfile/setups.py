@@ -66,13 +66,7 @@ def compiles(name: str, knowledge: Knowledge) -> bool:
 
 
 def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    """What the builds against torch need, in one finding; none where nothing is built, or torch has no CUDA.
-
-    Args:
-        solution: of one platform.
-        facts: the host, whose GPUs the builds are for.
-        knowledge: the tables.
-    """
+    """What the builds against torch need, in one finding; none where nothing is built, or torch has no CUDA."""
     built = [item for item in solution.aside if item.build]
     torch = candidate_of(solution, knowledge) if built else None
     if torch is None or torch.cuda is None:

@@ -140,7 +140,7 @@ def update(
     core = tuple(package for package in others if is_core(package, knowledge))
     asked = replace(question, prefer=others, frozen=core)
     answer = solve(asked)
-    if isinstance(answer, Solution) and _moved(old, answer, names):
+    if isinstance(answer, Solution) and any(not _same(old, answer, name) for name in names):
         # The solver prefers what is locked, and yet moves it for a newer dependency: freeze all, if that costs nothing.
         least = solve(replace(asked, frozen=others))
         same = isinstance(least, Solution) and all(_same(answer, least, name) for name in names)
@@ -172,10 +172,6 @@ def _in_the_way(
         if isinstance(trial, Solution) and all(_release(free, name) == _release(trial, name) for name in names):
             needed = rest
     return tuple(needed)
-
-
-def _moved(old: Solution, new: Solution, names: tuple[str, ...]) -> bool:
-    return any(not _same(old, new, name) for name in names)
 
 
 def _release(solution: Solution, name: str) -> str | None:

@@ -113,9 +113,6 @@ class WheelTarget:
         """The wheel that is installed there, of those that run on the oldest glibc; ``None`` where none is for it.
 
         Where the better one is for a recent glibc alone, it is one that older machines install in its place.
-
-        Args:
-            files: names of wheels, each with anything.
         """
         ranks = _ranks(self)
         found: tuple[tuple[bool, int], T] | None = None

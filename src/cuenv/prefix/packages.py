@@ -21,13 +21,7 @@ _ADDED = frozenset({"pip", "setuptools", "wheel", "packaging"})
 def installed_findings(
     installed: Iterable[LockedPackage], solution: Solution, prefix: Prefix | None = None
 ) -> tuple[Finding, ...]:
-    """The conda packages of an environment against its lock.
-
-    Args:
-        installed: what conda-meta says.
-        solution: what is locked for its platform.
-        prefix: the environment, for the commands that mend it.
-    """
+    """The conda packages of an environment against its lock."""
     have = {package.name: package for package in installed}
     locked = {package.name: package for package in solution.packages}
     found = []

@@ -89,15 +89,7 @@ class Area(NamedTuple):
 
 
 def squarified(sizes: Sequence[float], x: float, y: float, width: float, height: float) -> list[Area]:
-    """Rectangles as large as the sizes say, as square as they can be (Bruls, Huizing and van Wijk, 2000).
-
-    Args:
-        sizes: each above zero.
-        x: the left edge of the whole.
-        y: its upper edge.
-        width: of the whole.
-        height: of the whole.
-    """
+    """Rectangles as large as the sizes say, as square as they can be (Bruls, Huizing and van Wijk, 2000)."""
     order = sorted(range(len(sizes)), key=lambda at: (-sizes[at], at))
     scale = width * height / sum(sizes) if sizes else 0
     left = [(at, sizes[at] * scale) for at in order]

@@ -35,7 +35,7 @@ def libraries(files: Sequence[ScannedFile], facts: HostFacts, prefix: str) -> Pi
         [
             GridRow(
                 path.rpartition("/")[2],
-                _objects(item),
+                counted(len(item.code.objects), "object"),
                 tuple(_cell(path, found.get(device), device) for device, _ in heads),
             )
             for path, item, found in rows[:_MOST]
@@ -65,10 +65,6 @@ def libraries(files: Sequence[ScannedFile], facts: HostFacts, prefix: str) -> Pi
 
 def _short(path: str, prefix: str) -> str:
     return path.removeprefix(prefix.rstrip("/") + "/")
-
-
-def _objects(item: ScannedFile) -> str:
-    return counted(len(item.code.objects), "object")
 
 
 def _words(gpu: GpuCode | None) -> str:

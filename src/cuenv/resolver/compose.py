@@ -32,11 +32,6 @@ DECIDED = {
 def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
     """Write what was chosen as an environment.
 
-    Args:
-        decision: with a choice.
-        name: of the environment.
-        version: of cuenv, for the header.
-
     Raises:
         ValueError: no candidate fits, or a requested package is no spec or asks for what another option decides.
     """

@@ -24,12 +24,7 @@ _COMPILERS = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler|.*-dev)")
 
 
 def undated_findings(solution: Solution, as_of: str) -> Iterator[Finding]:
-    """What was taken without knowing that it existed on a day: its record, or its index, tells no day.
-
-    Args:
-        solution: of one platform.
-        as_of: the day.
-    """
+    """What was taken without knowing that it existed on a day: its record, or its index, tells no day."""
     names = solution.undated
     if not names:
         return

@@ -303,7 +303,7 @@ def _moved(bound: Bound) -> str:
 def _listed(title: str, groups: Iterable[Group], *, verbose: bool) -> list[str]:
     every = tuple(groups)
     shown = every if verbose else every[:_SHOWN]
-    found = [title.format(_count(every))] if every else []
+    found = [title.format(counted(sum(item.count for item in every), "candidate"))] if every else []
     for item in shown:
         several = f": {item.count} candidates" if item.count > 1 else ""
         cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
@@ -311,7 +311,3 @@ def _listed(title: str, groups: Iterable[Group], *, verbose: bool) -> list[str]:
     if len(every) > len(shown):
         found.append(f"        and {sum(item.count for item in every[len(shown) :])} more (-v lists all)")
     return found
-
-
-def _count(groups: Iterable[Group]) -> str:
-    return counted(sum(item.count for item in groups), "candidate")

@@ -88,10 +88,6 @@ _MOST_TEXT, _MOST = 1 << 20, 10_000
 def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     """Read an environment file that anyone may have written.
 
-    Args:
-        text: the file.
-        source: its name, for errors and warnings.
-
     Returns:
         the environment, and warnings: what was ignored or means something else to another client.
 

@@ -40,10 +40,6 @@ class Configuration:
 def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Configuration:
     """The settings of ``CUENV_*`` variables and of the nearest file.
 
-    Args:
-        environ: the variables.
-        files: look for a file at all.
-
     Raises:
         UsageError: a variable is not what its option takes.
         InputError: the file cannot be read, is not valid TOML or holds what is no setting; all its faults at once.

@@ -94,9 +94,6 @@ def _trusted(owner: int) -> bool:
 def private_folder(purpose: str) -> Iterator[Path]:
     """A folder that only this user may enter, and that is gone afterwards.
 
-    Args:
-        purpose: a word for its name.
-
     Raises:
         OutsideError: none can be made.
     """

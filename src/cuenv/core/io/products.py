@@ -112,26 +112,25 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> tuple[Path, 
         raise OutsideError(
             f"cannot write {shown(path)}: it is not a regular file", hint="name a file: -o environment.yml"
         )
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise OutsideError(
-            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
-        ) from error
+    raw = _replaced(path)
     if not raw.strip() or as_written(raw, own) or raw in {text.encode() for text in same}:
         return None
     return _unused(path), raw
 
 
-def _keep_others(path: Path, owns: tuple[str, ...]) -> tuple[Path, bytes] | None:
-    if not is_file(path):
-        return None
+def _replaced(path: Path) -> bytes:
     try:
-        raw = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise OutsideError(
             f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
         ) from error
+
+
+def _keep_others(path: Path, owns: tuple[str, ...]) -> tuple[Path, bytes] | None:
+    if not is_file(path):
+        return None
+    raw = _replaced(path)
     if not raw.strip() or raw.startswith(tuple(own.encode() for own in owns)):
         return None
     return _unused(path), raw

@@ -104,13 +104,7 @@ def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, he
 
 
 def ask_by_program(commands: Mapping[str, NodeSet], limits: AskLimits, heard: Heard) -> None:
-    """Run a local command for each node, such as srun; ``%h`` in it is the node, and ``%%`` a percent sign.
-
-    Args:
-        commands: the nodes of each command.
-        limits: of time and number.
-        heard: hears each answer.
-    """
+    """Run a local command for each node, such as srun; ``%h`` in it is the node, and ``%%`` a percent sign."""
     from ClusterShell.Worker.Exec import ExecClient, ExecWorker  # noqa: PLC0415 - as in `node_set`
 
     _ask(_bounded(ExecWorker, ExecClient), commands, {}, limits, heard)

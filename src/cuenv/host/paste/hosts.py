@@ -114,7 +114,7 @@ def _told(text: str) -> tuple[Told, ...]:
     from cuenv.host.paste.by_host import parts_by_host, surely_names  # noqa: PLC0415 - as above
 
     parts = [(part, _told_together(part.text)) for part in parts_by_host(text)]
-    telling = [part for part, told in parts if any(_of_a_machine(item) for item in told)]
+    telling = [part for part, told in parts if any(item.fact.startswith(("driver.", "gpu")) for item in told)]
     # Titles such as nvidia-smi and ldd stand over what one host tells: only one of them has its driver and its GPUs.
     if len(telling) < 2 and not (telling and all(surely_names(part) for part, _ in parts)):
         return _told_together(text)
@@ -126,10 +126,6 @@ def _told(text: str) -> tuple[Told, ...]:
             items = (item for item in told or (nothing,) if part.numbers)
             found += (item._replace(line=part.numbers[item.line - 1], host=item.host or host) for item in items)
     return tuple(found)
-
-
-def _of_a_machine(item: Told) -> bool:
-    return item.fact.startswith(("driver.", "gpu"))
 
 
 def _told_together(text: str) -> tuple[Told, ...]:

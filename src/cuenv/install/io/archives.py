@@ -121,10 +121,6 @@ def inspect(paths: Iterable[Path]) -> tuple[Contents, ...]:
 def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -> frozenset[str]:
     """Judge the packages of one environment, each by itself and all together.
 
-    Args:
-        packages: what the archives hold.
-        paths: the archive of each.
-
     Returns:
         every path that will be in the environment, without what the installer adds.
 

@@ -296,12 +296,7 @@ def compiled(source: str) -> str:
 
 
 def stranger(text: str, source: str) -> tuple[str, str] | None:
-    """What a text is that is no lock which cuenv reads, and the command for it; ``None`` where nobody knows.
-
-    Args:
-        text: the file.
-        source: its name.
-    """
+    """What a text is that is no lock which cuenv reads, and the command for it; ``None`` where nobody knows."""
     for pattern, what, command in _OTHERS:
         if re.search(pattern, text[:100_000], re.MULTILINE):
             return what, command.format(file=shlex.quote(source))
@@ -309,12 +304,7 @@ def stranger(text: str, source: str) -> tuple[str, str] | None:
 
 
 def other_than_environment(text: str, source: str) -> tuple[str, str] | None:
-    """What a text is that is taken for an environment file and is none, and the command for it.
-
-    Args:
-        text: the file.
-        source: its name.
-    """
+    """What a text is that is taken for an environment file and is none, and the command for it."""
     reader = reader_of(text)
     if reader.content.search(text):
         return f"a lock already ({reader.file})", f"cuenv check {shlex.quote(source)}"

@@ -128,10 +128,6 @@ def parse(text: str, source: str) -> Lock:
     A requirement comes back as ``name constraint``, in the order of the names; ``size`` and ``constrains`` are not in
     the format.
 
-    Args:
-        text: the file.
-        source: its name, for errors.
-
     Raises:
         InputError: all faults of the file at once, each with its place.
     """

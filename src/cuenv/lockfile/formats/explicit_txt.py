@@ -24,12 +24,7 @@ _HASH = regex(r"([0-9a-f]{32})|(?:sha256:)?([0-9a-f]{64})")
 
 
 def render(solution: Solution, *, head: tuple[str, ...]) -> str:
-    """Write an explicit file: every package after those it depends on, since installers keep the order.
-
-    Args:
-        solution: the packages of one platform.
-        head: lines for the comment at the top.
-    """
+    """Write an explicit file: every package after those it depends on, since installers keep the order."""
     lines = [f"# {blanked(text)}".rstrip() for text in head]
     lines += [f"# platform: {solution.platform}", _MARK]
     return "\n".join([*lines, *map(_line, _sorted(solution.packages))]) + "\n"
@@ -83,10 +78,6 @@ def _reach(name: str, waits: dict[str, set[str]]) -> set[str]:
 
 def parse(text: str, source: str) -> Solution:
     """Read an explicit file of one platform. Requirements are not in it.
-
-    Args:
-        text: the file.
-        source: its name, for errors.
 
     Returns:
         the packages by name; the platform as the comment says it, else as the URLs do.

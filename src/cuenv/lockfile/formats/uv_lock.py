@@ -35,11 +35,6 @@ _AGAIN = "uv lock"
 def toml_document(text: str, source: str, again: str) -> dict[str, Any]:
     """A TOML file.
 
-    Args:
-        text: the file.
-        source: its name, for errors.
-        again: the command that makes it anew.
-
     Raises:
         InputError: it is not TOML.
     """

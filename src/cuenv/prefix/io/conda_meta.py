@@ -250,12 +250,7 @@ _TORCH = regex(r"^Requires-Dist: *torch(?![\w.-]).*==", re.MULTILINE | re.IGNORE
 
 
 def owner_of(prefix: Prefix, path: str) -> Owner | None:
-    """Who brought a file, or should have brought it where it is gone; what pip wrote last counts first.
-
-    Args:
-        prefix: the environment.
-        path: of the file, absolute, as it was found.
-    """
+    """Who brought a file, or should have brought it where it is gone; what pip wrote last counts first."""
     places = dict.fromkeys((posixpath.normpath(path), _real(path)))
     for wheel in prefix.wheels:
         if wheel.conda and not wheel.replaced:

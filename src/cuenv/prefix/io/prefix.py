@@ -181,12 +181,7 @@ _MOST = 32
 
 
 def outside_sites(prefix: Prefix, environ: Mapping[str, str]) -> tuple[Site, ...]:
-    """The folders outside of an environment from which its Python would take packages in this process's variables.
-
-    Args:
-        prefix: the environment.
-        environ: for PYTHONPATH, PYTHONNOUSERSITE, PYTHONUSERBASE and HOME.
-    """
+    """The folders outside of an environment from which its Python would take packages in this process's variables."""
     if prefix.python is None:
         return ()
     own = {os.path.realpath(folder) for folder in prefix.site_packages}
@@ -212,7 +207,7 @@ def _folders(prefix: Prefix, library: str, environ: Mapping[str, str]) -> Iterat
     for text in environ.get("PYTHONPATH", "").split(os.pathsep)[:_MOST]:
         if text.startswith("/"):
             yield Path(text), "PYTHONPATH", True
-    settings = _settings(Path(prefix.path)) if prefix.kind == "venv" else {}
+    settings = dict(_SETTING.findall(read(Path(prefix.path), "pyvenv.cfg").text)) if prefix.kind == "venv" else {}
     shared = settings.get("include-system-site-packages", "").lower() == "true"
     base = environ.get("PYTHONUSERBASE") or (f"{environ['HOME']}/.local" if environ.get("HOME") else "")
     if base and not environ.get("PYTHONNOUSERSITE") and (prefix.kind != "venv" or shared):
@@ -223,10 +218,6 @@ def _folders(prefix: Prefix, library: str, environ: Mapping[str, str]) -> Iterat
         yield root / "lib" / library / "site-packages", "base of the venv", False
         yield root / "local/lib" / library / "dist-packages", "base of the venv", False
         yield root / "lib/python3/dist-packages", "base of the venv", False
-
-
-def _settings(prefix: Path) -> dict[str, str]:
-    return dict(_SETTING.findall(read(prefix, "pyvenv.cfg").text))
 
 
 _BASES = ("base", "root")

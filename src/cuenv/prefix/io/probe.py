@@ -62,10 +62,6 @@ class Bench:
 def bench(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[Bench]:
     """A place to run the probes of an environment; its folder is removed at the end.
 
-    Args:
-        prefix: the environment.
-        environ: the variables of this process.
-
     Raises:
         OutsideError: no folder can be made.
     """

@@ -107,10 +107,6 @@ class Connection:
     def open(self, place: Place, have: int) -> Iterator[tuple[int, Iterator[bytes], int | None]]:
         """Ask for a file from a byte on; where the answer really begins, its bytes, and the size of the whole.
 
-        Args:
-            place: on the network.
-            have: bytes that are here already.
-
         Raises:
             Again: it may work in a moment.
             ChannelError: it will not.

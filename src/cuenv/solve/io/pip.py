@@ -239,11 +239,6 @@ def indexes(options: PipOptions, environ: Mapping[str, str], certificates: str |
 
     uv itself says them, so that they are those of its settings, of pip's, of the pip part, or its own.
 
-    Args:
-        options: of the pip part.
-        environ: the user's variables.
-        certificates: authorities of a settings file.
-
     Raises:
         InputError: a settings file cannot be read.
         OutsideError: uv cannot be run.

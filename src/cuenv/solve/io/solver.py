@@ -77,7 +77,7 @@ def unmet(pins: Iterable[Pin], solution: Solution, channels: Sequence[str], sour
     there = {package.name: package for package in solution.packages}
     there |= {package.name: _as_package(package, solution.platform) for package in solution.virtual_packages}
     for pin in pins:
-        text = _without_channel(pin) if pin.name.startswith("__") else pin.match_spec()
+        text = pin.match_spec().rpartition("::")[2] if pin.name.startswith("__") else pin.match_spec()
         package = there.get(pin.name)
         if package is None or not matches(text, package):
             yield f"{pin.yaml_text()}: {_found(package)}"
@@ -98,10 +98,6 @@ def _of_package(package: LockedPackage, there: Mapping[str, LockedPackage]) -> I
         other = there.get(split_name(text)[0])
         if other and readable(text) and not matches(text, other):
             yield f"{package.name} allows {text}: {_found(other)}"
-
-
-def _without_channel(pin: Pin) -> str:
-    return pin.match_spec().rpartition("::")[2]
 
 
 def _as_package(package: VirtualPackage, platform: str) -> LockedPackage:

@@ -265,11 +265,7 @@ class Condarc:
 
 
 def condarc_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files that exist, lowest priority first.
-
-    Args:
-        environment: for HOME, XDG_CONFIG_HOME, CONDA_ROOT, CONDA_PREFIX and CONDARC.
-    """
+    """The files that exist, lowest priority first."""
     home = at_home(environment.get("HOME") or "~")
     config = at_home(environment.get("XDG_CONFIG_HOME") or home / ".config")
     folders = [Path("/etc/conda"), Path("/var/lib/conda")]
