@@ -20,7 +20,7 @@ _EVENTS = "xml.parsers.expat"
 _SPAWNERS = {"subprocess", "multiprocessing", "pty"}
 _SPAWN = ("os.exec", "os.spawn", "os.fork", "os.posix_spawn", "asyncio.create_subprocess")
 _SAFE_LOADERS = {"LOADER"}
-"""Of `cuenv.core.yaml_events`: a safe loader, used on one scalar or on a stream of events."""
+"""Of `cuenv.core.yaml_read`: a safe loader, used on one scalar or on a stream of events."""
 
 
 def faults(nodes: Iterable[ast.AST], *, spawns: bool = False) -> Iterator[str]:
@@ -93,7 +93,7 @@ def test_nothing_of_it_stands_in_the_source() -> None:
 def test_the_loader_of_yaml_is_a_safe_one() -> None:
     import yaml
 
-    from cuenv.core.yaml_events import LOADER
+    from cuenv.core.yaml_read import LOADER
 
     assert issubclass(LOADER, (yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 

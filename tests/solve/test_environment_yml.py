@@ -296,7 +296,7 @@ def test_cut_at_every_character_it_is_read_or_refused() -> None:
 
 @pytest.mark.parametrize("loader", [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)])
 def test_with_and_without_the_c_library(loader: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuenv.core.yaml_events.LOADER", loader)
+    monkeypatch.setattr("cuenv.core.yaml_read.LOADER", loader)
     assert parse(GOLDEN, "e.yml")[0] == replace(bare(SPEC), ours=True)
     for text in ("[" * 5000, "- " * 5000, BOMB, "a: 1\na: 2", "\ud800", "\x00", "a: b: c", ""):
         with pytest.raises(InputError):

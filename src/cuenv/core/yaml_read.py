@@ -1,31 +1,28 @@
-"""Reading YAML: the plain form in which cuenv itself writes it, and for all else the parser of PyYAML.
+"""Reading foreign YAML within bounds.
 
-To load PyYAML takes as long as to read a lock of two hundred packages with it, and most files that are read are cuenv's
-own. Their form has one value to a line, and no text that needs an escape. A file in any other form goes to PyYAML
-as a whole: both give the same value for the same text, and PyYAML alone says what is wrong with one.
+PyYAML's loaders build nested values by recursion: two hundred thousand opening brackets end the process with a
+segmentation fault in the C loader. Here the flat stream of parser events is read instead, so that depth, size,
+aliases and duplicate keys are bounded while they are met, in one pass.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
-from cuenv.core.errors import InputError
-from cuenv.core.regex import regex
-from cuenv.core.yaml_write import is_word
+import yaml
 
+from cuenv.core.errors import InputError
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader that decides what is YAML; its marks count characters."""
+_RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
+_MAX_DEPTH = 24
+_MAX_NODES = 2_000_000
 _MAX_TEXT = 64 * 1024 * 1024
-_MAX_PLAIN = 16 * 1024 * 1024
-_MAX_DEPTH = 20
-_QUOTED = r'"[ !#-\[\]-~]*(?:\\(?:["\\]|x23)[ !#-\[\]-~]*)*"'
-_LINE = regex(
-    r"( *)(- )?"
-    r'(?:([A-Za-z_][\w./-]{0,200}|"[ !#-\[\]-~]{0,200}"):(?: |$))?'
-    rf"({_QUOTED}|[A-Za-z_][\w./+=<>!~*,|-]*(?:::?[\w./+=<>!~*,|-]+)*|0|[1-9]\d{{,8}}|\[\]|\{{\}})?"
-    r"| *#[ -~]*"
-)
-"""Indent, dash, key, value; or a comment. What has no quotes is what `scalar` leaves without them."""
-_ESCAPED = regex(r"\\(x23|.)")
+_MAX_TYPED = 64  # no number or date is longer; reading a long base-60 number costs quadratic time
+_OPEN = object()  # no key has been read yet
 
 
 def load(text: str, source: str) -> Any:
@@ -40,107 +37,134 @@ def load(text: str, source: str) -> Any:
     """
     if len(text) > _MAX_TEXT:
         raise InputError(f"{source}: {len(text)} characters are more than the limit of {_MAX_TEXT}")
-    found = plain_document(text)
-    if found is not None:
-        return found
-    from cuenv.core.yaml_events import document  # noqa: PLC0415 - see the module docstring
-
-    return document(text, source)
-
-
-def plain_document(text: str) -> dict[str, Any] | None:
-    """The mapping in a text of the plain form; ``None`` for a text in any other form, right or wrong."""
-    if len(text) > _MAX_PLAIN or not text.isascii():
-        return None
-    reader, match = _Plain(), _LINE.fullmatch
     try:
-        for line in text.split("\n"):
-            if line:
-                found = match(line)
-                if not found:
-                    return None
-                blanks, dash, key, value = found.groups()
-                if blanks is not None:  # else a comment
-                    reader.take(len(blanks), dash, key, value)
-    except _OtherFormError:
-        return None
-    return None if reader.waiting else reader.root or None
+        return _Builder(source).build(yaml.parse(text.removeprefix("\ufeff"), Loader=LOADER))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        tab = "\t" in _line(text, mark.line) if mark else False
+        problem = f"not valid YAML: {where}{ascii(error.problem or 'no YAML')[1:-1]}"
+        raise InputError(
+            f"{source}: {problem}",
+            hint="YAML is indented by spaces, never by tabs" if tab else None,
+        ) from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise InputError(f"{source}: not a text file, or not in UTF-8") from error
 
 
-class _OtherFormError(Exception):
-    """The text is not in the plain form."""
+def _line(text: str, number: int) -> str:
+    lines = text.splitlines()
+    return lines[number] if number < len(lines) else ""
 
 
-class _Plain:
-    """Makes a mapping of lines in the plain form.
+class _Builder:
+    """Makes a value of the events of one document."""
 
-    Attributes:
-        stack: the open containers, each with its indent.
-        waiting: a key whose value begins in the next line, with its indent and its mapping.
-    """
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.nodes = 0
+        self.anchors: dict[str, tuple[Any, int]] = {}
+        # Per open container: the container, the key in waiting, its anchor, the node count when it began.
+        self.stack: list[tuple[Any, str | None, int]] = []
+        self.key: Any = _OPEN
+        self.keys: list[Any] = []
 
-    def __init__(self) -> None:
-        self.root: dict[str, Any] = {}
-        self.stack: list[tuple[int, Any]] = [(0, self.root)]
-        self.waiting: tuple[int, dict[str, Any], str] | None = None
+    def build(self, events: Iterator[Any]) -> Any:
+        root: Any = None
+        seen = False
+        for event in events:
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                value = event.value if event.style else _plain(event.value, self, event)
+                self._check(event)
+                self._count(event, 1)
+                if event.anchor:
+                    self.anchors[event.anchor] = (value, 1)
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                self._begin(event, {} if kind is yaml.MappingStartEvent else [])
+                continue
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                value = self._end()
+            elif kind is yaml.AliasEvent:
+                value = self._alias(event)
+            elif kind is yaml.DocumentStartEvent and seen:
+                raise self.fault(event, "a second document begins; one file holds one")
+            else:
+                seen = seen or kind is yaml.DocumentStartEvent
+                continue
+            if self.stack:
+                self._add(value, event)
+            else:
+                root = value
+        return root
 
-    def take(self, indent: int, dash: str | None, key: str | None, value: str | None) -> None:
-        """Take a line in.
+    def _begin(self, event: Any, container: Any) -> None:
+        self._check(event)
+        self._count(event, 1)
+        if len(self.stack) >= _MAX_DEPTH:
+            raise self.fault(event, f"nested deeper than {_MAX_DEPTH}")
+        if self.stack and type(self.stack[-1][0]) is dict and self.key is _OPEN:
+            raise self.fault(event, "a key must be a plain text, not a mapping or list")
+        self.keys.append(self.key)
+        self.key = _OPEN
+        self.stack.append((container, event.anchor, self.nodes))
 
-        Raises:
-            _OtherFormError: it does not belong there, or the key in it is no plain one.
-        """
-        if self.waiting:
-            self._open(indent, dash)
-        stack = self.stack
-        while stack[-1][0] > indent or (not dash and stack[-1][0] == indent and type(stack[-1][1]) is list):
-            stack.pop()
-        begins, container = stack[-1]
-        if begins != indent or (type(container) is list) is not bool(dash):
-            raise _OtherFormError
-        if not key:
-            if not dash or value is None:
-                raise _OtherFormError
-            container.append(_value(value))
-            return
-        if dash:
-            entry: dict[str, Any] = {}
-            container.append(entry)
-            container, indent = entry, indent + 2
-            stack.append((indent, entry))
-        name = key[1:-1] if key[0] == '"' else key
-        if name in container or (name is key and is_word(key)):
-            raise _OtherFormError
-        if value is None:
-            self.waiting = indent, container, name
+    def _end(self) -> Any:
+        container, anchor, began = self.stack.pop()
+        self.key = self.keys.pop()
+        if anchor:
+            self.anchors[anchor] = (container, self.nodes - began + 1)
+        return container
+
+    def _alias(self, event: Any) -> Any:
+        if event.anchor not in self.anchors:
+            raise self.fault(event, "an alias (*) stands before what it names")
+        value, size = self.anchors[event.anchor]
+        self._count(event, size)
+        return value
+
+    def _add(self, value: Any, event: Any) -> None:
+        container = self.stack[-1][0]
+        if type(container) is list:
+            container.append(value)
+        elif self.key is not _OPEN:
+            container[self.key] = value
+            self.key = _OPEN
+        elif isinstance(value, (dict, list)):
+            raise self.fault(event, "a key must be a plain text, not a mapping or list")
+        elif value == "<<" and type(event) is yaml.ScalarEvent and not event.style:
+            raise self.fault(event, "merge keys (<<) are not supported")
+        elif value in container:
+            raise self.fault(event, f"the key {value!a} stands twice")
         else:
-            container[name] = _value(value)
+            self.key = value
 
-    def _open(self, indent: int, dash: str | None) -> None:
-        """Begin the value of the key that waits: a list may stand below the key itself, a mapping is indented."""
-        at, parent, name = self.waiting or (0, self.root, "")
-        if indent < at or (indent == at and not dash) or len(self.stack) > _MAX_DEPTH:
-            raise _OtherFormError
-        new: Any = [] if dash else {}
-        parent[name] = new
-        self.stack.append((indent, new))
-        self.waiting = None
+    def _check(self, event: Any) -> None:
+        if event.tag is not None:
+            raise self.fault(event, f"tags are not supported: {event.tag!a}")
+
+    def _count(self, event: Any, nodes: int) -> None:
+        self.nodes += nodes
+        if self.nodes > _MAX_NODES:
+            raise self.fault(event, f"more than {_MAX_NODES} nodes")
+
+    def fault(self, event: Any, message: str) -> InputError:
+        return InputError(f"{self.source}: line {event.start_mark.line + 1}: {message}")
 
 
-def _value(text: str) -> Any:
-    first = text[0]
-    if first == '"':
-        return _ESCAPED.sub(_unescaped, text[1:-1]) if "\\" in text else text[1:-1]
-    if first in "[{":
-        return [] if first == "[" else {}
-    if first.isdigit():
-        return int(text)
-    if is_word(text):
-        if text not in ("true", "false"):
-            raise _OtherFormError
-        return text == "true"
+def _plain(text: str, builder: _Builder, event: Any) -> Any:
+    """The value of a scalar without quotes: most are strings; PyYAML decides about the rest."""
+    if text == "<<" or len(text) > _MAX_TYPED:
+        return text
+    for _, pattern in _RESOLVERS.get(text[:1], ()):
+        if pattern.match(text):
+            try:
+                return _typed(text)
+            except (ValueError, yaml.YAMLError) as error:
+                raise builder.fault(event, f"no valid value: {text[:60]!a}") from error
     return text
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return "#" if found[1] == "x23" else found[1]
+@lru_cache(maxsize=512)
+def _typed(text: str) -> Any:
+    return yaml.load(text, Loader=LOADER)  # noqa: S506 - the safe loader, on one plain scalar

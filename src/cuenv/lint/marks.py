@@ -11,8 +11,7 @@ import yaml
 from cuenv.core.errors import InputError
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
-from cuenv.core.yaml_events import LOADER
-from cuenv.core.yaml_read import load
+from cuenv.core.yaml_read import LOADER, load
 from cuenv.lint import Node
 
 _MAX_DEPTH = 64
