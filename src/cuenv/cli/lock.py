@@ -375,7 +375,7 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     lines += [f"as of   {as_of}: the record of every package is of that day or before"] if as_of and not undated else []
     lines += [f"kept    what was in {path} as {aside}" for path, aside in answer.kept]
     if answer.report.verdict(strict=False) == "unknown":
-        lines.append("unknown whether all of it runs on the GPUs: see what the tables do not list, above")
+        lines.append("unknown whether all of it runs on the GPUs: see above what the tables do not list")
     lines += _making(answer)
     for platform, command in answer.afterwards.items():
         where = f", on {platform}" if len(made.solutions) > 1 else ""
