@@ -357,6 +357,15 @@ def test_a_list_that_is_copied_is_read_and_another_one_is_told_as_not_read(tmp_p
     assert told() == [("CU520", "/tmp/reqs.txt:", False), unread]
     (folder / "reqs.txt").write_text("torch==2.1.0\n")  # two of that name: nobody knows which is copied
     assert [code for code, _, _ in told()] == ["CU327", "CU327"]
+    text += "RUN cuenv check --prefix /opt/env\n"  # the build itself fails where the environment does not fit
+    assert told() == []
+
+
+def test_a_lock_that_a_build_installs_from_is_for_check_and_no_file_of_this_machine_is_read(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("torch==2.1.0+cu118\n")
+    text = DEVEL + f"RUN pip install -r {tmp_path}/list.txt\nRUN micromamba create -y -f /opt/conda-lock.yml\n"
+    found = [item.finding for item in linted(tmp_path, text).lints]
+    assert [(item.code, item.fix) for item in found] == [("CU327", None), ("CU327", "cuenv check conda-lock.yml")]
 
 
 def test_pip_takes_what_the_python_of_the_image_has(tmp_path: Path) -> None:

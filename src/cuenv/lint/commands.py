@@ -306,7 +306,8 @@ def file_lints(text: str, at: int, variables: Mapping[str, str]) -> Iterator[Lin
 def _unread(name: str, at: int) -> Lint:
     """A list or an environment file that is not read here, so that nobody knows which torch it brings."""
     plain = name.rpartition("/")[2]
-    fix = f"cuenv lint {shlex.quote(plain)}" if plain.endswith((".yml", ".yaml")) and "$" not in plain else None
+    verb = "check" if "lock" in plain else "lint"
+    fix = f"cuenv {verb} {shlex.quote(plain)}" if plain.endswith((".yml", ".yaml")) and "$" not in plain else None
     finding = Finding(
         code="CU327",
         severity="info",

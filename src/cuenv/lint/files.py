@@ -295,10 +295,18 @@ def _ds_config(text: str, source: str, machine: Machine, knowledge: Knowledge) -
     yield from ds_config_lints(found.tree, load_guidance(knowledge).ds_keys, machine)
 
 
+_CHECKS = regex(r"(?:^|[\s/])cuenv\s+check\s")
+"""A build that checks what it installed: the files that it installs from need no look of their own."""
+
+
 def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.lint.dockerfile import dockerfile_lints, parse  # noqa: PLC0415 - as above
 
-    yield from dockerfile_lints(parse(text, source), machine, knowledge, _list_reader(source))
+    found = parse(text, source)
+    checks = any(item.name == "RUN" and _CHECKS.search(item.text) for item in found)
+    for item in dockerfile_lints(found, machine, knowledge, _list_reader(source)):
+        if not checks or item.finding.code != "CU327":
+            yield item
 
 
 def _list_reader(source: str) -> ListReader:
@@ -310,7 +318,8 @@ def _list_reader(source: str) -> ListReader:
     from cuenv.solve.environment_spec import EnvironmentSpec  # noqa: PLC0415 - as above
 
     def lines(name: str) -> tuple[str, ...] | None:
-        if not is_file(source) or any(mark in name for mark in "$*?"):
+        elsewhere = name.startswith(("/", "~"))  # in the image, and not on this machine
+        if elsewhere or not is_file(source) or any(mark in name for mark in "$*?"):
             return None
         folder = Path(source).absolute().parent
         above = [item for item in (folder, *folder.parents) if exists(item / ".git")][:1]
