@@ -141,6 +141,13 @@ def test_an_unknown_topic_is_a_usage_error_with_the_nearest(topic: str, tmp_path
         assert "hint: cuenv explain deepspeed" in done.stderr
 
 
+@pytest.mark.parametrize(("topic", "hint"), [("torch", "cuenv kb pytorch 2.3"), ("cudas", "cuenv kb cuda 12.1")])
+def test_a_table_that_is_no_topic_leads_to_the_nearest_topic(topic: str, hint: str, tmp_path: Path) -> None:
+    done = run("kb", topic, folder=tmp_path)
+    assert done.returncode == 2
+    assert f"hint: {hint}" in done.stderr
+
+
 def test_a_gpu_is_explained_by_what_it_is_and_can_do(tmp_path: Path) -> None:
     done = run("explain", "gpu", "RTX 4090", "-v", folder=tmp_path)
     assert done.returncode == 0

@@ -516,3 +516,16 @@ def test_fix_writes_no_cuda_build_into_the_file_of_somebody_on_macos(tmp_path: P
     told = run("lint", "--fix", folder=tmp_path)
     assert "write pytorch=*=cuda* in a line for Linux alone" in told.stdout
     assert (tmp_path / "environment.yml").read_text() == text
+
+
+def test_several_faults_of_a_file_are_one_line_without_its_name(tmp_path: Path) -> None:
+    (only,) = linted(tmp_path, "channels: conda-forge\ndependencies: pytorch\n").lints
+    assert only.finding.message == (
+        "2 faults: channels: expected a list, got 'conda-forge'; dependencies: expected a list, got 'pytorch'"
+    )
+
+
+def test_a_list_is_told_what_an_environment_file_needs(tmp_path: Path) -> None:
+    (only,) = linted(tmp_path, "- 1\n").lints
+    assert only.finding.message == "expected a mapping, got a list of 1; the file needs 'dependencies:'"
+    assert only.finding.fix == "cuenv resolve -o environment.yml"

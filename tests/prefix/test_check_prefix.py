@@ -368,7 +368,9 @@ def test_a_venv_is_not_made_from_conda_packages(env: Path, tmp_path: Path) -> No
     other = venv(tmp_path / "venv")
     told = check_prefix(other, RTX, base(), lock=env.parent / "conda-lock.yml")
     assert codes(told) == [("CU201", "error", "conda")]
-    assert codes(check_prefix(other, RTX, base(), lock=env.parent / "conda-lock.yml", named=False)) == []
+    unnamed = check_prefix(other, RTX, base(), lock=env.parent / "conda-lock.yml", named=False)
+    assert codes(unnamed) == []
+    assert "nothing shows that this venv environment was made from it" in unnamed.checks[0].says
 
 
 def test_an_environment_of_another_platform_is_an_error_with_a_way_out(env: Path) -> None:

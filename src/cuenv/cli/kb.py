@@ -82,7 +82,12 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
         _overview(overview(knowledge), knowledge, as_json=values["as_json"])
         return
     if topic not in TOPICS:
-        raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint="cuenv kb gpu 'RTX 4090'")
+        from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
+
+        near = next(iter(get_close_matches(topic, TOPICS, n=1)), "gpu")
+        raise UsageError(
+            f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint=f"cuenv kb {near} {_EXAMPLES[near]}"
+        )
     if subject is None:
         raise UsageError(f"kb {topic}: which one?", hint=f"cuenv kb {topic} {_EXAMPLES[topic]}")
     page = TOPICS[topic](subject, knowledge)
@@ -112,7 +117,7 @@ def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_j
     for name, count in tables:
         what = str(TABLES[name].__doc__ or "").partition("\n")[0]
         lines.append(f"  {count:5d}  {name:13} {what}".rstrip())
-    lines.append("look one up: cuenv kb gpu 'RTX 4090', cuenv kb driver 470.129.06, cuenv kb cuda 12.1")
+    lines.append(f"look one up: {', '.join(f'cuenv kb {topic} {subject}' for topic, subject in _EXAMPLES.items())}")
     emit_lines(lines)
 
 

@@ -230,17 +230,20 @@ def _rules(kind: str, source: str, machine: Machine, knowledge: Knowledge) -> Ca
         try:
             yield from look(text, source, machine, knowledge)
         except InputError as error:
-            yield _unreadable(error, text)
+            yield _unreadable(error, text, source)
 
     return rules
 
 
-def _unreadable(error: InputError, text: str) -> Lint:
+def _unreadable(error: InputError, text: str, source: str) -> Lint:
+    """The error as one line; that of a finding begins with the name of the file already."""
+    first, *each = error.message.removeprefix(f"{source}: ").split("\n")
+    message = f"{first}: {'; '.join(item.strip() for item in each)}" if each else first
     line = re.search(r"line (\d+)", error.message)
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     at = starts[min(int(line[1]), len(starts)) - 1] if line else 0
     fix = None if (error.hint or "").startswith("cuenv lint ") else error.hint  # that is what is being done
-    return Lint(finding=Finding(code="CU300", severity="error", subject="file", message=error.message, fix=fix), at=at)
+    return Lint(finding=Finding(code="CU300", severity="error", subject="file", message=message, fix=fix), at=at)
 
 
 def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
@@ -259,7 +262,7 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
         # `python: 3.10` has a rule of its own: what it means is read, so that it hides no other finding.
         spec, _ = environment_yml.parse(edited(text, number_lints(tree)), source)
     except InputError as error:
-        yield _unreadable(error, text)
+        yield _unreadable(error, text, source)
     folder = Path(source).parent if is_file(source) else None
     spec = with_lists(spec, folder) if spec and folder else spec
     for item in environment_lints(text, tree, spec, knowledge, machine, folder=folder):

@@ -110,8 +110,9 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
             f"{source}: dependencies: {len(listed)} entries, and {_MOST} is the most",
             hint="name the packages that you import; the solver adds what those need",
         )
-    if data is None:
-        faults.add("", "the file is empty; it needs 'dependencies:'")
+    if not isinstance(data, dict):
+        what = "the file is empty; it" if data is None else f"expected a mapping, got {describe(data)}; the file"
+        faults.add("", f"{what} needs 'dependencies:'")
         faults.check(hint="cuenv resolve -o environment.yml")
     spec, warnings = _EnvironmentParser(data, warnings, faults).spec()
     of_cpu = _OF_CPU.search(source.rpartition("/")[2].lower()) is not None
