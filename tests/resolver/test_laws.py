@@ -114,8 +114,8 @@ def test_two_cuda_channels_are_an_error_in_what_cuenv_writes_and_told_elsewhere(
         ),
         (("pytorch-cuda=11.8", "libcurand=10.3.0"), "no upper bound on libcufile, so", "libcufile=1.4"),
         (("pytorch-cuda=12.1", "cuda-nvcc"), "cuda-nvcc, cuda-opencl", "cuda-nvcc=12.1, cuda-opencl=12.1"),
-        (("cuda-nvcc",), "no version is given for cuda-nvcc", "cuenv lock --repair"),
-        (("cuda-toolkit=12.1",), "cuda-toolkit=12.1 sets no upper bound on the parts", "cuenv lock --repair"),
+        (("cuda-nvcc",), "no version is given for cuda-nvcc", "as CHANNEL::PACKAGE=RELEASE"),
+        (("cuda-toolkit=12.1",), "cuda-toolkit=12.1 sets no upper bound on the parts", "as CHANNEL::PACKAGE=RELEASE"),
     ],
 )
 def test_what_floats_in_the_recipe_of_pytorch_is_named_with_the_line_that_binds_it(
