@@ -129,6 +129,27 @@ def test_nothing_is_named(here: Path, home: Path, tmp_path: Path) -> None:
     assert asked(None, variables) == CheckRequest(lock=LOCK, against=LOCK)
 
 
+def test_the_venv_of_cuenv_is_not_that_of_the_lock(
+    here: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "venv"
+    own.mkdir()
+    (own / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    variables = environ(home, VIRTUAL_ENV=own)
+    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: None)
+    LOCK.write_text("")
+    both = CheckRequest(lock=LOCK, prefix=own, against=LOCK)
+    assert asked(None, variables) == both
+    monkeypatch.setattr("sys.prefix", str(own))
+    assert asked(None, variables) == CheckRequest(lock=LOCK, against=LOCK)
+    assert asked(None, variables, prefix=own) == CheckRequest(prefix=own, against=LOCK)
+    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: object())
+    assert asked(None, variables) == both
+    LOCK.unlink()
+    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: None)
+    assert asked(None, variables) == CheckRequest(prefix=own)
+
+
 def test_what_is_named_counts_alone(here: Path, home: Path, tmp_path: Path) -> None:
     active, other = env(tmp_path / "active"), env(home / ".conda/envs/other")
     variables = environ(home, CONDA_PREFIX=active)

@@ -211,13 +211,12 @@ def lock_at_hand() -> Path | None:
 
 
 def _at_hand(here: Path, active: Path | None, part: LockPart | None) -> CheckRequest:
-    from cuenv.prefix.io.prefix import is_conda_base  # noqa: PLC0415 - only without arguments
+    from cuenv.prefix.io.prefix import is_conda_base, is_of_cuenv_alone  # noqa: PLC0415 - only without arguments
 
     if exists(here):
-        # Shells activate conda's own environment unasked: beside a lock it is nobody's.
-        return CheckRequest(
-            lock=here, prefix=None if active is None or is_conda_base(active) else active, against=here, part=part
-        )
+        # Shells activate conda's own environment unasked, and people that of cuenv: beside a lock it is nobody's.
+        nobodys = active is None or is_conda_base(active) or is_of_cuenv_alone(active)
+        return CheckRequest(lock=here, prefix=None if nobodys else active, against=here, part=part)
     other = next((name for name in _OTHER_LOCKS if exists(name)), None)
     if other:
         return CheckRequest(lock=Path(other), part=part)

@@ -10,7 +10,9 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from cuenv.core.errors import InputError, UsageError
@@ -236,6 +238,15 @@ def active_environment(environ: Mapping[str, str]) -> Path | None:
 def is_conda_base(prefix: Path) -> bool:
     """Whether it is the environment that conda itself lives in, which shells activate on their own."""
     return is_folder(prefix / "conda-meta") and is_folder(prefix / "condabin")
+
+
+def is_of_cuenv_alone(prefix: Path) -> bool:
+    """Whether it is the venv that this cuenv runs from, and holds no torch: activated to have cuenv on PATH."""
+    return (
+        is_file(prefix / "pyvenv.cfg")
+        and os.path.realpath(prefix) == os.path.realpath(sys.prefix)
+        and find_spec("torch") is None
+    )
 
 
 def new_environment(name: str, environ: Mapping[str, str]) -> Path:
