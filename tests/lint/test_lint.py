@@ -529,3 +529,16 @@ def test_a_list_is_told_what_an_environment_file_needs(tmp_path: Path) -> None:
     (only,) = linted(tmp_path, "- 1\n").lints
     assert only.finding.message == "expected a mapping, got a list of 1; the file needs 'dependencies:'"
     assert only.finding.fix == "cuenv resolve -o environment.yml"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"), [("torch==2.4.0\nnumpy\n", "cuenv lock"), ("torch==2.4.0\nnumpy==1.26.4\n", "cuenv check")]
+)
+def test_a_list_for_pip_leads_to_the_command_that_reads_it(tmp_path: Path, text: str, hint: str) -> None:
+    from cuenv.lint.files import lint
+
+    file = tmp_path / "requirements.txt"
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        lint(file, None, Machine(), load(None))
+    assert hint in (caught.value.hint or "")

@@ -142,7 +142,7 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     text = _read(path)
     kind = kind or _recognised(path.name, text)
     if kind is None:
-        listed = _is_list_of_packages(text)
+        listed = _LISTS.search(text) or (_is_list_of_packages(text) and not _is_open(text, path))
         if not listed and path.suffix == ".txt" and is_requirements(text):
             raise UsageError(
                 f"{path} is a list of requirements for pip, which lint does not read",
@@ -220,6 +220,17 @@ def _is_list_of_packages(text: str) -> bool:
     """Whether it is a lock that lint leaves to ``cuenv check``."""
     known = (item.content for item in readers() if not item.lint)
     return any(pattern.search(text) for pattern in (*known, _LISTS))
+
+
+def _is_open(text: str, path: Path) -> bool:
+    """Whether a list of requirements leaves releases to pip, so that ``cuenv check`` refuses it."""
+    if path.suffix != ".txt" or not is_requirements(text):
+        return False
+    try:
+        parse_lock(text, "")
+    except InputError:
+        return True
+    return False
 
 
 def _rules(kind: str, source: str, machine: Machine, knowledge: Knowledge) -> Callable[[str], Iterable[Lint]]:
