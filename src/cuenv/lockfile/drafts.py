@@ -187,8 +187,7 @@ def torch_of(spec: EnvironmentSpec) -> Pin | None:
 def nears(spec: EnvironmentSpec) -> dict[Near, int]:
     """The minors of torch and Python that a file names, then less of that, and what each costs.
 
-    The minor of Python is worth one entry, and that of torch two; where torch moves in any case, that of Python is
-    worth less than an entry.
+    The minor of Python is worth one entry, that of torch two, and both a little more than three.
     """
     asked = spec_of(torch_of(spec))
     prefix = asked.prefix if asked else None
@@ -196,7 +195,7 @@ def nears(spec: EnvironmentSpec) -> dict[Near, int]:
     python = minor_of(spec.pin("python"))
     found: dict[Near, int] = {}
     order = (Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())
-    for near, cost in zip(order, (0, 2, 4, 5), strict=True):
+    for near, cost in zip(order, (0, 2, 4, 7), strict=True):
         found.setdefault(near, cost)
     return found
 

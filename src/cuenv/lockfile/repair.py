@@ -677,12 +677,12 @@ class _Repair:
 
         needed = needed.intersection(pythons)
         rows = [
-            _Row(item=item, of=decision, made=replace(made, channels=order))
+            _Row(item=item, of=decision, made=self._composed(decision, item, intent))
             for item in _nearest(decision, intent, lambda python: len(lost(python)))
             if draft.near.takes(item)
-            for made in (self._composed(decision, item, intent),)
-            for order in filter(None, (made.channels, forge_first(made.channels)))
         ]
+        orders = [(row, forge_first(row.made.channels)) for row in rows]
+        rows += [replace(row, made=replace(row.made, channels=order)) for row, order in orders if order]
         return _Judged(intent=intent, rows=rows, needed=needed)
 
     def _decided(self, request: Request) -> Decision:
