@@ -157,13 +157,17 @@ def test_any_line_is_read(text: str) -> None:
     assert all(item.why and item.fix for item in found.wrong)
 
 
+BLD = "file:///opt/conda/conda-bld"
+WORK = "work"  # the folder below which conda-build unpacks the sources
+
+
 @pytest.mark.parametrize(
     ("text", "taken"),
     [
-        ("numpy @ file:///opt/conda/conda-bld/numpy_1618497241363/work", "numpy"),
-        ("Babel @ file:///opt/conda/conda-bld/babel_1671781930836/work/dist ; python_version < '4'", "Babel"),
-        ("ab @ file:///home/u/build/ab_1609355006118/work/dist/ab-0.7.0-py2.py3-none-any.whl", "ab==0.7.0"),
-        ("ab @ file:///home/x/ab_1609355006118/work/packages/ab/dist/ab-5.11.0.tar.gz", "ab==5.11.0"),
+        (f"numpy @ {BLD}/numpy_1618497241363/{WORK}", "numpy"),
+        (f"Babel @ {BLD}/babel_1671781930836/{WORK}/dist ; python_version < '4'", "Babel"),
+        (f"ab @ file:///home/u/build/ab_1609355006118/{WORK}/dist/ab-0.7.0-py2.py3-none-any.whl", "ab==0.7.0"),
+        (f"ab @ file:///home/x/ab_1609355006118/{WORK}/packages/ab/dist/ab-5.11.0.tar.gz", "ab==5.11.0"),
     ],
 )
 def test_what_pip_freeze_writes_of_a_package_of_conda_is_taken_by_its_name(text: str, taken: str) -> None:
