@@ -20,7 +20,7 @@ _GRADES = {"exception": 0, "error": 0, "line": 1, "warning": 2}
 _BEFOREHAND = ("install", "solve")
 """Layers whose warnings come before a program runs: its own warnings say more."""
 _OF_MACHINE = ("driver", "device", "loader", "container", "scope")
-"""Layers whose errors let a program go on without its GPU, which is what ails it."""
+"""Layers whose errors a program may survive without its GPU: the missing GPU is the fault."""
 _STRANGE = 3
 _IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
 

@@ -251,7 +251,7 @@ def bitsandbytes(case: LogContext) -> Joined:
     text = case.told.get("library", "")
     _, wanted = torch_of(case)
     if "override" in case.mentions:
-        says = f"BNB_CUDA_VERSION={case.mentions['override']} chooses this library in the place of that of torch's CUDA"
+        says = f"BNB_CUDA_VERSION={case.mentions['override']} chooses this library instead of the one for torch's CUDA"
         remedy = "let bitsandbytes choose the library itself"
         return Joined(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
     if not text and wanted is None:

@@ -557,7 +557,7 @@ class _Repair:
         return replace(draft, spec=replace(draft.spec, ours=False, header=())).noting([OF_CHANNELS], why)
 
     def _with_cpu_builds(self, draft: Draft, answer: Locked) -> Draft | None:
-        """A draft that asks for the CPU builds whose CUDA builds have no place beside the rest; torch never is one.
+        """A draft that asks for the CPU builds whose CUDA builds do not fit beside the rest; torch never is one.
 
         ``None`` where there are none that it does not ask for.
         """
