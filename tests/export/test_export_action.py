@@ -18,8 +18,8 @@ import yaml
 from commands import inside as run
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.export.io.own_wheel import NAME
+from cuenv.export.jobs import RUNNERS, Workflow, render_gitlab, render_workflow
 from cuenv.export.tables import load_delivery
-from cuenv.export.workflow import RUNNERS, Workflow, render_gitlab, render_workflow
 from deliveries import both_platforms
 from oracles import text as text_of
 

@@ -13,7 +13,7 @@ import pytest
 from cases import collect
 from commands import inside
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.export.batch_job import BatchJob, render_batch_job
+from cuenv.export.jobs import BatchJob, render_batch_job
 from oracles import program
 from slurm_cluster import Slurm
 

@@ -1,10 +1,12 @@
-"""Writing a Dockerfile: one stage that installs and checks, one that runs.
+"""Writing a Dockerfile, a ``devcontainer.json`` or a definition of Apptainer: one stage installs and checks, one runs.
 
-Reference: https://docs.docker.com/reference/dockerfile/
+References: https://docs.docker.com/reference/dockerfile/, https://containers.dev/implementors/json_reference/ and
+https://apptainer.org/docs/user/latest/definition_files.html
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import textwrap
@@ -296,3 +298,84 @@ def _driver(content: Content) -> dict[str, str]:
     known = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
     # By the driver, not by its CUDA level: minor-version compatibility runs CUDA 12.9 on a driver for 12.2.
     return {**known, "NVIDIA_REQUIRE_CUDA": f"driver>={content.driver}"} if content.driver else known
+
+
+_FOLDER = ".devcontainer"
+
+
+def render_devcontainer(recipe: Recipe, name: str) -> dict[str, str]:
+    """The file, and the Dockerfile and its list of what is sent to the build: the same bytes for the same values.
+
+    Raises:
+        InputError: a path or variable that no Dockerfile can hold.
+    """
+    told = [
+        f"Written by cuenv {recipe.version}, export devcontainer, from {recipe.origin}.",
+        *([f"It needs driver {recipe.content.driver} or later."] if recipe.content.driver else []),
+    ]
+    head = "\n".join(line.replace("#", "//", 1) for line in comments(told)).removeprefix("// ")
+    check = f"{WORK}/venv/bin/cuenv check --prefix {PREFIX}{recipe.locked}"
+    values = {"head": head, "name": json.dumps(name), "check": json.dumps(check)}
+    return {
+        f"{_FOLDER}/devcontainer.json": fill("devcontainer.json", values, {"cuda": recipe.content.cuda is not None}),
+        f"{_FOLDER}/Dockerfile": render_dockerfile(recipe),
+        f"{_FOLDER}/Dockerfile.dockerignore": ignore(recipe),
+    }
+
+
+def render_apptainer(recipe: Recipe) -> str:
+    """The whole file: the same bytes for the same values.
+
+    Raises:
+        InputError: a path or variable that no definition file can hold.
+    """
+    content, stages = recipe.content, recipe.stages
+    values = {
+        **steps(recipe),
+        "head": head(recipe),
+        "said": said(recipe),
+        "cuenv": recipe.cuenv,
+        "installer": _tag_or_digest(recipe, stages.installer) if stages.installer else "",
+        "build": _tag_or_digest(recipe, stages.build),
+        "run": _tag_or_digest(recipe, stages.run),
+        "host": words(content.host),
+        "locked": recipe.locked,
+        "quick": words([recipe.lock_there] if content.locked else ["--prefix", PREFIX]),
+    }
+    labels = {
+        "org.opencontainers.image.title": "cuenv-env",
+        "org.opencontainers.image.description": one_line(recipe.origin),
+        **({"org.cuenv.minimum-driver": content.driver} if content.driver else {}),
+        **({"org.cuenv.cuda": str(content.cuda)} if content.cuda else {}),
+        **({"org.cuenv.pytorch": str(content.torch)} if content.torch else {}),
+    }
+    blocks: Blocks = {
+        "installer": bool(stages.installer),
+        "files": list(_files(recipe)),
+        "building": _exports(building(recipe)),
+        "requirements": bool(recipe.requirements),
+        "nvcc": content.nvcc,
+        "labels": [{"label": label, "text": text} for label, text in labels.items()],
+        "running": _exports(running(recipe)),
+        "cuda": content.cuda is not None,
+    }
+    return fill("apptainer.def", values, blocks)
+
+
+def _files(recipe: Recipe) -> Iterator[dict[str, str]]:
+    """What is copied from the folder of the build, and where to."""
+    requirements = {recipe.requirements: f"{WORK}/requirements.lock.txt"} if recipe.requirements else {}
+    wheel = {recipe.wheel: f"{WORK}/{recipe.wheel}"} if recipe.wheel else {}
+    for source, target in {recipe.file: recipe.lock_there, **requirements, **wheel}.items():
+        path = context_path(source)
+        yield {"source": f'"{path}"' if " " in path else path, "target": target}
+
+
+def _exports(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"assigned": f"{name}={shlex.quote(value)}"} for name, value in variables(values)]
+
+
+def _tag_or_digest(recipe: Recipe, image: Image) -> str:
+    """An image as Apptainer takes it: by tag or by digest, and never by both."""
+    digest = recipe.digests.get(image.name)
+    return f"{image.image}@{digest}" if digest else image.name

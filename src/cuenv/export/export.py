@@ -18,10 +18,10 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import redact
 from cuenv.core.versions import Capability, minor, version
 from cuenv.export import toolkit as toolkit_sh
-from cuenv.export.batch_job import BatchJob, render_batch_job
 from cuenv.export.container import Content, Refused, Stages, content_of_decision, content_of_lock, stages
 from cuenv.export.dockerfile import WORK, Recipe, ignore, render_dockerfile
 from cuenv.export.io.own_wheel import Own, own
+from cuenv.export.jobs import BatchJob, render_batch_job
 from cuenv.export.tables import Delivery, Image, load_delivery
 from cuenv.export.toolkit import Need, choose
 from cuenv.host.describe import host_line
@@ -167,11 +167,11 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
 def _texts(recipe: Recipe, asked: ExportRequest) -> dict[str, str]:
     """The files of a kind, the product first."""
     if asked.kind == "apptainer":
-        from cuenv.export.apptainer import render_apptainer  # noqa: PLC0415 - only for this kind
+        from cuenv.export.dockerfile import render_apptainer  # noqa: PLC0415 - only for this kind
 
         return {"apptainer.def": render_apptainer(recipe)}
     if asked.kind == "devcontainer":
-        from cuenv.export.devcontainer import render_devcontainer  # noqa: PLC0415 - only for this kind
+        from cuenv.export.dockerfile import render_devcontainer  # noqa: PLC0415 - only for this kind
 
         return render_devcontainer(recipe, asked.name)
     return {"Dockerfile": render_dockerfile(recipe), ".dockerignore": ignore(recipe)}

@@ -12,8 +12,8 @@ from cuenv.core.record import NamedTuple
 from cuenv.export.container import Refused, content_of_lock, stages
 from cuenv.export.export import Exported, host_of, host_words, lock_at
 from cuenv.export.io.own_wheel import Own, own
+from cuenv.export.jobs import Workflow, render_gitlab, render_workflow
 from cuenv.export.tables import load_delivery
-from cuenv.export.workflow import Workflow, render_gitlab, render_workflow
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import LOCK_NAME, environment_files
