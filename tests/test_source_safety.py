@@ -16,7 +16,7 @@ _CALLS |= {"yaml.unsafe_load", "yaml.full_load", "yaml.load_all", "yaml.unsafe_l
 _CALLS |= {"tempfile.NamedTemporaryFile", "tempfile.mkstemp", "os.chmod", "os.tmpnam"}
 _MODULES = {"pickle", "marshal", "shelve", "dbm", "xml", "telnetlib", "ftplib", "pty", "cgi", "code", "commands"}
 _EVENTS = "xml.parsers.expat"
-"""Builds no tree; `cuenv.host.paste.smi_xml` refuses what declares a document type or an entity."""
+"""Builds no tree; `cuenv.host.paste.smi` refuses what declares a document type or an entity."""
 _SPAWNERS = {"subprocess", "multiprocessing", "pty"}
 _SPAWN = ("os.exec", "os.spawn", "os.fork", "os.posix_spawn", "asyncio.create_subprocess")
 _SAFE_LOADERS = {"LOADER"}

@@ -1,154 +1,187 @@
-"""What compilers and programs say in passing: nvcc's banner, the GPU that a framework names, torch's own release."""
+"""What programs say of their host: reports of torch and DeepSpeed, nvcc's banner, the GPU that a framework names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DRIVER, PasteReader, Told, numbered, searched, shown
+from cuenv.host.paste.told import DRIVER, Told, by_patterns, numbered, shown
 
 _GPU = r"(?P<value>(?:NVIDIA|Tesla|GeForce|Quadro|TITAN|GRID) [\w -]{2,40}?)"
 
-NVCC_MARKS = ("Cuda compilation tools, release",)
-_NVCC = (("nvcc", regex(r"Cuda compilation tools, release ([0-9]{1,2}\.[0-9]{1,2})\b")),)
+_LISTED = regex(r"\[(?:pip3?|conda)\] ([A-Za-z][\w.-]{1,60})(?:==| +\(?)([0-9][\w.+!-]*)(?: +(\S+))?")
+_NUMBERED = regex(
+    r"\bGPU ([0-9]{1,2}): (\S.{2,60}?) *(?=$|GPU [0-9]{1,2}: |MIG [1-9]|Nvidia driver version|cuDNN version)"
+)
 
-GPU_MARKS = ("with CUDA capability sm_", "which is of c", "compute capability: ", "compute capability ", "cuda:0 ")
-_NAMES = (
-    ("gpu.name", regex(rf"(?:^|\s){_GPU} with CUDA capability sm_[0-9]+ is not compatible")),
+
+def _packages_and_gpus(text: str) -> Iterator[Told]:
+    inside = False
+    for number, line in numbered(text):
+        if "GPU models and configuration" in line:
+            inside = True
+        elif inside and not line.lstrip().startswith(("GPU ", "MIG ")):
+            inside = False
+        for gpu in _NUMBERED.finditer(line) if inside else ():
+            yield Told("gpu.name", gpu[2], number, shown(line), gpu[1])
+        package = _LISTED.search(line)
+        if package:
+            yield Told("package", f"{package[2]} {package[3] or ''}".strip(), number, shown(line), package[1])
+
+
+COLLECT_ENV = by_patterns(
+    "torch.utils.collect_env",
     (
-        "gpu.name",
-        regex(r"Found GPU(?P<about>[0-9]{1,2}) (?P<value>\S.{2,50}?) which is of (?:cuda|compute) capability"),
+        *(
+            "Collecting environment information",
+            "PyTorch version",
+            "Nvidia driver version",
+            "GPU models and configuration",
+        ),
+        *("CUDA used to build PyTorch", "[pip3] torch", "[conda] pytorch"),
     ),
-    ("gpu.name", regex(rf"\bname: {_GPU}, pci bus id: \S+, compute capability: [0-9]")),
-    ("gpu.name", regex(rf"\bDevice (?P<about>[0-9]{{1,2}}): {_GPU}, compute capability [0-9]")),
-    ("gpu.name", regex(rf"\bcuda:(?P<about>[0-9]{{1,2}}) {_GPU}(?: :|$)")),
-)
-
-TORCH_MARKS = (
-    "ytorch version: ",
-    "orch version: ",
-    "site-packages/",
-    "dist-packages/",
-    "include/python3",
-    "linux-x86_64",
-    "linux-aarch64",
-    'File "/',
-    ":\\",
-)
-_TORCH = (
-    ("torch", regex(r"\b(?:[Pp]y)?[Tt]orch [Vv]ersion: ([12]\.[0-9]{1,2}\.[0-9](?:\+cu[0-9]{2,3})?)\b")),
-    ("python", regex(r"/python(3\.[0-9]{1,2})(?:/(?:site|dist)-packages/|/?(?:\s|$))")),
-    ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
-    ("main", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]+, in <module>')),
-    ("conda", regex(r"/((?:mini|ana)conda[0-9]?|(?:mamba|mini)forge[0-9]?|micromamba|opt/conda|envs/[\w.-]+)/")),
-    ("system", regex(r"(/usr/(?:local/)?lib/python3|/\.?venv/(?:lib|bin)/)")),
-    ("root", regex(r"(?:^|[\s\"'=(])/(root)/")),
-    ("drive", regex(r"(?:^|[\s\"'(=])([A-Z]):\\{1,2}[A-Za-z]")),
-    ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
-)
-
-FRAMEWORK_MARKS = (
-    "torch",
-    "jaxlib",
-    "JAX was built",
-    "tensorflow",
-    "ggml",
-    "llama",
-    "vllm",
-    "docker",
-    "NCCL_SOCKET_IFNAME",
-)
-_FRAMEWORKS = (
-    ("framework", regex(r"\b(torch)[./]|\b[Pp]y(?P<value>[Tt]orch)\b")),
-    ("framework", regex(r"\b(jax)lib\b|\b(?P<value>JAX) was built")),
-    ("framework", regex(r"\b(tensorflow)[./]")),
-    ("framework", regex(r"\b(ggml)[-_.]")),
-    ("framework", regex(r"\b(llama[._-]cpp(?:[_-]python)?)\b")),
-    ("framework", regex(r"\b(ollama)\b")),
-    ("framework", regex(r"\b(vllm)[./]|\b(?P<value>Vllm)Worker")),
-    ("framework", regex(r"\b(docker)\b")),
-    ("interface", regex(r"\bNCCL_SOCKET_IFNAME(?: set (?:by environment )?to |=)[\"']?([\w^,.-]{1,60})")),
-)
-
-KERNEL_MARKS = ("kernel reported version is", "libcuda reported version is", "NVRM version")
-_KERNEL = (
-    ("driver.version", regex(rf"libcuda reported version is: ({DRIVER})")),
-    ("driver.module", regex(rf"kernel reported version is: ({DRIVER})")),
-    ("driver.module", regex(rf"NVRM version: NVIDIA UNIX .*Kernel Module(?: for \S+)? +({DRIVER})\b")),
-)
-
-
-LIBC_MARKS = ("ldd (", "GNU C Library", "GNU libc", "glibc ")
-_LIBC = (
-    ("libc", regex(r"^ldd \(.*\) ([0-9]\.[0-9]{1,2})$")),
-    ("libc", regex(r"\bGNU C Library \(.*\) (?:stable|development) release version ([0-9]\.[0-9]{1,2})\b")),
-    ("libc", regex(r"^glibc ([0-9]\.[0-9]{1,2})$")),
-    ("machine", regex(r"^(x86_64|aarch64)$")),
-    ("machine", regex(r"^Linux \S+ [0-9]\S+ .* (x86_64|aarch64)(?: GNU/Linux)?$")),
-    ("kernel", regex(r"^Linux \S+ ([0-9]\.[0-9]+\S+) .*(?:x86_64|aarch64)")),
-)
-
-MESSAGE_MARKS = (
-    *("torchvision", "torchaudio"),
-    *(
-        "Failed building",
-        "Failed to build",
-        "Could not build wheels",
-        "Building wheel for",
-        "Collecting ",
-        "Failed to download",
-    ),
-    *("PyTorch (", "(you have ", "PyTorch has CUDA Version", "Last error:", "Unable to find image", "docker run "),
-    *("torchrun ", "deepspeed ", "python ", "accelerate launch "),
-    *("uv pip", "uv sync", "uv run", "uv add", "uv lock", "/.pixi/", "pixi run", "pixi install", "pixi add"),
-    *(
-        "pypoetry",
-        "poetry/installation/",
-        "poetry run",
-        "poetry add",
-        "poetry install",
-        "conda env ",
-        "mamba env ",
-        "unsafe-best-match",
-    ),
-    *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
-)
-_PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
-_MESSAGES = (
-    ("failed", regex(rf"Failed building (?:wheel|editable) for {_PACKAGE}\s*$")),
-    ("failed", regex(rf"Failed to (?:build|download and build) {_PACKAGE}\s*$")),
-    ("failed", regex(rf"Could not build wheels for {_PACKAGE}(?:,| |$)")),
-    ("building", regex(rf"Building wheel for {_PACKAGE} \(")),
-    ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)")),
-    ("companion", regex(r"\b(torchvision)\b")),
-    ("companion", regex(r"\b(torchaudio)\b")),
-    ("torch.cuda", regex(r"^\W{0,8}PyTorch \(([0-9]{1,2}\.[0-9]{1,2})\)")),
-    ("torch.cuda", regex(r"PyTorch has CUDA Version=([0-9]{1,2}\.[0-9]{1,2})\b")),
-    ("torch", regex(r"\(you have ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})\)")),
-    ("built", regex(r"PyTorch ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20}) with CUDA [0-9]+ \(you have")),
-    ("driver.cuda", regex(r"^\W*__cuda ([0-9]{1,2}\.[0-9]{1,2})\s*$")),
-    ("image", regex(r"Unable to find image '([\w./:@-]{2,120})' locally")),
-    ("image", regex(r"\bdocker run .*\s([a-z][\w.-]*(?:/[\w.-]+){0,4}:[A-Za-z0-9_][\w.-]*)(?:\s|$)")),
-    ("manager", regex(r"(?:^|[\s$`'\"(])(uv) (?:pip|sync|run|add|lock)\b")),
-    ("manager", regex(r"/(uv)/(?:builds|archive|wheels|sdists|git)-v[0-9]")),
-    ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
+    130,
     (
-        "manager",
-        regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)"),
+        ("driver.version", regex(rf"Nvidia driver version *: *({DRIVER})\b")),
+        ("libc", regex(r"Libc version *: *glibc-([0-9]\.[0-9]{1,2})\b")),
+        ("machine", regex(r"Python platform *: Linux-.*-(x86_64|aarch64)-")),
+        ("machine", regex(r"\bOS *: .*\((x86_64|aarch64)\)")),
+        ("system", regex(r"\bOS *: .{0,20}(Windows|[Mm]ac ?OS)")),
+        ("system", regex(r"Python platform *: (Windows|macOS)")),
+        ("wsl", regex(r"Python platform *: Linux-.*(WSL2)")),
+        ("torch", regex(r"PyTorch version *: *([0-9]\S{2,40})")),
+        ("torch.cuda", regex(r"CUDA used to build PyTorch *: *([0-9]{1,2}\.[0-9]{1,2}|None)\b")),
+        ("torch.hip", regex(r"ROCM used to build PyTorch *: *([0-9][0-9.]*)")),
+        ("nvcc", regex(r"CUDA runtime version *: *([0-9]{1,2}\.[0-9]{1,2})\b")),
+        ("gcc", regex(r"GCC version *: *\(.*\) ([0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,2})?)\b")),
+        ("python", regex(r"Python version *: *(3\.[0-9]{1,2})\b")),
     ),
-    ("file", regex(r"\b(?:conda|mamba) env (?:create|update)\b[^\n]{0,120}?(?:-f|--file)[ =]([\w./-]{1,80}\.ya?ml)\b")),
-    ("hint", regex(r"(unsafe-best-match)|You're on Linux \(`(?P<value>manylinux)_")),
-    ("script", regex(r"\b(?:python3?|torchrun|deepspeed|accelerate launch)(?: [^\n]{0,400}?)? ([\w./-]{1,120}\.py)\b")),
+    _packages_and_gpus,
+)
+"""What ``python -m torch.utils.collect_env`` prints, in the dialects of torch and of vLLM."""
+
+DEEPSPEED = by_patterns(
+    "ds_report",
+    ("DeepSpeed general environment info", "torch cuda version ...", "nvcc version ...", "shared memory (/dev/shm)"),
+    16,
+    (
+        ("report", regex(r"(torch cuda version \.{3,})")),
+        ("torch", regex(r"torch version \.{3,} ([0-9]\S{2,40})")),
+        ("torch.cuda", regex(r"torch cuda version \.{3,} ([0-9]{1,2}\.[0-9]{1,2}|None)\b")),
+        ("torch.hip", regex(r"torch hip version \.{3,} ([0-9]\S*)")),
+        ("nvcc", regex(r"nvcc version \.{3,} ([0-9]{1,2}\.[0-9]{1,2})\b")),
+        ("package", regex(r"(?P<about>deepspeed) info \.{3,} (?P<value>[0-9]+\.[0-9]+\.[0-9]+)")),
+        ("python", regex(r"torch install path .*/python(3\.[0-9]{1,2})/")),
+        ("shm", regex(r"shared memory \(/dev/shm\) size \.{2,} ([0-9.]+ [MGTK]i?B)")),
+    ),
+)
+"""What ``ds_report`` of DeepSpeed prints: torch, its CUDA, nvcc and ``/dev/shm``, and neither driver nor GPU."""
+
+NVCC = by_patterns(
+    "nvcc --version",
+    ("Cuda compilation tools, release",),
+    0,
+    (("nvcc", regex(r"Cuda compilation tools, release ([0-9]{1,2}\.[0-9]{1,2})\b")),),
 )
 
+GPUS = by_patterns(
+    "a message about the GPU",
+    ("with CUDA capability sm_", "which is of c", "compute capability: ", "compute capability ", "cuda:0 "),
+    0,
+    (
+        ("gpu.name", regex(rf"(?:^|\s){_GPU} with CUDA capability sm_[0-9]+ is not compatible")),
+        (
+            "gpu.name",
+            regex(r"Found GPU(?P<about>[0-9]{1,2}) (?P<value>\S.{2,50}?) which is of (?:cuda|compute) capability"),
+        ),
+        ("gpu.name", regex(rf"\bname: {_GPU}, pci bus id: \S+, compute capability: [0-9]")),
+        ("gpu.name", regex(rf"\bDevice (?P<about>[0-9]{{1,2}}): {_GPU}, compute capability [0-9]")),
+        ("gpu.name", regex(rf"\bcuda:(?P<about>[0-9]{{1,2}}) {_GPU}(?: :|$)")),
+    ),
+)
+
+PROGRAM = by_patterns(
+    "the program",
+    (
+        "ytorch version: ",
+        "orch version: ",
+        "site-packages/",
+        "dist-packages/",
+        "include/python3",
+        "linux-x86_64",
+        "linux-aarch64",
+        'File "/',
+        ":\\",
+    ),
+    0,
+    (
+        ("torch", regex(r"\b(?:[Pp]y)?[Tt]orch [Vv]ersion: ([12]\.[0-9]{1,2}\.[0-9](?:\+cu[0-9]{2,3})?)\b")),
+        ("python", regex(r"/python(3\.[0-9]{1,2})(?:/(?:site|dist)-packages/|/?(?:\s|$))")),
+        ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
+        ("main", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]+, in <module>')),
+        ("conda", regex(r"/((?:mini|ana)conda[0-9]?|(?:mamba|mini)forge[0-9]?|micromamba|opt/conda|envs/[\w.-]+)/")),
+        ("system", regex(r"(/usr/(?:local/)?lib/python3|/\.?venv/(?:lib|bin)/)")),
+        ("root", regex(r"(?:^|[\s\"'=(])/(root)/")),
+        ("drive", regex(r"(?:^|[\s\"'(=])([A-Z]):\\{1,2}[A-Za-z]")),
+        ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
+    ),
+)
+
+FRAMEWORKS = by_patterns(
+    "the framework",
+    (
+        "torch",
+        "jaxlib",
+        "JAX was built",
+        "tensorflow",
+        "ggml",
+        "llama",
+        "vllm",
+        "docker",
+        "NCCL_SOCKET_IFNAME",
+    ),
+    0,
+    (
+        ("framework", regex(r"\b(torch)[./]|\b[Pp]y(?P<value>[Tt]orch)\b")),
+        ("framework", regex(r"\b(jax)lib\b|\b(?P<value>JAX) was built")),
+        ("framework", regex(r"\b(tensorflow)[./]")),
+        ("framework", regex(r"\b(ggml)[-_.]")),
+        ("framework", regex(r"\b(llama[._-]cpp(?:[_-]python)?)\b")),
+        ("framework", regex(r"\b(ollama)\b")),
+        ("framework", regex(r"\b(vllm)[./]|\b(?P<value>Vllm)Worker")),
+        ("framework", regex(r"\b(docker)\b")),
+        ("interface", regex(r"\bNCCL_SOCKET_IFNAME(?: set (?:by environment )?to |=)[\"']?([\w^,.-]{1,60})")),
+    ),
+)
+
+KERNEL = by_patterns(
+    "the driver's messages",
+    ("kernel reported version is", "libcuda reported version is", "NVRM version"),
+    0,
+    (
+        ("driver.version", regex(rf"libcuda reported version is: ({DRIVER})")),
+        ("driver.module", regex(rf"kernel reported version is: ({DRIVER})")),
+        ("driver.module", regex(rf"NVRM version: NVIDIA UNIX .*Kernel Module(?: for \S+)? +({DRIVER})\b")),
+    ),
+)
+
+
+LIBC = by_patterns(
+    "ldd --version",
+    ("ldd (", "GNU C Library", "GNU libc", "glibc "),
+    1,
+    (
+        ("libc", regex(r"^ldd \(.*\) ([0-9]\.[0-9]{1,2})$")),
+        ("libc", regex(r"\bGNU C Library \(.*\) (?:stable|development) release version ([0-9]\.[0-9]{1,2})\b")),
+        ("libc", regex(r"^glibc ([0-9]\.[0-9]{1,2})$")),
+        ("machine", regex(r"^(x86_64|aarch64)$")),
+        ("machine", regex(r"^Linux \S+ [0-9]\S+ .* (x86_64|aarch64)(?: GNU/Linux)?$")),
+        ("kernel", regex(r"^Linux \S+ ([0-9]\.[0-9]+\S+) .*(?:x86_64|aarch64)")),
+    ),
+)
 
 _RANK = regex(r"^\s*(?:\[[Rr]ank ?[0-9]+\]:?|[0-9]+:)\s*")
 """What launchers put before the lines of a rank."""
-
-
-def read_messages(text: str) -> tuple[Told, ...]:
-    """What messages name: the package that is built, both CUDA releases of a mismatch, the image, the script."""
-    return (*searched(text, _MESSAGES), *_below(text))
 
 
 def _below(text: str) -> Iterator[Told]:
@@ -162,38 +195,67 @@ def _below(text: str) -> Iterator[Told]:
             yield Told("nccl", said, number, shown(line))
 
 
-def _looks(marks: tuple[str, ...], text: str) -> bool:
-    return any(mark in text for mark in marks)
-
-
-LIBC = PasteReader(
-    "ldd --version", LIBC_MARKS, 1, lambda text: _looks(LIBC_MARKS, text), lambda text: tuple(searched(text, _LIBC))
+_PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
+MESSAGES = by_patterns(
+    "messages",
+    (
+        *("torchvision", "torchaudio"),
+        *(
+            "Failed building",
+            "Failed to build",
+            "Could not build wheels",
+            "Building wheel for",
+            "Collecting ",
+            "Failed to download",
+        ),
+        *("PyTorch (", "(you have ", "PyTorch has CUDA Version", "Last error:", "Unable to find image", "docker run "),
+        *("torchrun ", "deepspeed ", "python ", "accelerate launch "),
+        *("uv pip", "uv sync", "uv run", "uv add", "uv lock", "/.pixi/", "pixi run", "pixi install", "pixi add"),
+        *(
+            "pypoetry",
+            "poetry/installation/",
+            "poetry run",
+            "poetry add",
+            "poetry install",
+            "conda env ",
+            "mamba env ",
+            "unsafe-best-match",
+        ),
+        *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
+    ),
+    2,
+    (
+        ("failed", regex(rf"Failed building (?:wheel|editable) for {_PACKAGE}\s*$")),
+        ("failed", regex(rf"Failed to (?:build|download and build) {_PACKAGE}\s*$")),
+        ("failed", regex(rf"Could not build wheels for {_PACKAGE}(?:,| |$)")),
+        ("building", regex(rf"Building wheel for {_PACKAGE} \(")),
+        ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)")),
+        ("companion", regex(r"\b(torchvision)\b")),
+        ("companion", regex(r"\b(torchaudio)\b")),
+        ("torch.cuda", regex(r"^\W{0,8}PyTorch \(([0-9]{1,2}\.[0-9]{1,2})\)")),
+        ("torch.cuda", regex(r"PyTorch has CUDA Version=([0-9]{1,2}\.[0-9]{1,2})\b")),
+        ("torch", regex(r"\(you have ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})\)")),
+        ("built", regex(r"PyTorch ([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20}) with CUDA [0-9]+ \(you have")),
+        ("driver.cuda", regex(r"^\W*__cuda ([0-9]{1,2}\.[0-9]{1,2})\s*$")),
+        ("image", regex(r"Unable to find image '([\w./:@-]{2,120})' locally")),
+        ("image", regex(r"\bdocker run .*\s([a-z][\w.-]*(?:/[\w.-]+){0,4}:[A-Za-z0-9_][\w.-]*)(?:\s|$)")),
+        ("manager", regex(r"(?:^|[\s$`'\"(])(uv) (?:pip|sync|run|add|lock)\b")),
+        ("manager", regex(r"/(uv)/(?:builds|archive|wheels|sdists|git)-v[0-9]")),
+        ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
+        (
+            "manager",
+            regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)"),
+        ),
+        (
+            "file",
+            regex(r"\b(?:conda|mamba) env (?:create|update)\b[^\n]{0,120}?(?:-f|--file)[ =]([\w./-]{1,80}\.ya?ml)\b"),
+        ),
+        ("hint", regex(r"(unsafe-best-match)|You're on Linux \(`(?P<value>manylinux)_")),
+        (
+            "script",
+            regex(r"\b(?:python3?|torchrun|deepspeed|accelerate launch)(?: [^\n]{0,400}?)? ([\w./-]{1,120}\.py)\b"),
+        ),
+    ),
+    _below,
 )
-NVCC = PasteReader(
-    "nvcc --version", NVCC_MARKS, 0, lambda text: _looks(NVCC_MARKS, text), lambda text: tuple(searched(text, _NVCC))
-)
-GPUS = PasteReader(
-    "a message about the GPU",
-    GPU_MARKS,
-    0,
-    lambda text: _looks(GPU_MARKS, text),
-    lambda text: tuple(searched(text, _NAMES)),
-)
-PROGRAM = PasteReader(
-    "the program", TORCH_MARKS, 0, lambda text: _looks(TORCH_MARKS, text), lambda text: tuple(searched(text, _TORCH))
-)
-MESSAGES = PasteReader("messages", MESSAGE_MARKS, 2, lambda text: _looks(MESSAGE_MARKS, text), read_messages)
-FRAMEWORKS = PasteReader(
-    "the framework",
-    FRAMEWORK_MARKS,
-    0,
-    lambda text: _looks(FRAMEWORK_MARKS, text),
-    lambda text: tuple(searched(text, _FRAMEWORKS)),
-)
-KERNEL = PasteReader(
-    "the driver's messages",
-    KERNEL_MARKS,
-    0,
-    lambda text: _looks(KERNEL_MARKS, text),
-    lambda text: tuple(searched(text, _KERNEL)),
-)
+"""What messages name: the package that is built, both CUDA releases of a mismatch, the image, the script."""

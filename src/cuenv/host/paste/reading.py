@@ -25,18 +25,7 @@ from cuenv.host.facts import (
     Switch,
     glibc,
 )
-from cuenv.host.paste import (
-    ansible,
-    collect_env,
-    conda,
-    dcgm,
-    ds_report,
-    kubernetes,
-    programs,
-    slurm,
-    smi,
-    smi_xml,
-)
+from cuenv.host.paste import ansible, conda, dcgm, kubernetes, programs, slurm, smi
 from cuenv.host.paste.told import DocumentReader, PasteReader, Told
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import by_pci, find_gpu
@@ -44,9 +33,9 @@ from cuenv.knowledge.rows import PLATFORMS, GpuModel
 
 READERS: tuple[PasteReader, ...] = (
     smi.READER,
-    smi_xml.READER,
-    collect_env.READER,
-    ds_report.READER,
+    smi.XML,
+    programs.COLLECT_ENV,
+    programs.DEEPSPEED,
     conda.INFO,
     conda.LIST,
     programs.NVCC,
@@ -59,7 +48,7 @@ READERS: tuple[PasteReader, ...] = (
 """Every reader of a log; of facts that several tell, the first of them gives the words."""
 
 OF_ONE: tuple[PasteReader, ...] = (
-    *(smi.READER, smi_xml.READER, collect_env.READER, ds_report.READER),
+    *(smi.READER, smi.XML, programs.COLLECT_ENV, programs.DEEPSPEED),
     *(conda.INFO, programs.GPUS, programs.KERNEL, programs.LIBC),
 )
 """The readers of a text that is pasted for its host."""

@@ -104,3 +104,20 @@ def shown(line: str) -> str:
     """A line as evidence: no control characters, no credentials, not endless."""
     text = " ".join(redact(printable(line)).split())
     return text[:SHOWN] + ("..." if len(text) > SHOWN else "")
+
+
+def by_patterns(
+    name: str,
+    marks: tuple[str, ...],
+    reach: int,
+    patterns: Iterable[tuple[str, Pattern[str]]],
+    more: Callable[[str], Iterable[Told]] = lambda _: (),
+) -> PasteReader:
+    """A reader to which a mark is proof enough: each pattern tells a fact, `more` what no line tells alone."""
+    return PasteReader(
+        name,
+        marks,
+        reach,
+        lambda text: any(mark in text for mark in marks),
+        lambda text: (*searched(text, patterns), *more(text)),
+    )
