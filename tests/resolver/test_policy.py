@@ -40,6 +40,21 @@ def test_a_pin_exists_where_conda_would_match_a_release_with_it(asked: str, exis
     assert any(item.code == "CU110" for item in findings(asked)) is not exists
 
 
+@collect(
+    ("channels", "told"),
+    [
+        (("pytorch", "nvidia", "conda-forge", "fvcore"), True),  # no channel of others has it
+        (("pytorch", "pytorch-nightly", "nvidia"), False),
+        (("fvcore", "conda-forge"), False),  # nothing is known of what stands nowhere
+    ],
+)
+def test_a_channel_of_others_does_not_excuse_a_pin_that_pytorch_alone_has(
+    channels: tuple[str, ...], *, told: bool
+) -> None:
+    found = spec_findings(spec("pytorch=1.13.0", "pytorch-cuda=11.3", channels=channels), shipped_base())
+    assert ("CU110" in {item.code for item in found}) is told
+
+
 def test_a_release_between_two_others_is_told_its_neighbours_and_not_that_it_is_after_the_last() -> None:
     said = next(item for item in findings("pytorch-cuda=12.2") if item.code == "CU110").message
     assert "the nearest releases are 12.1 and 12.4" in said

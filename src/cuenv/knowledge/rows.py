@@ -453,6 +453,7 @@ class Discontinued(Row, key=("channel", "package")):
     versions: tuple[str, ...] = column(several(TEXT), "releases that it had")
     says: str = column(TEXT, "that it was discontinued, and when")
     instead: str = column(TEXT, "what to take instead")
+    alone: bool = column(FLAG, "whether no channel of another owner has it", default=False)
 
 
 class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):

@@ -16,7 +16,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import STACKS, CudaVariant
+from cuenv.knowledge.rows import STACKS, CudaVariant, Discontinued
 from cuenv.resolver.compilers import bounded_gcc, compiler_findings
 from cuenv.resolver.conflicts import asked_conflicts, torch_home
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
@@ -253,7 +253,7 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             continue
         if row.channel not in [short_channel(channel) for channel in spec.channels] and not pin.channel:
             continue
-        if pin.name == "pytorch" or _admits_any(pin, row.versions) or (not pin.channel and _elsewhere(pin, spec)):
+        if pin.name == "pytorch" or _admits_any(pin, row.versions) or (not pin.channel and _elsewhere(row, spec)):
             continue
         if pin.name == "cudatoolkit" and not pin.channel and _in_defaults(pin, spec, row.versions):
             continue
@@ -268,11 +268,13 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         )
 
 
-def _elsewhere(pin: Pin, spec: EnvironmentSpec) -> bool:
-    """Whether a listed channel may hold releases of the package that no row knows."""
+def _elsewhere(row: Discontinued, spec: EnvironmentSpec) -> bool:
+    """Whether a listed channel may hold releases of the package that its row does not know."""
     channels = {short_channel(channel) for channel in spec.channels} - {"nodefaults"}
+    if row.alone:  # but its owner has channels such as pytorch-nightly
+        return any(channel.startswith(f"{row.channel}-") for channel in channels)
     known = {channel for channel in channels if channel in ("conda-forge", "pytorch") or channel.startswith("nvidia/")}
-    return bool(channels - known - (set() if pin.name == "cudatoolkit" else {"nvidia", "defaults"}))
+    return bool(channels - known - (set() if row.package == "cudatoolkit" else {"nvidia", "defaults"}))
 
 
 def _in_defaults(pin: Pin, spec: EnvironmentSpec, versions: Iterable[str]) -> bool:
