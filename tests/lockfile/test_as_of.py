@@ -13,7 +13,7 @@ import pytest
 from channel_builder import PLATFORM, edit, pkg, write
 from commands import inside
 from cuenv.core.errors import UsageError
-from cuenv.core.io.clock import is_day, today
+from cuenv.host.io.surroundings import is_day, today
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, check_day
 from cuenv.knowledge.rows import TorchWheel

@@ -11,7 +11,7 @@ import pytest
 from commands import inside
 from cuenv.core.errors import ExitCode
 from cuenv.core.io.files import DATA
-from cuenv.maintain.format import row_lines
+from cuenv.maintain.maintain import row_lines
 
 HEAD = '{"schema": "cuenv/kb/gpus/1",\n "rows": [\n'
 ROW = '{"src": ["smi"], "name": "RTX 9990", "architecture": "Ada", "kind": "geforce", "capability": "8.9"}'

@@ -17,11 +17,10 @@ from cuenv.core.io.templates import fill
 from cuenv.core.versions import Capability
 from cuenv.report.builds import builds
 from cuenv.report.components import component_grid, limit
-from cuenv.report.drawing import squarified
 from cuenv.report.drivers import drivers
 from cuenv.report.make import decision_page
 from cuenv.report.page import html, markdown, snippet
-from cuenv.report.picture import Picture, alone, inline, safe, shortened, width_of
+from cuenv.report.picture import Picture, alone, inline, safe, shortened, squarified, width_of
 from cuenv.report.sizes import SizedPackage, sizes
 from given import base, choice, decided, options, settled, shipped
 

@@ -191,7 +191,7 @@ def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -
       cuenv kb format --check tables
     """
     from cuenv.knowledge.io.load import save  # noqa: PLC0415 - not needed for --help
-    from cuenv.maintain.format import format_tables  # noqa: PLC0415 - as above
+    from cuenv.maintain.maintain import format_tables  # noqa: PLC0415 - as above
 
     found = format_tables(folder)
     changed = [path for path, (old, new) in found.items() if old != new]

@@ -37,14 +37,13 @@ def command(paths: tuple[str, ...], *, deep: bool, **values: Unpack[ScanValues])
       cuenv scan $CONDA_PREFIX --gpu V100 --gpu 'RTX 5090' --driver 575.57.08
       cuenv scan libcudnn_engines_precompiled.so.9 --deep --json
     """
-    from cuenv.binary import scan_report  # noqa: PLC0415 - as above
-    from cuenv.binary.gpu_code import scan_paths  # noqa: PLC0415 - not needed for --help
+    from cuenv.binary.gpu_code import scan_lines, scan_paths, scan_plain  # noqa: PLC0415 - not needed for --help
 
     show = progress(quiet=values["quiet"] or values["as_json"])
     scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep, say=show)
     progress_done(show)
     if values["as_json"]:
-        emit_json(scan_report.plain(scanned))
+        emit_json(scan_plain(scanned))
     elif not values["quiet"] or scanned.exit:
-        emit_lines(scan_report.lines(scanned, verbose=values["verbose"]))
+        emit_lines(scan_lines(scanned, verbose=values["verbose"]))
     return scanned.exit

@@ -451,7 +451,7 @@ def check_day(text: str, knowledge: Knowledge) -> str:
     Raises:
         UsageError: the text is not a day, or a day in the future or before the tables begin.
     """
-    from cuenv.core.io.clock import is_day, today  # noqa: PLC0415 - most requests name no day
+    from cuenv.host.io.surroundings import is_day, today  # noqa: PLC0415 - most requests name no day
 
     given, now, first = text.strip(), today(), knowledge.first_day
     if not is_day(given):

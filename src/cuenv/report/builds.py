@@ -8,8 +8,7 @@ from itertools import groupby
 from packaging.version import Version
 
 from cuenv.knowledge.rows import TorchBuild
-from cuenv.report.drawing import Drawn, GridCell, GridRow, grid
-from cuenv.report.picture import Picture, box, said
+from cuenv.report.picture import Drawn, GridCell, GridRow, Picture, box, grid, said
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.ranking import Assessment

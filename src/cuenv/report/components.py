@@ -11,8 +11,7 @@ from cuenv.host.describe import short_name
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.lockfile.coverage import RANK, served_alone, weakest
-from cuenv.report.drawing import GridCell, GridRow, grid
-from cuenv.report.picture import WORDS, Mark, Picture, listed
+from cuenv.report.picture import WORDS, GridCell, GridRow, Mark, Picture, grid, listed
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context
 

@@ -9,8 +9,7 @@ from cuenv.core.findings import counted
 from cuenv.core.versions import Capability
 from cuenv.host.facts import HostFacts
 from cuenv.report.components import devices
-from cuenv.report.drawing import GridCell, GridRow, grid
-from cuenv.report.picture import Mark, Picture
+from cuenv.report.picture import GridCell, GridRow, Mark, Picture, grid
 
 _MARKS: Mapping[str, tuple[Mark, str]] = {
     "native": ("ok", "native"),

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from cuenv.core.record import NamedTuple
 from cuenv.knowledge.base import Knowledge
-from cuenv.report.drawing import area, squarified
-from cuenv.report.picture import Picture, said
+from cuenv.report.picture import Picture, area, said, squarified
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
 _WIDTH, _HEIGHT = 940, 380

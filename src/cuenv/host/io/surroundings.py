@@ -1,4 +1,4 @@
-"""What every run may ask of this machine: platform, kernel and C library, and nothing that takes long to load."""
+"""What every run may ask of this machine: platform, kernel, C library, the day, and nothing that takes long to load."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cuenv.host.facts import THIS_MACHINE, Evidence, Gap, HostFacts, Libc
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 OSRELEASE = "proc/sys/kernel/osrelease"
 _LIMIT = 64 * 1024
@@ -119,3 +120,20 @@ def platform_of(system: str, machine: str) -> str:
             hint="cuenv resolve --gpu 8.6 --driver 535 --platform linux-64",
         )
     return found
+
+
+def today() -> str:
+    """The day now, in UTC: ``YYYY-MM-DD``."""
+    import datetime as dt  # noqa: PLC0415 - most runs name no day
+
+    return dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
+
+
+def is_day(text: str) -> bool:
+    """Whether a text is a day of the calendar, written ``YYYY-MM-DD``."""
+    import datetime as dt  # noqa: PLC0415 - as above
+
+    try:
+        return dt.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
