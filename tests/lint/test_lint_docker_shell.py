@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from pathlib import Path
 
@@ -339,6 +340,69 @@ def test_what_the_tables_do_not_list_is_unknown_and_never_fine(tmp_path: Path) -
     done = run("lint", "Dockerfile", folder=tmp_path)
     assert done.returncode == 0
     assert done.stdout.endswith("1 file: unknown: see above what was not checked\n")
+
+
+PYTORCH = "FROM pytorch/pytorch:1.13.1-cuda11.6-cudnn8-runtime\n"
+
+
+@collect(
+    ("text", "told"),
+    [
+        ("FROM tensorflow/tensorflow:2.11.0-gpu\n", ["CU111"]),
+        ("FROM tensorflow/tensorflow:2.11.0\n", ["CU111"]),  # named, and nobody knows what is in it
+        ("FROM team/image:1\nRUN nvidia-smi\n", ["CU111"]),
+        ("FROM team/image:1\nRUN pip install torch==2.5.1\n", []),  # that one is judged
+        ("FROM team/image:1\nRUN make\n", []),
+        ("FROM python:3.12\nRUN pip install .\n", []),  # nothing names CUDA
+        (DEVEL + "RUN pip install -e .\n", ["CU327"]),
+        (DEVEL + "RUN pip install --no-deps -e .\n", []),
+        (DEVEL + "RUN pip install -e src[gpu] --index-url https://a.example/simple\n", ["CU327"]),
+        (DEVEL + "RUN pip install 'a @ git+https://b.example/a.git'\n", ["CU327"]),
+        (DEVEL + "RUN pip install ./dist/a.whl\n", ["CU327"]),
+        (DEVEL + "RUN pip install numpy --find-links /wheels\n", []),
+        (DEVEL + "RUN pip install poetry && poetry --no-ansi install\n", ["CU327"]),
+        (DEVEL + "RUN cd /a && python3 setup.py install\n", ["CU327"]),
+        (DEVEL + "RUN pip install torchvision\n", ["CU327"]),  # which brings the newest torch
+        (DEVEL + "RUN pip install torch==2.5.1 torchvision\n", []),
+        (PYTORCH + "RUN pip install torchvision\n", []),
+    ],
+)
+def test_what_nobody_judged_is_unknown_where_cuda_is_involved(tmp_path: Path, text: str, told: list[str]) -> None:
+    found = linted(tmp_path, text).lints
+    assert [item.finding.code for item in found] == told
+    assert all(item.finding.unknown for item in found)
+
+
+def test_a_project_without_its_login_is_named_and_a_lock_with_the_command_that_checks_it(tmp_path: Path) -> None:
+    text = DEVEL + "RUN uv sync && pip install git+https://me:secret@b.example/a.git\n"
+    first, second = (item.finding for item in linted(tmp_path, text).lints)
+    assert first.fix == "cuenv check uv.lock"
+    assert "secret" not in second.message
+
+
+@collect(
+    ("text", "gpu", "driver", "told"),
+    [
+        (PYTORCH, "RTX 5090", "570.86.10", [("CU403", "error")]),
+        (PYTORCH, "RTX 3090", "535.129.03", []),
+        (PYTORCH + "RUN pip install torch==2.7.1+cu128\n", "RTX 5090", "570.86.10", []),
+        (PYTORCH.replace("\n", " AS b\nRUN pip install torch==2.7.1+cu128\nFROM b\n"), "RTX 5090", "570.86.10", []),
+        ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime\n", "A100", "450.80.02", [("CU401", "error")]),
+        ("FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\n", "A100", "450.80.02", [("CU401", "info")]),
+        (DEVEL, "GTX 1080", "470.129.06", [("CU401", "error")]),
+        (DEVEL, "A100", "450.80.02", [("CU401", "info")]),  # NVIDIA's libraries may serve it
+        ("FROM python:3.12\nRUN pip install torch==2.5.1\n", "A100", "450.80.02", [("CU401", "error")]),
+        ("FROM nvidia/cuda:11.3.1-devel-ubuntu20.04\n", "RTX 5090", "570.86.10", [("CU404", "warning")]),
+        ("FROM nvidia/cuda:11.3.1-runtime-ubuntu20.04\n", "RTX 5090", "570.86.10", []),
+    ],
+)
+def test_what_an_image_brings_itself_is_judged_on_the_host(
+    tmp_path: Path, text: str, gpu: str, driver: str, told: list[tuple[str, str]]
+) -> None:
+    (tmp_path / "Dockerfile").write_text(text)
+    done = run("lint", "--json", "--gpu", gpu, "--driver", driver, folder=tmp_path)
+    found = [item for file in json.loads(done.stdout)["files"] for item in file["findings"]]
+    assert [(item["code"], item["severity"]) for item in found if item["code"] not in ("CU325", "CU520")] == told
 
 
 def test_a_list_that_is_copied_is_read_and_another_one_is_told_as_not_read(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from packaging.version import Version
 from cuenv.core.findings import Finding, mended_by
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
+from cuenv.core.urls import redact
 from cuenv.core.versions import VersionSpec, minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -236,6 +237,7 @@ def wheel_lints(
     empty: bool,
     lists: ListReader,
     python: VersionSpec | None = None,
+    compat: bool = False,
 ) -> Iterator[Lint]:
     """What is wrong with the torch that commands ask pip for: its indexes, the nvcc of the image, its libraries.
 
@@ -249,12 +251,13 @@ def wheel_lints(
         empty: whether the image is known to have no torch.
         lists: what reads a list of requirements that a command names.
         python: of the image, where it is known.
+        compat: whether the image may hold NVIDIA's libraries for forward compatibility.
     """
     from cuenv.resolver.asked_torch import index_findings, torch_asked, wheels_asked  # noqa: PLC0415 - only for pip
 
     before = {own: own} if own else {}
     for run in runs:
-        empty &= not _CONDA_PROGRAMS.search(run.text)
+        empty &= not (_CONDA_PROGRAMS.search(run.text) or _TOOLS.search(run.text))
         for found in PIP.finditer(run.text):
             words = _words(found, run)
             packages = [word.text for word in _packages(words, _PIP_VALUED)]
@@ -277,13 +280,14 @@ def wheel_lints(
                 taken = _taken(wheels, python) if empty and not (asked.exact or asked.elsewhere) else ()
                 exact = f"torch=={asked.exact}+cpu" if asked.exact and asked.of_cpu else asked.text
                 before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {exact: asked.text}
+            yield from _brought(packages, words, knowledge) if empty and asked is None else ()
             empty &= asked is None and not _FILES.search(found["rest"])
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
             at = _start_of(asked.text, words)
             indexes = tuple(index_findings(lines, python, knowledge))
             where = f"{source}: " if source and all(word.text != asked.text for word in words) else ""
-            for finding in indexes or _on_machine(lines, python, machine, knowledge):
+            for finding in indexes or _on_machine(lines, python, machine, knowledge, compat=compat):
                 yield Lint(finding=replace(finding, message=where + finding.message, fix=of_commands(finding)), at=at)
             newest = max(wheels, key=lambda item: item.build.version, default=None)
             if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
@@ -295,6 +299,20 @@ def wheel_lints(
                 yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
 
 
+def brings_torch(run: ShellCommands, lists: ListReader) -> bool:
+    """Whether commands install a torch, named or in a list that is read."""
+    from cuenv.resolver.asked_torch import torch_asked  # noqa: PLC0415 - only for pip
+
+    for found in PIP.finditer(run.text):
+        words = _words(found, run)
+        lines = [word.text for word in _packages(words, _PIP_VALUED)]
+        lines += [line for word in _lists(words) for line in lists(word.text) or ()]
+        if torch_asked(lines) and not _NO_DEPS.search(found["rest"]):
+            return True
+    conda = (_words(found, run) for found in _CONDA_PROGRAMS.finditer(run.text))
+    return any(re.match(r"(?:\S+::)?pytorch(?![\w-])", word.text) for words in conda for word in words)
+
+
 def file_lints(text: str, at: int, variables: Mapping[str, str]) -> Iterator[Lint]:
     """Environment files that commands give to conda: what is in them is judged by itself."""
     for found in _ENV_FILE.finditer(text):
@@ -303,20 +321,58 @@ def file_lints(text: str, at: int, variables: Mapping[str, str]) -> Iterator[Lin
             yield _unread(name, at + found.start("file"))
 
 
-def _unread(name: str, at: int) -> Lint:
-    """A list or an environment file that is not read here, so that nobody knows which torch it brings."""
+def _unread(name: str, at: int, what: str = "") -> Lint:
+    """A list, a project or an environment file that is not read here, so that nobody knows which torch it brings."""
     plain = name.rpartition("/")[2]
     verb = "check" if "lock" in plain else "lint"
-    fix = f"cuenv {verb} {shlex.quote(plain)}" if plain.endswith((".yml", ".yaml")) and "$" not in plain else None
+    known = plain.endswith((".yml", ".yaml")) or plain in ("pixi.lock", "uv.lock")
     finding = Finding(
         code="CU327",
         severity="info",
         subject=name,
-        message=f"{name} was not read, so whether it brings a torch, and one that runs on the GPUs, was not checked",
-        fix=fix,
+        message=f"{what or name} was not read, so whether it brings a torch, and one that runs on the GPUs, was not "
+        "checked",
+        fix=f"cuenv {verb} {shlex.quote(plain)}" if known and "$" not in plain else None,
         unknown=True,
     )
     return Lint(finding=finding, at=at)
+
+
+def unread_lints(runs: Iterable[ShellCommands]) -> Iterator[Lint]:
+    """Projects, repositories and locks that commands install, of which nobody reads here what they require."""
+    for run in runs:
+        for found in _TOOLS.finditer(run.text):
+            name = "setup.py" if found["setup"] else _LOCKS[found["tool"]]
+            yield _unread(name, run.at + found.start("setup" if found["setup"] else "tool"))
+        for found in PIP.finditer(run.text):
+            if not _NO_DEPS.search(found["rest"]):
+                yield from _unread_projects(_words(found, run))
+
+
+def _unread_projects(words: Sequence[_Word]) -> Iterator[Lint]:
+    before = ""
+    for word in words:
+        option, equals, value = word.text.partition("=")
+        editable = before in _EDITABLE or option in _EDITABLE
+        text = value if option in _EDITABLE else "" if before and not editable else word.text
+        before = option if not equals and _PIP_VALUED.fullmatch(option) else ""
+        if text and not text.startswith("-") and (editable or _PROJECT.search(text)):
+            name = redact(text)
+            folder = "://" not in name and not name.endswith((".whl", ".gz", ".zip"))
+            yield _unread(name, word.start, f"the project in {name}" if folder else "")
+
+
+def _brought(packages: Iterable[str], words: Sequence[_Word], knowledge: Knowledge) -> Iterator[Lint]:
+    """The first package that requires a torch, of a command that names none."""
+    for text in packages:
+        demand = pip_demand(text)
+        rows = knowledge.extension(demand.name) if demand else ()
+        if any(row.torch and "wheel" in row.comes and row.package != "triton" for row in rows):
+            message = f"{text} brings a torch that no command names, so whether it runs on the GPUs was not checked"
+            fix = "name torch, with its release, in the same command"
+            finding = Finding(code="CU327", severity="info", subject=text, message=message, fix=fix, unknown=True)
+            yield Lint(finding=finding, at=_start_of(text, words))
+            return
 
 
 def _lists(words: Sequence[_Word]) -> Iterator[_Word]:
@@ -350,17 +406,23 @@ def _one_major(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: Knowl
 
 
 def _on_machine(
-    lines: Sequence[str], python: VersionSpec | None, machine: Machine, knowledge: Knowledge
+    lines: Sequence[str], python: VersionSpec | None, machine: Machine, knowledge: Knowledge, *, compat: bool
 ) -> Iterator[Finding]:
     """Why no torch that a command of pip admits runs on the host, where one is named."""
     pins = (Pin(name="python", version=str(python)),) if python else ()
-    yield from _unfit(EnvironmentSpec(name="", channels=(), pins=pins, pip=tuple(lines)), machine, knowledge)
+    spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=tuple(lines))
+    yield from unfit(spec, machine, knowledge, compat=compat)
 
 
-def _unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
+def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, compat: bool) -> Iterator[Finding]:
     """Why no torch that a command admits runs on the host: its driver, and the GPUs that it has no code for.
 
-    The driver is judged for GeForce GPUs alone: of others NVIDIA's images bring libraries for forward compatibility.
+    Args:
+        spec: what commands or an image bring.
+        machine: what the image is for.
+        knowledge: the tables.
+        compat: whether the image may hold NVIDIA's libraries for forward compatibility, which serve GPUs of data
+            centres: a driver that is too old is certain for GeForce GPUs alone.
     """
     if machine.facts is None:
         return
@@ -369,9 +431,15 @@ def _unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Ite
 
     found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge)
     models = (find_gpu(gpu.name, knowledge.gpus) for gpu in machine.facts.gpus)
-    if any(model and model.kind == "geforce" for model in models):
-        yield from [item for item in found if item.code == "CU401"][:1]
-    yield from [item for item in found if item.code in ("CU403", "CU405")][:1]  # cuDNN comes with that torch
+    certain = not compat or any(model and model.kind == "geforce" for model in models)
+    for item in [item for item in found if item.code == "CU401"][:1]:
+        yield item if certain else _by_forward(item)
+    yield from [item for item in found if item.code in ("CU403", "CU404", "CU405")][:1]  # cuDNN comes with that torch
+
+
+def _by_forward(finding: Finding) -> Finding:
+    message = f"{finding.message}; whether libraries of the image for forward compatibility serve it was not checked"
+    return replace(finding, severity="info", unknown=True, message=message)
 
 
 def _start_of(text: str, words: Sequence[_Word]) -> int:
@@ -454,6 +522,29 @@ _ENV_FILE = regex(
 _FILES = regex(r"(?:^|\s)(?:-r|--requirement|-e|--editable|\./|\.(?=\s|$|\[)|/|git\+)")
 """Words that bring requirements which nobody reads here."""
 _UPGRADE = regex(r"\s(?:-U|--upgrade|--force-reinstall|--ignore-installed|-I|--pre)(?=\s|=|$)")
+_EDITABLE = ("-e", "--editable")
+_PROJECT = regex(
+    r"^(?:\.{1,2}(?:/|\[|$)|[/~]|\$\w|(?:git|hg|svn|bzr)\+|(?:https?|file):)|@ ?(?:git\+|https?:|file:)"
+    r"|\.(?:whl|tar\.gz|zip)$"
+)
+"""A requirement that names a folder, a repository or a file."""
+_TOOLS = regex(
+    r"(?:^|(?<=[\s;&|(/]))(?:(?P<tool>poetry|uv|pixi|pdm|pipenv)\s+(?:-\S+\s+)*(?:install|sync)\b"
+    r"|\S*python[0-9.]*\s+(?P<setup>(?:\S*/)?setup\.py)\s+(?:install|develop)\b)"
+)
+_LOCKS = {"poetry": "poetry.lock", "uv": "uv.lock", "pixi": "pixi.lock", "pdm": "pdm.lock", "pipenv": "Pipfile.lock"}
+"""Programs that install a project, and the file that they install."""
+_OF_CUDA = regex(
+    r"(?i)cuda|nvidia|torch|tensorflow|flash[-_]attn"
+    r"|(?<![a-z])(?:gpus?|jax(?:lib)?|cupy|deepspeed|vllm|xformers|nvcr)(?![a-z])"
+)
+
+
+def names_cuda(text: str) -> bool:
+    """Whether commands name CUDA, or a program that uses it."""
+    return _OF_CUDA.search(text) is not None
+
+
 _EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
 """Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
 
@@ -643,8 +734,15 @@ def _packages(words: list[_Word], valued: re.Pattern[str]) -> Iterator[_Word]:
             yield word
 
 
-def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    """The policy for environment files on what commands ask for, each at the word that it is about."""
+def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge, *, compat: bool) -> Iterator[Lint]:
+    """The policy for environment files on what commands ask for, each at the word that it is about.
+
+    Args:
+        asked: the commands of one environment.
+        machine: what they are for.
+        knowledge: the tables.
+        compat: whether there may be NVIDIA's libraries for forward compatibility.
+    """
     if not asked.pins:
         return
     spec = asked.spec()
@@ -656,7 +754,7 @@ def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge)
     for pin, word in asked.pins:
         late = post_link_finding(pin.name, word.text, knowledge) if pin.name not in gone else None
         judged += [late] if late else []
-    judged += _unfit(spec, machine, knowledge) if spec.pin("pytorch") else ()
+    judged += unfit(spec, machine, knowledge, compat=compat) if spec.pin("pytorch") else ()
     of_pip = ("CU505", "CU520") if spec.pin("pytorch") is None else ("CU520",)  # told by `wheel_lints`
     for finding in judged:
         if finding.code not in (*_ELSEWHERE, *of_pip):

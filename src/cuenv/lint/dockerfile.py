@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from packaging.version import Version
 
 from cuenv.core.errors import InputError
+from cuenv.core.findings import Finding
 from cuenv.core.reading import lines_of
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
@@ -19,23 +20,33 @@ from cuenv.lint.commands import (
     ShellCommands,
     always_yes,
     asked_in,
+    brings_torch,
     command_lints,
     compiles_later,
     drivers,
     expanded,
     file_lints,
     install_lints,
+    names_cuda,
     release_of,
     second_toolkit,
     second_torch,
     setting_lints,
     unanswered,
+    unfit,
+    unread_lints,
     wheel_lints,
     without_comments,
 )
 from cuenv.resolver.asked_torch import unlisted
 from cuenv.resolver.policy import spec_of
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
+_SYSTEMS = (
+    r"(?:library|continuumio|condaforge|mambaorg|balenalib|bitnami|redhat|rockylinux|amd64|arm64v8)/.+"
+    r"|ghcr\.io/(?:astral-sh/uv|prefix-dev/pixi|mamba-org/.+)|public\.ecr\.aws/(?:docker/library|lambda)/.+"
+    r"|mcr\.microsoft\.com/(?:devcontainers|vscode/devcontainers)/.+|(?:registry\.access\.redhat\.com|quay\.io/centos)/.+"
+)
 _FIRST_THERE = 11
 """Docker Hub has no tag of an earlier CUDA since 2023: https://github.com/NVIDIA/nvidia-docker/issues/1768."""
 
@@ -205,6 +216,18 @@ class _Base:
         return self.is_torch or self.name == "nvcr.io/nvidia/pytorch"
 
     @property
+    def is_tensorflow(self) -> bool:
+        """Whether it is TensorFlow's own image for GPUs, or NVIDIA's."""
+        of_project = self.name.removeprefix("docker.io/") == "tensorflow/tensorflow" and "gpu" in (self.tag or "")
+        return of_project or self.name == "nvcr.io/nvidia/tensorflow"
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it holds a system, a language or conda, and nothing that uses GPUs."""
+        name = self.name.removeprefix("docker.io/")
+        return "/" not in name or re.fullmatch(_SYSTEMS, name) is not None
+
+    @property
     def has_own_cuda(self) -> bool:
         """Whether its torch takes the libraries of CUDA from the toolkit of the image, as NVIDIA's builds do."""
         return self.has_torch and not self.is_torch
@@ -217,10 +240,16 @@ class _Base:
 
 @dataclass(slots=True, kw_only=True)
 class _Stage:
-    """One stage of a build: its image where it is known, whether a toolkit was added, its variables and commands."""
+    """One stage of a build: its image where it is known, its variables and commands.
+
+    Attributes:
+        toolkit: whether one was added.
+        torch: whether commands, of the stage that it is made from as well, install another torch than the image's.
+    """
 
     base: _Base | None = None
     toolkit: bool = False
+    torch: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     runs: list[ShellCommands] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
@@ -240,13 +269,14 @@ def dockerfile_lints(
     stages: dict[str, _Stage] = {}
     stage, arguments = _Stage(), dict[str, str]()
     asks = began = False
+    involved = any(names_cuda(without_comments(item.text)) for item in found)
     for item in found:
         text = without_comments(item.text)
         asks = (asks or not began) and not always_yes(text)
         nvcc = stage.base.cuda if stage.base else None
         if item.name == "FROM":
             began = True
-            yield from _installed(stage, machine, knowledge, lists)
+            yield from _installed(stage, machine, knowledge, lists, involved=involved)
             stage, lints = _from(item, stages, arguments, knowledge)
             yield from lints
         elif item.name in ("ENV", "ARG"):
@@ -269,7 +299,8 @@ def dockerfile_lints(
                 yield from unanswered(text, item.at)
             yield from drivers(text, item.at)
             yield from _against_image(run, stage)
-    yield from _installed(stage, machine, knowledge, lists)
+    yield from _installed(stage, machine, knowledge, lists, involved=involved)
+    yield from _of_image(stage, machine, knowledge, involved=involved)
 
 
 def _set(text: str, at: int, stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
@@ -296,11 +327,45 @@ def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
         yield told("CU322", "error", run.at + compiles.start(), "image", message, fix)
 
 
-def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge, lists: ListReader) -> Iterator[Lint]:
+def _of_image(stage: _Stage, machine: Machine, knowledge: Knowledge, *, involved: bool) -> Iterator[Lint]:
+    """What the image of the last stage brings itself: its torch and its CUDA on the host, or that nobody knows them."""
+    base = stage.base
+    if base is None:
+        return
+    image = f"{base.name}:{base.tag or 'latest'}"
+    if base.is_tensorflow:
+        yield Lint(finding=unlisted(f"the TensorFlow of {image}", "image"), at=base.at)
+    elif involved and not (stage.torch or base.is_cuda or base.has_torch or base.is_system):
+        yield Lint(finding=unlisted(f"what {image} contains", "image"), at=base.at)
+    if machine.facts is None or stage.torch or base.cuda is None:
+        return
+    if base.torch:
+        tag = f"cu{base.cuda.major}{base.cuda.minor}"
+        spec = EnvironmentSpec(name="", channels=(), pins=(), pip=(f"torch=={base.torch}+{tag}",))
+    else:
+        names = ("cuda-version", *(("cuda-nvcc",) if base.compiler else ()))
+        pins = tuple(Pin(name=name, version=str(base.cuda)) for name in names)
+        spec = EnvironmentSpec(name="", channels=(), pins=pins)
+    for finding in unfit(spec, machine, knowledge, compat=base.is_cuda or base.compiler):
+        told = replace(finding, message=f"{image}: {finding.message}", fix=_other_image(finding), edits=())
+        # an image with a compiler may well be one in which nothing is compiled
+        yield Lint(finding=replace(told, severity="warning") if told.code == "CU404" else told, at=base.at)
+
+
+def _other_image(finding: Finding) -> str:
+    """What mends an image that the host cannot run: a later driver where one helps, else another image."""
+    driver = re.match(r"install driver \S+ or later", finding.fix or "")
+    return ", or ".join(filter(None, (driver and driver[0], "begin with an image that the host can run")))
+
+
+def _installed(
+    stage: _Stage, machine: Machine, knowledge: Knowledge, lists: ListReader, *, involved: bool
+) -> Iterator[Lint]:
     """What is installed in a stage: judged as an environment file, and against the compiler of the image."""
     base, asked = stage.base, asked_in(stage.runs)
+    compat = base is None or not base.is_system
     for one in asked:
-        yield from install_lints(one, machine, knowledge)
+        yield from install_lints(one, machine, knowledge, compat=compat)
     compiling, word = any(_COMPILES.search(run.text) for run in stage.runs), compiles_later(asked, knowledge)
     cloned = any(_CLONED.search(run.text) for run in stage.runs)
     nvcc = base.cuda if base and base.compiler and (compiling or word or cloned) else None
@@ -308,7 +373,7 @@ def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge, lists: Lis
     own = f"torch=={base.torch}" if base and base.torch else ""
     if base and base.has_torch and all(str(row.version) != base.torch for row in knowledge.wheels):
         yield Lint(finding=unlisted(f"the torch of {image}", "image"), at=base.at)
-    empty = base is not None and (base.is_cuda or "/" not in base.name)  # an image of a stranger may have a torch
+    empty = base is not None and (base.is_cuda or base.is_system)  # an image of a stranger may have a torch
     pins = [pin for one in asked for pin, _ in one.pins if pin.name == "python"]
     own_python = _python(base, stage.runs) if base else None
     python = own_python if not pins else spec_of(pins[0]) if len(asked) == 1 else None
@@ -319,9 +384,20 @@ def _installed(stage: _Stage, machine: Machine, knowledge: Knowledge, lists: Lis
         whole = any(text in (".", "./") for text in stage.copied) and not name.startswith(("/", "~"))
         return lists(same[-1]) if same else lists(name) if whole else None
 
+    yield from unread_lints(stage.runs) if involved else ()
     yield from wheel_lints(
-        stage.runs, image, nvcc, machine, knowledge, own=own, empty=empty, lists=copied, python=python
+        stage.runs,
+        image,
+        nvcc,
+        machine,
+        knowledge,
+        own=own,
+        empty=empty and not stage.torch,
+        lists=copied,
+        python=python,
+        compat=compat,
     )
+    stage.torch |= any(brings_torch(run, copied) for run in stage.runs)
     if base and word and not (base.compiler or stage.toolkit or compiling):
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"
@@ -362,7 +438,8 @@ def _from(
     lints: tuple[Lint, ...] = ()
     earlier = stages.get(image.lower())
     if earlier:
-        stage = _Stage(base=earlier.base, toolkit=earlier.toolkit, variables=dict(earlier.variables))
+        stage = _Stage(base=earlier.base, toolkit=earlier.toolkit, torch=earlier.torch)
+        stage.variables = dict(earlier.variables)
         stage.copied = [*earlier.copied]
     elif "$" not in image and image != "scratch":
         stage.base = _parsed(image, item.at + parts.start("image"))
