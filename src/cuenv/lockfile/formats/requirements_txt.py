@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, first_of
 from cuenv.core.reading import Faults, describe
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
@@ -147,7 +147,7 @@ _AGAIN = "uv pip compile --generate-hashes requirements.in --output-file require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One requirement.
+    """One requirement, pinned to one release.
 
     Attributes:
         at: number of its first line.
@@ -167,6 +167,7 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
     found: list[_Line] = []
     indexes: list[str] = []
     aside: list[str] = []
+    loose: list[str] = []
     for number, whole in logical_lines(text):
         option = _OPTION.match(whole)
         if option:
@@ -179,21 +180,23 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
             aside.append(whole)
             continue
         try:
-            found.append(_requirement(number, whole))
+            line = _requirement(number, whole)
         except ValueError as error:
             faults.add(f"line {number}", str(error))
+            continue
+        if isinstance(line, str):
+            loose.append(f"{line} (line {number})")
+        else:
+            found.append(line)
+    again = _AGAIN if "--hash" in text else compiled(source)
     if not found and not faults.items:
-        faults.add("", "the file lists no package")
-    if faults.items and "--hash" not in text:
-        count = f"{len(faults.items)} of {len(faults.items) + len(found)} requirements"
-        raise InputError(
-            f"{source}: {count} are not pinned to one release, at {faults.items[0]}", hint=compiled(source)
-        )
-    faults.check(hint=_AGAIN)
+        faults.add("", "no requirement is pinned to one release" if loose else "the file lists no package")
+    faults.check(hint=again)
+    remarks = (*_open(loose, len(found), again), *_set_aside(aside))
     metadata = _recorded(text)
     named = _PYTHON.search(text[:4000])
     try:
-        lock = _chosen(found, indexes, aside, part, metadata.get("cuenv_python") or (named[1] if named else ""))
+        lock = _chosen(found, indexes, remarks, part, metadata.get("cuenv_python") or (named[1] if named else ""))
     except ValueError as error:
         raise InputError(f"{source}: {error}", hint=_AGAIN) from error
     served = tuple(item for item in lock.solutions if item.platform == metadata.get("cuenv_platform"))
@@ -209,7 +212,8 @@ def _recorded(text: str) -> dict[str, str]:
     return {f"cuenv_{found[1]}": found[2] for line in head if (found := _RECORD.fullmatch(line))}
 
 
-def _requirement(number: int, whole: str) -> _Line:
+def _requirement(number: int, whole: str) -> _Line | str:
+    """A line, or the name of a requirement that leaves its release open."""
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only to read such a file
 
     hashes = dict(_HASH.findall(f" {whole}"))
@@ -221,7 +225,7 @@ def _requirement(number: int, whole: str) -> _Line:
     exact = [item.version for item in asked.specifier if item.operator in ("==", "===") and "*" not in item.version]
     url = index_url(asked.url or "")
     if not exact and not url:
-        raise ValueError(f"{describe(bare)} is not pinned to one version by ==")
+        return normalise(asked.name)
     digest = hashes.get("sha256", "")
     if digest and not re.fullmatch("[0-9a-f]{64}", digest):
         raise ValueError(f"expected 64 hexadecimal digits, got {describe(digest)}")
@@ -242,7 +246,7 @@ def _version_of(url: str) -> str:
     return parts[1] if url.endswith(".whl") and len(parts) > 4 else ""
 
 
-def _chosen(found: list[_Line], indexes: list[str], aside: list[str], part: LockPart, named: str) -> Lock:
+def _chosen(found: list[_Line], indexes: list[str], remarks: tuple[Finding, ...], part: LockPart, named: str) -> Lock:
     part = part if part.python else part._replace(python=named, python_from="its head")
     python = part.python or _python(found)
     index = f"{indexes[0].rstrip('/')}/" if len(set(indexes)) == 1 else ""
@@ -266,7 +270,7 @@ def _chosen(found: list[_Line], indexes: list[str], aside: list[str], part: Lock
                 solver="",
                 pip=tuple(item for _, item in sorted(pip.items())),
                 python=part.python,
-                remarks=tuple(_set_aside(aside)),
+                remarks=remarks,
             )
         )
     asked = any("python" in line.marker for line in found)
@@ -286,6 +290,21 @@ def _python(found: list[_Line]) -> str:
     return best_python(pythons(""), judged)
 
 
+def _open(names: list[str], pinned: int, again: str) -> Iterator[Finding]:
+    """Requirements that leave their release to pip, among others that are pinned."""
+    if names:
+        count = f"{len(names)} of {len(names) + pinned} requirements"
+        yield Finding(
+            code="CU523",
+            severity="error",
+            subject="packages",
+            message=f"{count} {'is' if len(names) == 1 else 'are'} not pinned to one release by ==, so pip takes the "
+            f"newest that fits, which was not checked: {first_of(names, _SHOWN)}",
+            fix=again,
+            unknown=True,
+        )
+
+
 def _set_aside(lines_: list[str]) -> Iterator[Finding]:
     """Lines that name what the file does not hold."""
     if lines_:
@@ -302,7 +321,10 @@ READER = LockReader(
     file="requirements.txt",
     content=regex(
         r"(?m)^(?![ \t]*(?:#|-[ \t]))[^#\n]*--hash[= ][a-z0-9]+:[0-9a-f]{8}"
-        r"|\A(?:[ \t]*(?:#.*|--?[a-z].*)?\n)*[A-Za-z0-9][\w.-]*(?:\[[\w,. -]*\])?[ \t]*==[ \t]*[0-9]"
+        # what is pinned stands behind comments, options and lines that leave their release open
+        r"|\A(?:[ \t]*(?:#.*|--?[a-z].*|[A-Za-z0-9][\w.-]*(?:\[[\w,. -]*\])?[ \t]*"
+        r"(?:(?:[<>!~;]|==+[ \t]*[^\s0-9]).*)?)?\n)*"
+        r"[A-Za-z0-9][\w.-]*(?:\[[\w,. -]*\])?[ \t]*==[ \t]*[0-9]"
     ),
     read=_read,
     program="pip",
