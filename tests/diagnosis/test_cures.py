@@ -530,7 +530,7 @@ def test_the_program_that_is_launched_is_the_one_of_the_outermost_frame() -> Non
 
 def test_a_file_name_tells_the_cuda_of_those_libraries_alone_that_count_as_cuda_does() -> None:
     missing = "cannot open shared object file: No such file or directory\n"
-    assert any("every CUDA 12.x" in item for item in led(f"ImportError: libcufft.so.11: {missing}").because)
+    assert any("every CUDA 12.x" in item for item in led(f"ImportError: libcublas.so.12: {missing}").because)
     assert not led(f"ImportError: libnccl.so.2: {missing}").because
     assert "nvidia-nccl-cu12" in led(f"ImportError: libnccl.so.2: {missing}").command
 

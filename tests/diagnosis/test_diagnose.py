@@ -338,7 +338,7 @@ def test_what_the_log_says_in_passing_is_used() -> None:
 
 FOREIGN = [
     b'Exception in thread "main" java.lang.NullPointerException: x\n\tat Foo.main(Foo.java:3)\n',
-    b"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nKeyError: 'labels'\n",
+    b'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\nValueError: bad\n',
     b"thread 'main' panicked at src/main.rs:2:5:\nindex out of bounds\nerror: process didn't exit successfully\n",
     b"E: The widget of foo is missing\nERROR: executor failed running\n",
     b"Fehler: gescheitert\nERROR: Abbruch\n",

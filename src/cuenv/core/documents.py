@@ -247,7 +247,7 @@ class CauseFields(SymptomFields):
     """A cause and its remedy."""
 
     layer: str
-    kind: str  # cause, effect, remark or words: an error of which only its own words are known
+    kind: str  # cause, effect, remark, raised (judged by the file that raised it), or words (only its words are known)
     rank: int  # place among the causes, from 1
     leads: str  # why it stands at this place
     told: dict[str, str]  # what the line says, by name

@@ -182,7 +182,7 @@ def _may_cure(index: int, root: RankedSymptom, order: Ranked) -> bool:
 def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
     row = root.sighting.symptom
     told = decoded(root.sighting.told)
-    case = replace(base, told=told, line=root.sighting.text)
+    case = replace(base, told=told, line=root.sighting.text, raised=root.sighting.raised)
     joined = JOINS[row.join](case) if row.join else Joined()
     where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
     values = {**_UNTOLD, **told, **joined.values, "host": host_words(base.facts), "prefix": where}

@@ -20,6 +20,7 @@ from cuenv.diagnosis.on_host import (
     Joined,
     LogContext,
     asked_rule,
+    capabilities,
     device_code,
     driver_floor,
     driver_level,
@@ -41,6 +42,7 @@ from cuenv.resolver.wheels import INDEX
 
 _ASK_RELEASE = "python -c \"import torch; print(torch.__version__.split('+')[0])\""
 _ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
+_ASK_CAPABILITY = "nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd ';'"
 ASK_TAG = "python -c \"import torch; print(torch.version.cuda.replace('.', ''))\""
 _ASK_PARTNER = (
     "python -c \"import torch; a, b = torch.__version__.split('.')[:2]; print(int(b) + (15 if a == '2' else 1))\""
@@ -56,6 +58,9 @@ _PARTS = {
     "fused-layer-norm": "apex",
     "fused-weight-gradient-mlp": "apex",
     "flash-attn-2": "flash-attn",
+    "flash-attention": "flash-attn",
+    "cupy-backends": "cupy",
+    "jax": "jaxlib",
     "selective-scan": "mamba-ssm",
     "exllamav2-ext": "exllamav2",
     "awq-inference-engine": "autoawq-kernels",
@@ -239,6 +244,43 @@ def with_torch(join: Callable[[LogContext], Joined]) -> Callable[[LogContext], J
         )
 
     return joined
+
+
+def kernels(case: LogContext) -> Joined:
+    """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
+    package = _with_kernels(case)
+    if not package:
+        return with_torch(device_code)(case)
+    found = capabilities(case)
+    gpu = f" ({', '.join(map(str, found))})" if found else ""
+    says = f"the kernel that was called belongs to {package} and not to torch, so another torch does not help"
+    how, lowest = provider(case, "kernels", package), version_in(provider(case, "capability", package))
+    if how.startswith(PIP):
+        return Joined(
+            because=(says,), remedy=f"install a newer {package}, whose wheel has code for more GPUs", command=how
+        )
+    if lowest and found and any((one.major, one.minor) < lowest.release for one in found):
+        remedy = f"{package} is compiled for compute capability {lowest} and later alone: run the program without it"
+        return Joined(because=(says,), remedy=remedy, command="")
+    if how == "wheel":
+        return Joined(
+            because=(says,), remedy=f"install a release of {package} that has code for this GPU{gpu}", command=""
+        )
+    wanted = f'"{";".join(map(str, found))}"' if found else f'"$({_ASK_CAPABILITY})"'
+    pip = f"{PIP} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall --no-binary {package}"
+    remedy = f"compile {package} again for this GPU{gpu}, with an nvcc that knows it and the torch that is there"
+    return Joined(
+        because=(says,), remedy=remedy, command=f"{how.replace('{list}', wanted)} {pip} {again(case, package)}"
+    )
+
+
+def _with_kernels(case: LogContext) -> str:
+    """The package with kernels of its own whose code the line, or the last frame of the traceback, tells."""
+    names = [*_FOLDER.findall(case.line), case.raised.package if case.raised else ""]
+    return next((name for name in map(package_of, names) if name and provider(case, "kernels", name)), "")
+
+
+_FOLDER = regex(r"(?<=/)[A-Za-z][\w-]{1,40}(?=/)|\bjaxlib(?=/)")
 
 
 def cpu_build(case: LogContext) -> Joined:
@@ -542,10 +584,26 @@ def peers(case: LogContext) -> Joined:
 
 def cudnn_start(case: LogContext) -> Joined:
     """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
+    if "jax" in case.frameworks or "/xla/" in case.line:
+        remedy = "let JAX take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
+        return Joined(remedy=remedy, command="export XLA_PYTHON_CLIENT_PREALLOCATE=false")
     if "tensorflow" in case.frameworks or "tensorflow" in case.line:
         remedy = "let TensorFlow take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
         return Joined(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
     return library_path(case)
+
+
+def tensorflow(case: LogContext) -> Joined:
+    """The wheels of NVIDIA that TensorFlow names since 2.14, for Python 3.9 and later; before, it brings no library."""
+    release = version_in(case.packages.get("tensorflow", "") or case.packages.get("tensorflow-gpu", ""))
+    python = version_in(case.mentions.get("python", ""))
+    if not (release and release < Version("2.14")) and not (python and python < Version("3.9")):
+        return Joined()
+    remedy = (
+        "install the CUDA toolkit and the cuDNN that this release of TensorFlow was built with (tensorflow.org/install/"
+        "source, tested build configurations); only 2.14 and later name them as packages, by tensorflow[and-cuda]"
+    )
+    return Joined(remedy=remedy, command="")
 
 
 def two_cublas(case: LogContext) -> Joined:
@@ -747,7 +805,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "uv_hint": uv_hint,
     "uv_wheel": uv_wheel,
     "cpu_build": cpu_build,
-    "device_code": with_torch(device_code),
+    "device_code": kernels,
     "driver_floor": with_torch(driver_floor),
     "cuda_constraint": cuda_constraint,
     "cudnn": cudnn,
@@ -760,6 +818,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "libstdcxx": libstdcxx,
     "nccl_error": nccl_error,
     "python_header": python_header,
+    "tensorflow": tensorflow,
     "torchvision": torchvision,
     "xformers": xformers,
 }

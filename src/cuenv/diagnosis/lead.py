@@ -2,7 +2,8 @@
 
 An exception or an error leads before a line that only mentions something, and that before a warning. Of several
 exceptions the last one leads, where one process ran; of several ranks, the one that failed first. A warning, or a line
-in passing, does not lead where the run was ended by something that has nothing to do with it. An error that no row
+in passing, does not lead where the run was ended by something that has nothing to do with it. An exception that no row
+explains is the program's own where the last frame of its traceback is in the program's file. An error that no row
 explains, and whose message is a sentence, leads with that sentence; what it means stays unknown.
 """
 
@@ -23,6 +24,7 @@ _OF_MACHINE = ("driver", "device", "loader", "container", "scope")
 """Layers whose errors a program may survive without its GPU: the missing GPU is the fault."""
 _STRANGE = 3
 _IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
+_RAISED = "it is the exception that ended the run (line {}), and the last frame of its traceback tells whose it is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +249,9 @@ def _in_words(failures: tuple[FailedLine, ...], roots: tuple[RankedSymptom, ...]
         return None
     effects = tuple(root.sighting for root in roots if root.sighting.kind == "effect")
     rest = tuple(root for root in roots if root.sighting.kind != "effect")
+    if one.said.kind == "raised":
+        raised = RankedSymptom(sighting=one.said, followers=effects, leads=_RAISED.format(one.line))
+        return Ranked(verdict="known", roots=(raised, *rest))
     words = RankedSymptom(sighting=one.said, followers=effects, leads=_IN_WORDS.format(one.line))
     return Ranked(verdict="unknown", roots=(words, *rest), strange=(one,))
 

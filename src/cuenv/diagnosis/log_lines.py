@@ -24,13 +24,14 @@ _WARNING = regex(
     rb"^\W{0,3}W[0-9]{4} |^W: |\[W[ 0-9]|: W (?:tensorflow|external)/"
 )
 _GOES_ON = regex(
-    rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b|\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be ignored|"
+    rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b(?! default algorithm)|"
+    rb"\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be ignored|"
     rb"thrown while requesting HEAD"
 )
 """What says, behind an error, that the program goes on without what failed."""
 _EXCEPTION = regex(
     rb"(?:^|[\]:|>$)\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8}|[0-9]Z (?:std\w{3} F )?)(?:[A-Za-z_]\w{0,60}\.){0,8}"
-    rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible)|Exception|"
+    rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible|Invalid)|Exception|"
     rb"Interrupt|StopIteration)"
     rb"(?:\x1b\[[0-9;]*m)?(?::|\s*$)"
 )
@@ -85,7 +86,7 @@ _FAILURE = regex(
     rb"(?:\b|_)[Ee]rror\b(?:\[[^\]]{0,40}\])?(?: #[0-9]+)?(?: in [\w./]{1,80})? ?:(?! ?[-+.0-9])|"
     rb"[a-z]Error\w{0,40}\b(?! ?=)|"
     rb"\b[A-Z]\w{0,60}(?:Error|Exception)\b|"
-    rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec):|\[E\]|(?:^|[\s|>:])E: [A-Z]|\*\*\* \[|\bNo rule to make target|"
+    rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec|Invalid):|\[E\]|(?:^|[\s|>:])E: [A-Z]|\*\*\* \[|\bNo rule to make target|"
     rb"\bERROR\b|\bFATAL\b|\bCRITICAL\b|\b[Ff]atal\b(?: error)?|\bError\b|"
     rb"\berror (?:at|in|while|loading|occurred)\b|"
     rb"\bError #[0-9]|[Cc]ore dumped|\bAbort(?:ed|ing)?\b|\bSIG(?:ABRT|SEGV|KILL|BUS|ILL|FPE|TERM)\b|"
@@ -168,6 +169,10 @@ _USERS_OWN = regex(
     rb"ScannerError|HTTPError|ConnectionError|ReadTimeout|RepositoryNotFoundError|GatedRepoError|"
     rb"LocalEntryNotFoundError|"
     rb"ValidationError|KeyboardInterrupt|EOFError|UnpicklingError|DatasetNotFoundError|DataFilesNotFoundError)\b"
+)
+_OF_INSTALLATION = regex(
+    rb"(?i)install|version|upgrade|import|compil|availab|support|recogni[sz]|driver|cuda|(?<!per_)gpu|nvcc|kernel|"
+    rb"capabilit|attribute|module|unexpected keyword|positional"
 )
 _CUDA_FILE = regex(rb"\.so\b|nvcc|nvidia|cuda|ninja|gcc|g\+\+|torch_extensions")
 _STATUS = regex(
@@ -316,6 +321,11 @@ def of_the_gpu(line: bytes) -> bool:
 def of_the_user(line: bytes) -> bool:
     """Whether an exception is of the user's own data or program, and of nothing that is installed."""
     return bool(_USERS_OWN.search(line)) and not _CUDA_FILE.search(line)
+
+
+def of_an_installation(line: bytes) -> bool:
+    """Whether a check that failed may be one of what is installed, or of the GPU."""
+    return bool(_OF_INSTALLATION.search(line))
 
 
 def rank_of(line: bytes) -> str:

@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
+from cuenv.diagnosis.log_frames import Frame, frame_before
 from cuenv.diagnosis.log_lines import (
     FAILURE_MARKS,
     Grade,
@@ -26,6 +27,7 @@ from cuenv.diagnosis.log_lines import (
     grade_of,
     is_envelope,
     message_of,
+    of_an_installation,
     of_the_gpu,
     of_the_user,
     plain,
@@ -87,6 +89,7 @@ class SymptomMatch:
         grade: how the line says it; of several lines, the gravest.
         last: number of the last line that says it so.
         ranks: the first ranks whose lines show it, as far as prefixes tell.
+        raised: where the exception was raised, where a traceback near the end of the log tells.
     """
 
     symptom: Symptom
@@ -98,6 +101,7 @@ class SymptomMatch:
     grade: Grade = "line"
     last: int = 0
     ranks: tuple[str, ...] = ()
+    raised: Frame | None = None
 
     @property
     def earlier(self) -> bool:
@@ -179,7 +183,10 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     seeker.look_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
     if len(head) >= _HEAD:
         seeker.look_wrapped(head, 1)
-    sightings, failures, weak = seeker.sightings(), seeker.failures(total), seeker.weak(tail, total)
+    weak = seeker.weak(tail, total)
+    ends = _End(tail, total)
+    sightings = tuple(ends.placed(one) for one in seeker.sightings())
+    failures = tuple(ends.judged(one, seeker.wanted.raised) for one in seeker.failures(total))
     causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
     last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
     on = goes_on(tail, total)
@@ -199,6 +206,57 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
         outlived=outlived(tail, total, far, ends=on > last),
     )
+
+
+class _End:
+    """The lines at the end of a log: where the exceptions among them were raised."""
+
+    def __init__(self, tail: bytes, total: int) -> None:
+        self.lines = tail.split(b"\n")
+        self.first = total - tail.count(b"\n") + tail.endswith(b"\n")
+
+    def frame(self, number: int) -> Frame | None:
+        """Where the exception of a line was raised; ``None`` where the line is not near the end."""
+        index = number - self.first
+        return frame_before(self.lines, index) if 0 <= index < len(self.lines) else None
+
+    def placed(self, one: SymptomMatch) -> SymptomMatch:
+        """A symptom with the place where it was raised."""
+        return replace(one, raised=self.frame(one.line)) if one.grade in ("exception", "error") else one
+
+    def judged(self, one: FailedLine, rows: Sequence[Symptom]) -> FailedLine:
+        """An exception that no row knows, judged by the file in which it was raised."""
+        frame = self.frame(one.line) if one.grade == "exception" and not one.outer else None
+        if frame is None:
+            return one
+        line = plain(self.lines[one.line - self.first])
+        for row in rows:
+            if (row.within == "package") != bool(frame.package):
+                continue
+            if row.within != "program" and (not frame.checked or of_an_installation(line)):
+                continue
+            found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
+            if found:
+                return replace(one, said=_raised(row, one, found, frame))
+        return one
+
+
+def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
+    """What a row makes of an exception by the file in which it was raised."""
+    return SymptomMatch(
+        symptom=row,
+        line=one.line,
+        text=one.text,
+        told=_told(found),
+        kind=row.kind,
+        grade=one.grade,
+        last=one.line,
+        raised=frame,
+    )
+
+
+def _told(found: re.Match[bytes]) -> dict[str, str]:
+    return {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}
 
 
 def _last_failure(sightings: Iterable[SymptomMatch], failures: Iterable[FailedLine], chain: int) -> int:
@@ -234,8 +292,9 @@ class _Wanted:
         self.told = {brief: mark for mark in pasted if (brief := shape_of(mark))}
         self.by_mark: dict[bytes, list[Symptom]] = {}
         self.words = tuple(row for row in rows if row.kind == "words")
+        self.raised = tuple(row for row in rows if row.kind == "raised")
         for row in rows:
-            for mark in () if row in self.words else row.looked_for:
+            for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
         self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof)}
         self.order = {row.id: index for index, row in enumerate(rows)}
@@ -458,12 +517,11 @@ class _Seeker:
         rank = rank_of(part)
         before = self.first.get(row.id)
         if before is None:
-            told = {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}
             self.first[row.id] = SymptomMatch(
                 symptom=row,
                 line=number,
                 text=shown(part, found.start()),
-                told=told,
+                told=_told(found),
                 kind=row.kind,
                 grade=grade,
                 last=number,

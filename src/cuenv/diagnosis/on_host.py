@@ -12,6 +12,7 @@ from packaging.version import Version
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
+from cuenv.diagnosis.log_frames import Frame
 from cuenv.host.describe import gpu_text, host_options
 from cuenv.host.facts import Driver, Gpu, HostFacts
 from cuenv.host.request import Request
@@ -54,6 +55,7 @@ class LogContext:
         mentions: what the log says in passing.
         packages: releases of packages that a list in the log tells.
         builds: their build strings.
+        raised: where the exception of the line was raised.
     """
 
     knowledge: Knowledge
@@ -64,6 +66,7 @@ class LogContext:
     mentions: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     builds: Mapping[str, str] = field(default_factory=dict)
+    raised: Frame | None = None
 
     @property
     def frameworks(self) -> frozenset[str]:

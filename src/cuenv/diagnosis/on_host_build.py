@@ -187,8 +187,6 @@ def _cuda_of_file(case: LogContext) -> str:
     major = case.told.get("major", "")
     found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", case.line) if major else None
     name = found[1] if found else ""
-    if name == "cufft":
-        return {"10": "11", "11": "12", "12": "13"}.get(major, major)
     return major if name in ("cudart", "cublas", "cublasLt", "cupti", "nvrtc", "nvJitLink") else ""
 
 

@@ -130,6 +130,18 @@ def attention(case: LogContext) -> Joined:
     return found
 
 
+def raised(case: LogContext) -> Joined:
+    """The place in which an exception was raised."""
+    place = case.raised
+    if place is None:
+        return Joined()
+    where = f"{place.file}, line {place.line}" if place.line else place.file
+    if place.package:
+        said = f"{place.package} refuses it in {where}"
+        return Joined(because=(said,), values={"package": place.package})
+    return Joined(because=(f"it was raised in {where}, which is a file of the program and of no package",))
+
+
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "attention": attention,
     "compat_library": compat_library,
@@ -139,6 +151,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "jax_library": jax_library,
     "library_path": library_path,
     "memory": memory,
+    "raised": raised,
     "regression": regression,
 }
 """The joins of this module by the names that rows give."""

@@ -59,7 +59,7 @@ def _cause(
     cause: Cause, guidance: Guidance, knowledge: Knowledge, *, word: str, verbose: bool, brief: bool
 ) -> list[str]:
     row = cause.symptom
-    mark = {"cause": word, "effect": "effect", "remark": "harmless", "words": "error"}[cause.kind]
+    mark = {"cause": word, "effect": "effect", "remark": "harmless", "words": "error", "raised": word}[cause.kind]
     mark = "earlier" if cause.sighting.earlier else mark
     says = cause.sighting.text if cause.kind == "words" and brief else row.says
     text = [f"{mark:8} {says} ({row.id})"]
@@ -97,7 +97,7 @@ def _seen(item: SymptomMatch) -> list[str]:
 
 def results(found: Diagnosis, log: str) -> list[CheckResult]:
     """The causes as findings, each at its line of the log; the code is the symptom's."""
-    severities: dict[str, Severity] = {"cause": "error", "words": "error", "effect": "warning"}
+    severities: dict[str, Severity] = {"cause": "error", "words": "error", "raised": "error", "effect": "warning"}
     findings = [
         Finding(
             code=cause.symptom.id,

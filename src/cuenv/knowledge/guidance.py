@@ -50,6 +50,8 @@ PROVIDED = (
     "repository",
     "name",
     "libstdcxx",
+    "kernels",
+    "capability",
 )
 ANY = "any"
 """In ``follows``: the row follows every cause that stands in the same log."""
@@ -150,13 +152,15 @@ class Provider(Row, key=("kind", "name")):
         "what is missing: a module of Python, one that the standard library had, an extension that lies in a `folder` "
         "of its program, a shared library (without lib and .so), a header (how its name begins), a package of CMake, a "
         "library to `link` with, a package of Debian that was `renamed`, a package that is built from its repository, "
-        "a name of a package (`package:name`), a version of libstdc++",
+        "a name of a package (`package:name`), a version of libstdc++, the `kernels` of a package for a GPU, and the "
+        "lowest compute `capability` for which its sources can be compiled",
     )
     name: str = column(TEXT, "its name")
     gives: str = column(
         TEXT,
         "what provides it: what pip is asked for (`{major}` is the CUDA major), the last Python that has it, a command "
-        "in the folder of the program, the package of Debian and Ubuntu, the first GCC",
+        "in the folder of the program, the package of Debian and Ubuntu, the first GCC; for kernels the variables with "
+        "which pip compiles them (`{list}` are the compute capabilities), a command, or `wheel`: another one is needed",
     )
 
 
@@ -166,10 +170,17 @@ class Symptom(Row, key=("id",)):
     id: str = column(shaped(_WORDS, "an id such as cusparse-header"), "stable")
     layer: str = column(one_of(*LAYERS), "where it fails")
     kind: str = column(
-        one_of("cause", "effect", "remark", "words"),
+        one_of("cause", "effect", "remark", "words", "raised"),
         "a cause; an effect, which something else has caused; a remark, which harms nothing; words, an error of which "
-        "only what it says is known: it counts where no other row leads",
+        "only what it says is known: it counts where no other row leads; raised, an exception that is judged by the "
+        "file in which it was raised (`within`): it counts where no row but one of words leads",
         default="cause",
+    )
+    within: str | None = column(
+        one_of("program", "check", "package"),
+        "of an exception that is raised: the last frame of its traceback is in a file of the program itself, is a "
+        "`raise` or `assert` there, or one in a package, which refuses what it is given",
+        default=None,
     )
     says: str = column(TEXT, "what it is, in one sentence")
     marks: tuple[str, ...] = column(several(TEXT), "only lines that hold one of these, letter by letter, are looked at")

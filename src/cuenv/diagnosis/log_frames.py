@@ -1,0 +1,88 @@
+"""In whose file an exception was raised: the program's own, or one of a package, as the traceback before it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuenv.core.record import dataclass
+from cuenv.core.regex import regex
+from cuenv.diagnosis.log_lines import in_box, plain, rank_of
+
+_REACH = 60
+"""Lines before an exception in which its last frame stands."""
+_SHOWN = 80
+_FRAME = regex(
+    rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
+    rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? in (?P<name>[\w<>]{1,80})|"
+    rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,5}-"
+)
+"""A frame as Python writes it, as IPython and rich do, and a cell of a notebook."""
+_PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi)$")
+_STANDARD = regex(r"/lib(?:64)?/python[23](?:\.[0-9]{1,2})?/(?!(?:site|dist)-packages/)|^<|/python[0-9.-]{1,8}/Lib/")
+_LIBRARIES = regex(
+    r"/(?:python|src|\w{0,40}vllm[\w-]{0,20}|sglang|DeepSpeed|Megatron-LM|pytorch|jax|tensorflow)/"
+    r"(accelerate|datasets|deepspeed|diffusers|flash_attn|jax|lightning|megatron|peft|ray|sglang|tensorflow|torch|"
+    r"transformers|triton|trl|vllm|xformers)/|/(transformers_modules)/"
+)
+"""Libraries that lie in a folder of their sources, and the code that a model on the Hub brings."""
+_OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
+"""Functions that raise for their caller."""
+_CHECKS = regex(rb"(?:^|[\])>|:])\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
+_OTHER = regex(rb"(?:^|[\])>|:] )[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?:: |\s*$)")
+"""An exception: what stands before it belongs to that one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Where an exception was raised.
+
+    Attributes:
+        file: the end of the file's path.
+        line: the number of its line; empty where the traceback does not tell it.
+        package: the package that the file belongs to; empty for a file of the program itself.
+        checked: whether the line is a ``raise`` or ``assert`` of Python: what is there was looked at, and refused.
+    """
+
+    file: str
+    line: str = ""
+    package: str = ""
+    checked: bool = False
+
+
+def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
+    """The last frame before an exception that is no part of Python itself; ``None`` where no frame stands there.
+
+    Args:
+        lines: the lines of a log.
+        index: the exception among them.
+    """
+    return _frame(lines, index, rank_of(plain(lines[index]))) or _frame(lines, index, None)
+
+
+def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:
+    """The same among the lines of one rank; of all, where the ranks are torn apart."""
+    checked = passed = False
+    for at in range(index - 1, max(-1, index - 1 - _REACH), -1):
+        line = plain(lines[at])
+        if rank is not None and rank_of(line) != rank:
+            continue
+        line = in_box(line) or b""
+        found = _FRAME.search(line)
+        if found is None:
+            if _OTHER.search(line):
+                return None
+            checked = checked or (not passed and bool(_CHECKS.search(line)))
+            continue
+        file = (found["file"] or found["path"] or b"").decode("utf-8", "replace")
+        standard = bool(_STANDARD.search(file))
+        if standard or (found["function"] or found["name"]) in _OPENED:
+            checked, passed = False, True
+            continue
+        library = _PACKAGE.search(file) or _LIBRARIES.search(file)
+        return Frame(
+            file=file[-_SHOWN:] or "a cell of the notebook",
+            line=(found["line"] or found["row"] or b"").decode(),
+            package=next(filter(None, library.groups()), "") if library else "",
+            checked=checked,
+        )
+    return None

@@ -1,0 +1,77 @@
+"""In whose file an exception was raised: the program's, or a package's, in each form of traceback."""
+
+from __future__ import annotations
+
+import textwrap
+
+from cases import collect
+from cuenv.diagnosis.log_frames import Frame, frame_before
+from failure_logs import read
+
+SITE = "/opt/x/lib/python3.11/site-packages"
+
+
+def of(text: str) -> Frame | None:
+    lines = textwrap.dedent(text).strip("\n").encode().split(b"\n")
+    return frame_before(lines, len(lines) - 1)
+
+
+@collect(
+    ("text", "package", "line"),
+    [
+        ('  File "/home/u/train.py", line 7, in <module>\n    x["a"]\nKeyError: 1', "", "7"),
+        (f'  File "{SITE}/foo_bar/a.py", line 7, in f\n    x["a"]\nKeyError: 1', "foo_bar", "7"),
+        ('  File "/x/lib/python3.11/site-packages/foo-1.0-py3.6.egg/foo/a.py", line 7, in f\nKeyError: 1', "foo", "7"),
+        ('  File "pyarrow/error.pxi", line 91, in pyarrow.lib.check\nKeyError: 1', "pyarrow", "91"),
+        ('  File "/home/u/vllm/vllm/v1/core.py", line 9, in f\nKeyError: 1', "vllm", "9"),
+        (
+            '  File "/r/.cache/huggingface/modules/transformers_modules/m/x.py", line 9, in f\nKeyError: 1',
+            "transformers_modules",
+            "9",
+        ),
+        ("/usr/lib/python3/dist-packages/foo/a.py in f(self, i)\n     99\n--> 101   x[i]\n\nKeyError: 1", "foo", ""),
+        ("File ~/project/a.py:108, in Foo.fit(self)\n--> 108 x[1]\n\nKeyError: 1", "", "108"),
+        ("Cell In[3], line 18\n---> 18 fit()\n\nKeyError: 1", "", ""),
+        ("│ /home/u/main.py:289 in main │\n│ ❱ 289 │ x[1] │\n╰────╯\nKeyError: 1", "", "289"),
+        ('(Worker pid=1)   File "/home/u/a.py", line 3, in f\n(Worker pid=1) KeyError: 1', "", "3"),
+    ],
+)
+def test_a_frame_tells_whose_file_it_is(text: str, package: str, line: str) -> None:
+    found = of(text)
+    assert found is not None
+    assert (found.package, found.line) == (package, line)
+
+
+def test_python_itself_is_passed_over_and_so_is_a_function_that_raises_for_its_caller() -> None:
+    found = of(
+        """
+          File "/home/u/a.py", line 3, in load
+            json.load(f)
+          File "/opt/x/lib/python3.11/json/decoder.py", line 355, in raw_decode
+            raise JSONDecodeError("x")
+        ValueError: x
+        """
+    )
+    assert found == Frame(file="/home/u/a.py", line="3")
+    lazy = f'  File "{SITE}/torch/nn/modules/module.py", line 5, in __getattr__\nKeyError: 1'
+    assert of(f'  File "/home/u/a.py", line 3, in f\n{lazy}') == Frame(file="/home/u/a.py", line="3")
+
+
+def test_a_rank_has_its_own_frames_and_an_exception_keeps_its_own() -> None:
+    mixed = f"""
+        [rank1]:   File "/home/u/a.py", line 3, in f
+        [rank0]:   File "{SITE}/foo/a.py", line 9, in f
+        [rank1]: KeyError: 1
+        """
+    assert of(mixed) == Frame(file="/home/u/a.py", line="3")
+    assert of('  File "a.py", line 1, in f\nValueError: x\nwent on\nKeyError: 1') is None
+
+
+def test_a_check_is_a_raise_in_the_line_of_the_frame() -> None:
+    checked = f'  File "{SITE}/foo/a.py", line 9, in f\n    raise ValueError(\nValueError: the two lists differ\n'
+    assert read(checked.encode()).causes[0].symptom.id == "value-refused"
+    assert "foo looked at" in read(checked.encode()).causes[0].why
+    of_install = checked.replace("the two lists differ", "foo needs a newer version of bar")
+    assert read(of_install.encode()).causes[0].symptom.id != "value-refused"
+    fell = f'  File "{SITE}/foo/a.py", line 9, in f\n    x = max(y)\nValueError: max() of an empty list is not known\n'
+    assert read(fell.encode()).in_words
