@@ -109,3 +109,14 @@ def test_the_commands_that_are_printed_install_what_was_set_aside(tmp_path: Path
         "greedy-1.0.dist-info",
         "tool-1.0.dist-info",
     }
+
+
+def test_what_was_found_before_an_index_failed_is_told_before_the_reason(tmp_path: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, git, pip, {pip: [einops]}]\n"
+    (tmp_path / "environment.yml").write_text(text)
+    words = ("lock", "--format", "requirements", "--gpu", "RTX 4090", "--driver", "535.129.03", "--glibc", "2.35")
+    told = run(*words, folder=tmp_path, UV_DEFAULT_INDEX="http://127.0.0.1:9/simple", UV_HTTP_RETRIES="0")
+    assert told.returncode == 3
+    first, _, last = told.stderr.partition("\nerror: ")
+    assert "warning CU517 the lock holds what pip installs, and leaves out packages of conda: git" in first
+    assert "cannot be reached" in last

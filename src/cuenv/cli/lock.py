@@ -24,8 +24,8 @@ from cuenv.cli.options import (
     talk_options,
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
-from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import FORMS, CheckResult, counted
+from cuenv.core.errors import CuenvError, ExitCode, UsageError
+from cuenv.core.findings import FORMS, CheckResult, Report, counted
 from cuenv.core.render import component_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -324,7 +324,13 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
             return ExitCode.NEGATIVE  # the reasons were said
         request = first
     before = existing_lock(path.parent / LOCK_NAME) if request.update and not wheels else None
-    answer = _pixi(request, knowledge, quiet=quiet) if pixi else lock(request, knowledge, progress=show)
+    try:
+        answer = _pixi(request, knowledge, quiet=quiet) if pixi else lock(request, knowledge, progress=show)
+    except CuenvError as error:
+        progress_done(show)
+        if isinstance(error.report, Report) and not quiet:
+            say(report_lines(error.report, verbose=values["verbose"])[1:-1])
+        raise
     progress_done(show)
     _tell(answer, path, before, values, knowledge)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE

@@ -38,10 +38,14 @@ class CuenvError(Exception):
     Args:
         message: What is wrong, with the numbers in it.
         hint: What to do, best as one command that can be copied.
+
+    Attributes:
+        report: what was found before it happened, a `cuenv.core.findings.Report`; ``None`` for nothing.
     """
 
     exit = ExitCode.OUTSIDE
     code = "outside"
+    report: object = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)

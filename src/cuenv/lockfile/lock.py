@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -225,27 +226,29 @@ def locked(
     refused = Locked(report=early, spec=spec, facts=facts, named=named, wheels=request.wheels)
     if early.errors:
         return refused
-    solutions = _solve(request, spec, hosts, knowledge, progress)
+    with _known(early):
+        solutions = _solve(request, spec, hosts, knowledge, progress)
     if isinstance(solutions, Finding):
         return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
     if isinstance(solutions, Unsatisfiable):
         return replace(refused, unsatisfiable=solutions)
-    solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
-    solutions, of_pip = lock_pip(
-        spec,
-        solutions,
-        _earlier(request, solutions),
-        knowledge=knowledge,
-        folder=request.path.parent,
-        update=request.update,
-        environ=request.host.environ,
-        allow=request.allow,
-        builds=request.builds,
-        certificates=request.sources.certificates,
-        offline=request.sources.offline,
-        as_of=request.sources.as_of,
-        progress=progress,
-    )
+    with _known(early):
+        solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
+        solutions, of_pip = lock_pip(
+            spec,
+            solutions,
+            _earlier(request, solutions),
+            knowledge=knowledge,
+            folder=request.path.parent,
+            update=request.update,
+            environ=request.host.environ,
+            allow=request.allow,
+            builds=request.builds,
+            certificates=request.sources.certificates,
+            offline=request.sources.offline,
+            as_of=request.sources.as_of,
+            progress=progress,
+        )
     # which release the file leaves open is known now
     after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
     added = of_defaults(spec, solutions, request.sources)
@@ -272,6 +275,16 @@ def locked(
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
     )
     return replace(refused, report=late, lock=made)
+
+
+@contextmanager
+def _known(early: Report) -> Iterator[None]:
+    """What was found before an index or a channel fails goes with the error."""
+    try:
+        yield
+    except CuenvError as error:
+        error.report = early
+        raise
 
 
 def _as_of_day(request: LockRequest, knowledge: Knowledge) -> LockRequest:
