@@ -17,7 +17,7 @@ from cuenv.config import profiles as profile_yml
 from cuenv.core.versions import VersionSpec, parse_version_spec
 from cuenv.core.yaml_read import load
 from cuenv.host.request import Request, parse
-from cuenv.lockfile import diff_report as lock_diff_v1
+from cuenv.lockfile import diff as lock_diff_v1
 from cuenv.lockfile.diff import LockDiff, diff
 from cuenv.lockfile.formats import conda_lock as conda_lock_v1
 from cuenv.lockfile.formats import explicit_txt

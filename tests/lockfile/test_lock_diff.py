@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import inside as run
-from cuenv.lockfile.diff import LockDiff, diff, is_core
-from cuenv.lockfile.diff_report import lines, markdown, plain
+from cuenv.lockfile.diff import LockDiff, diff, is_core, lines_of, markdown, plain
 from cuenv.solve.model import Lock, LockedPackage, PipLocked
 from given import base, machine, package, shipped, solution
 
@@ -72,7 +71,7 @@ def test_equal_locks_are_equal() -> None:
     assert same.equal
     assert same.services == ()
     assert all(effect.same for effect in same.hosts)
-    assert lines(same, "a", "b")[0] == "a -> b: equal"
+    assert lines_of(same, "a", "b")[0] == "a -> b: equal"
 
 
 def test_another_channel_and_another_hash_are_changes() -> None:
@@ -82,7 +81,7 @@ def test_another_channel_and_another_hash_are_changes() -> None:
         found = compared([OLD[3]], [other])
         assert [item.what for item in found.changes] == [what]
         assert not found.equal
-        assert any(shown in line for line in lines(found, "a", "b"))
+        assert any(shown in line for line in lines_of(found, "a", "b"))
 
 
 def test_a_lock_with_one_kind_of_hash_is_compared_by_that() -> None:
@@ -110,7 +109,7 @@ def test_the_minimum_driver_is_told() -> None:
     effect = compared(OLD, thirteen, "rtx4090-535").hosts[0]
     assert effect.minimum_driver == ("525.60.13", "580.65.06")
     assert "CU401" in {item.code for item in effect.appear}
-    text = "\n".join(lines(compared(OLD, thirteen, "rtx4090-535"), "a", "b"))
+    text = "\n".join(lines_of(compared(OLD, thirteen, "rtx4090-535"), "a", "b"))
     assert "minimum driver: 525.60.13 before, 580.65.06 after" in text
     assert "now     error CU401" in text
 
@@ -141,7 +140,7 @@ def test_platforms_and_the_pip_part_count() -> None:
     assert not found.equal
     assert (found.platforms_added, found.platforms_removed) == (("linux-aarch64",), ())
     assert (found.pip_added, found.pip_removed) == (("deepspeed==0.16.0",), ("deepspeed==0.15.0",))
-    text = "\n".join(lines(found, "a", "b"))
+    text = "\n".join(lines_of(found, "a", "b"))
     assert "+ platform linux-aarch64" in text
     assert "+ deepspeed==0.16.0" in text
     assert "| pip |  | deepspeed==0.16.0 |" in markdown(found, "a", "b")
@@ -163,7 +162,7 @@ def test_the_three_forms_hold_the_same() -> None:
     data = json.loads(json.dumps(plain(found, "a", "b")))
     assert data["schema"] == "cuenv/diff/1"
     assert (data["old"], data["new"], data["equal"]) == ("a", "b", False)
-    text, table = "\n".join(lines(found, "a", "b")), markdown(found, "a", "b")
+    text, table = "\n".join(lines_of(found, "a", "b")), markdown(found, "a", "b")
     for change in found.changes:
         assert change.name in {item["name"] for item in data["changes"]}
         assert change.name in text

@@ -23,6 +23,7 @@ from cuenv.core.io.files import private_folder
 from cuenv.core.versions import Capability, version
 from cuenv.host.request import Request
 from cuenv.prefix.activation_sh import Shell, source
+from cuenv.prefix.checks import check_jit
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io import toolchain as host_config_h
 from cuenv.prefix.io.activation import activated
@@ -31,7 +32,6 @@ from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import ccbin, find_host_compilers, nvcc_at, nvcc_host
 from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain import hook as hook_scripts
-from cuenv.prefix.toolchain.check import check_jit
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook
 from cuenv.prefix.toolchain.policy import WantedHeader, Wants, compiling, jit_findings, trial_findings, wants, wheel_of
 from cuenv.prefix.toolchain.toolchain import (

@@ -15,11 +15,11 @@ from cuenv.core.findings import Check
 from cuenv.core.versions import version
 from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions
+from cuenv.prefix.checks import check_jit
 from cuenv.prefix.io import toolchain as host_config_h
 from cuenv.prefix.io.compile import Toolchain, try_out
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.subject import Subject
-from cuenv.prefix.toolchain.check import check_jit
 from cuenv.prefix.toolchain.install_hook import install_hook, make_hook
 from cuenv.solve.model import Solution
 from given import base, machine

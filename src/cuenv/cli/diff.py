@@ -50,18 +50,17 @@ def command(old: Path, new: Path, **values: Unpack[DiffValues]) -> int:
       cuenv diff old/ . --gpu V100 --driver 535.129.03
     """
     from cuenv.core.urls import one_line  # noqa: PLC0415 - as above
-    from cuenv.lockfile import diff_report  # noqa: PLC0415 - as above
-    from cuenv.lockfile.diff import compare  # noqa: PLC0415 - not needed for --help
+    from cuenv.lockfile.diff import compare, lines_of, markdown, plain, results  # noqa: PLC0415 - not needed for --help
 
     found = compare(old, new, host_from(values), knowledge_from(values), part_from(values))
     if values["form"] == "markdown" and not values["as_json"]:
-        text = diff_report.markdown(found.diff, found.old, found.new)
+        text = markdown(found.diff, found.old, found.new)
         emit("\n".join(map(one_line, text.splitlines())))
     else:
-        lines = diff_report.lines(found.diff, found.old, found.new)
+        lines = lines_of(found.diff, found.old, found.new)
         if any(found.parts):
             lines.insert(1, " -> ".join(f"({part or 'all of it'})" for part in found.parts))
         shown = (lines[:1] if not found.diff.equal else []) if values["quiet"] else lines
-        results = diff_report.results(found.diff, found.new)
-        emit_findings(results, values, lambda: diff_report.plain(found.diff, found.old, found.new), lambda: shown)
+        checked = results(found.diff, found.new)
+        emit_findings(checked, values, lambda: plain(found.diff, found.old, found.new), lambda: shown)
     return ExitCode.OK if found.diff.equal else ExitCode.NEGATIVE

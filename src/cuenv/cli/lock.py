@@ -409,8 +409,7 @@ def _making(answer: Locked) -> list[str]:
 
 def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
     """What an update changed, one line for each package."""
-    from cuenv.lockfile.diff import diff  # noqa: PLC0415 - as above
-    from cuenv.lockfile.diff_report import change_line, pip_lines  # noqa: PLC0415 - only an update shows it
+    from cuenv.lockfile.diff import change_line, diff, pip_lines  # noqa: PLC0415 - only an update shows it
 
     found = diff(before, after, (), knowledge)
     lines = [f"updated {change_line(change)}" for change in found.changes]

@@ -11,7 +11,7 @@ from packaging.version import Version
 from cuenv.binary.gpu_code import host_gpus
 from cuenv.core.findings import Check, FileEdit, Finding, judged, mended_by, skipped
 from cuenv.core.record import replace
-from cuenv.core.versions import parse_arch_list, version
+from cuenv.core.versions import Capability, parse_arch_list, target_for, version, version_or_none
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -28,15 +28,30 @@ from cuenv.prefix.device_code import (
     other_bitsandbytes,
 )
 from cuenv.prefix.fixes import bring_again, conda_exactly, pip_command, put_back
+from cuenv.prefix.io.activation import activated
+from cuenv.prefix.io.compile import Toolchain, try_out
 from cuenv.prefix.io.linkage_plan import library_packages
+from cuenv.prefix.io.toolchain import built_libraries, home_of, library_folders, look, nvcc_at, nvccs_in, torch_includes
 from cuenv.prefix.linkage.check import (
     check_linkage,
 )
 from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings
 from cuenv.prefix.policy import cpu_torch, numpy_findings, prefix_findings, two_sources
-from cuenv.prefix.runtime_policy import number_of, runtime_findings, runtime_line
+from cuenv.prefix.runtime_policy import compiler_findings, runtime_findings, runtime_line
 from cuenv.prefix.subject import Subject
-from cuenv.prefix.toolchain.check import check_jit
+from cuenv.prefix.toolchain.policy import (
+    Wants,
+    compiling,
+    has_torch,
+    hook,
+    jit_findings,
+    led_by,
+    targets_of,
+    trial_findings,
+    wants,
+    without_its,
+)
+from cuenv.prefix.toolchain.toolchain import Compiled, CudaToolchain, Nvcc
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import machine_findings
@@ -217,7 +232,7 @@ def _cuda_build(name: str, subject: Subject) -> str | None:
 
 def _cuda_torch(release: str, subject: Subject) -> str:
     """What brings a CUDA torch from pip that the host's driver and GPUs run."""
-    wheel = wheel_for(number_of(release), subject.facts, subject.knowledge)
+    wheel = wheel_for(version_or_none(release), subject.facts, subject.knowledge)
     if wheel is None:
         return pip_command(subject.prefix, "install", "--force-reinstall", f"torch=={release}")
     index = ("--index-url", f"{INDEX}{wheel.build}")
@@ -295,7 +310,7 @@ def _bitsandbytes(subject: Subject, files: tuple[CodeFile, ...]) -> tuple[str | 
         return None, []
     asked = subject.environ.get("BNB_CUDA_VERSION", "")
     own = version(f"{asked[:2]}.{asked[2:]}") if re.fullmatch(r"[0-9]{3}", asked) else installed.cuda
-    taken = bitsandbytes_choice(there, own, number_of(number), subject.knowledge.extension(_BNB))
+    taken = bitsandbytes_choice(there, own, version_or_none(number), subject.knowledge.extension(_BNB))
     return (there[taken], []) if taken else ("", [bitsandbytes_finding(there, own, number, subject.prefix)])
 
 
@@ -325,6 +340,131 @@ def _unreadable(found: tuple[tuple[str, str], ...], subject: Subject) -> Iterato
             message=f"{path} cannot be read as a library: {reason}",
             fix=bring_again(subject.owner(path), subject.prefix),
         )
+
+
+def check_jit(subject: Subject) -> Check:
+    """Compilers, headers, libraries and tools for builds on first use; skipped where nothing would build."""
+    files = subject.cuda_files
+    if files.torch is not None and files.cuda is None:
+        return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
+    wanted = _wanted(subject)
+    running = subject.running
+    if not wanted.why:
+        told = "the environment has no nvcc, and no installed library needs one"
+        other = _later(subject)
+        return judged("jit", told, other) if other else skipped("jit", told)
+    environ, reason = activated(subject.prefix, subject.environ, running=running)
+    names = [header.name for header in wanted.headers]
+    found = look(subject.prefix, subject.facts.platform, names, environ, running=running)
+    found = replace(found, activation=reason)
+    other = _other_cuda(found.nvcc, subject, wanted)
+    findings = jit_findings(wanted, found, subject.prefix, subject.facts, subject.knowledge)
+    findings = (*other, *without_its(findings, other))
+    there = [name for name in names if found.headers.get(name)]
+    if not running:
+        return judged("jit", _read(found, there), findings)
+    tools = toolchain(found, environ)
+    if tools is None:
+        return judged("jit", f"not tried, because no compiler runs ({wanted.why[0]})", findings)
+    if any(item.subject == "nvcc" for item in other):
+        return judged(
+            "jit",
+            f"{_read(found, there, tried=False)}; not tried, because this nvcc is of another CUDA release",
+            findings,
+        )
+    capabilities = _compilable(subject, found)
+    tried = try_out(
+        tools,
+        headers=there,
+        plain=[name for name in there if found.in_view(name) and not name.endswith("_kernel.h")],
+        capabilities=capabilities,
+        runtime="cudart" in found.links,
+    )
+    return judged("jit", _jit_says(found, capabilities, there, tried), (*findings, *trial_findings(tried)))
+
+
+def toolchain(found: CudaToolchain, environ: dict[str, str]) -> Toolchain | None:
+    """What a build would run; ``None`` when there is no nvcc that runs."""
+    if found.nvcc is None or found.nvcc.release is None:
+        return None
+    cxx = next((item.path for item in found.compilers if item.does == "C++" and item.version), None)
+    libraries = dict.fromkeys([*library_folders(found.home), *_folders(environ)])
+    return Toolchain(
+        nvcc=found.nvcc.path,
+        cxx=cxx,
+        ccbin=environ.get("CC") or None,
+        includes=found.includes,
+        libraries=tuple(libraries),
+        environ=environ,
+    )
+
+
+def _folders(environ: dict[str, str]) -> list[str]:
+    return [f"{environ['CONDA_PREFIX']}/lib"] if environ.get("CONDA_PREFIX") else []
+
+
+def _wanted(subject: Subject) -> Wants:
+    prefix, knowledge = subject.prefix, subject.knowledge
+    included = torch_includes(prefix) if has_torch(prefix) else ()
+    return wants(
+        prefix,
+        knowledge,
+        nvcc=bool(nvccs_in(prefix)),
+        built=built_libraries(prefix, [wheel.name for wheel, _ in compiling(prefix, knowledge)]),
+        torch_includes=[name for name in included if knowledge.holder_of(name)],
+        solution=subject.solution,
+        profile=subject.profile,
+    )
+
+
+def _compilable(subject: Subject, found: CudaToolchain) -> tuple[Capability, ...]:
+    """What nvcc compiles for so that each GPU of the host is served; what it cannot serve is a finding already."""
+    able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
+    targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
+    return tuple(dict.fromkeys(item for item in targets if item))
+
+
+def _other_cuda(nvcc: Nvcc | None, subject: Subject, wanted: Wants) -> tuple[Finding, ...]:
+    """The nvcc that a build would take, wherever it lies, against torch's CUDA; the environment's own is told of."""
+    files = subject.cuda_files
+    if nvcc is None or nvcc.release is None or (files.nvcc and files.nvcc[1] == nvcc.path):
+        return ()
+    led = replace(files, nvcc=(nvcc.release, nvcc.path))
+    found = compiler_findings(led, subject.prefix, subject.knowledge.extensions)
+    mend = hook(subject.prefix) if any(path != nvcc.path for path in nvccs_in(subject.prefix)) else None
+    return tuple(led_by(item, nvcc, wanted, mend) for item in found if item.severity != "info")
+
+
+def _later(subject: Subject) -> tuple[Finding, ...]:
+    """Where nothing builds: an nvcc of another CUDA than torch's, to which the machine would lead a later build."""
+    if subject.cuda_files.cuda is None:
+        return ()
+    environ, _ = activated(subject.prefix, subject.environ, running=False)
+    home, via = home_of(environ)
+    nvcc = nvcc_at(home, via, running=False) if home else None
+    found = _other_cuda(nvcc, subject, Wants(why=()))
+    return tuple(item for item in found if item.subject == "nvcc")
+
+
+def _read(found: CudaToolchain, there: list[str], *, tried: bool = True) -> str:
+    """What is there by its files alone."""
+    nvcc = found.nvcc
+    named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
+    called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
+    parts = [named, *called, f"{len(there)} CUDA headers"]
+    return f"{', '.join(parts)}{', by their files; --run compiles a program with them' if tried else ''}"
+
+
+def _jit_says(
+    found: CudaToolchain, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]
+) -> str:
+    release = found.nvcc.release if found.nvcc else None
+    called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)
+    by = f" with {' and '.join(called)}" if called else ""
+    target = f"for {', '.join(map(str, capabilities))}" if capabilities else "for its own choice of GPU"
+    spent = sum(item.seconds for item in tried)
+    verb = "stumbled over" if any(item.reason for item in tried) else "compiled"
+    return f"nvcc {release}{by} {verb} a program with {len(there)} CUDA headers {target} ({spent:.1f} s)"
 
 
 CHECKS: Mapping[str, Callable[[Subject], Check]] = {
