@@ -207,6 +207,14 @@ def version(text: str) -> Version:
         raise ValueError(f"expected a version, got {describe(text)}") from error
 
 
+def version_or_none(text: str | None) -> Version | None:
+    """Read a version; ``None`` where the text is none."""
+    try:
+        return version(text) if text else None
+    except ValueError:
+        return None
+
+
 def within(release: Version, first: Version | None, below: Version | None) -> bool:
     """Whether a release lies in a range from ``first`` on and ``below`` another; ``None`` is open."""
     return (first is None or release >= first) and (below is None or release < below)

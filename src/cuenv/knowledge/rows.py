@@ -35,7 +35,9 @@ _CUDATOOLKIT = (10, 11)
 
 _OLDEST = version("0")
 
-PLATFORMS = ("linux-64", "linux-aarch64")
+MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+"""The machine of each platform, as the kernel and wheels name it."""
+PLATFORMS = tuple(MACHINES)
 """The conda platforms that cuenv resolves for."""
 
 STACKS = ("conda-forge", "pytorch")

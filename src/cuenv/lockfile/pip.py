@@ -15,6 +15,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats.requirements_txt import LEFT_OUT, UNLOCKED
 from cuenv.lockfile.formats.unlocked_txt import aside_command
 from cuenv.lockfile.setups import compiles, with_setups
+from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.wheels import INDEX, cuda_of_wheels
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside, Solution
@@ -385,7 +386,6 @@ _NVIDIA = regex(
     r"(?:nvidia|cuda)-[a-z0-9-]+-cu\d\d|nvidia-(?!cudnn-frontend)(?:cublas|cuda|cudnn|cufft|cufile|curand|cusolver"
     r"|cusparse|nccl|npp|nvfatbin|nvjitlink|nvjpeg|nvptxcompiler|nvshmem|nvtx|nvvm)[a-z0-9-]*"
 )
-_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 _SHOWN = 3
 _LENIENT = ("uv", "pixi")
 """Programs that install a locked file without a hash; PyTorch's own indexes give none for some wheels."""
@@ -435,7 +435,7 @@ def _hashes(packages: Collection[PipLocked], program: str) -> Iterator[Finding]:
 
 def _seconds(solution: Solution) -> Iterator[Finding]:
     """Packages that pip would put over conda's: torch, numpy, triton by name, NVIDIA's libraries as a second CUDA."""
-    torch = next((found for name in _TORCHES if (found := solution.package(name))), None)
+    torch = next((found for name in CONDA_TORCHES if (found := solution.package(name))), None)
     conda = {normalise(item.name): item for item in solution.packages}
     for item in solution.pip:
         over = torch if item.name == "torch" else conda.get(item.name) if item.name in ("numpy", "triton") else None

@@ -23,7 +23,7 @@ from cuenv.lockfile.host_check import (
     torch_channel,
     unknown_build,
 )
-from cuenv.resolver.asked_torch import AskedTorch, torch_asked, unlisted, wheels_asked
+from cuenv.resolver.asked_torch import CONDA_TORCHES, AskedTorch, torch_asked, unlisted, wheels_asked
 from cuenv.resolver.candidates import Candidate, bare_candidate, no_row
 from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, spec_of
@@ -38,8 +38,6 @@ _MAJOR = regex(
 """A wheel that bears the CUDA major that it is made for."""
 _CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
 """Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
-_CONDAS = ("pytorch", "pytorch-gpu", "pytorch-cpu")
-"""The torches of conda, beside which another from pip is a mistake of its own."""
 
 
 def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
@@ -54,7 +52,7 @@ def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
 def _with_torch(spec: EnvironmentSpec) -> EnvironmentSpec:
     """A file that names what requires conda's torch, and not torch itself: it gets one all the same."""
     brings = ("pytorch-cuda", "torchvision", "torchaudio")
-    if any(map(spec.pin, _CONDAS)) or not any(map(spec.pin, brings)) or torch_asked(spec.pip):
+    if any(map(spec.pin, CONDA_TORCHES)) or not any(map(spec.pin, brings)) or torch_asked(spec.pip):
         return spec
     return replace(spec, pins=(*spec.pins, Pin(name="pytorch")))
 
@@ -73,7 +71,7 @@ def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
             "pytorch comes first here, may give a CUDA build",
             edits=(FileEdit(how="write", entries=(_of_cpu_build(torch),)),),
         )
-    elif any(map(spec.pin, _CONDAS)) or not spec.of_cpu:
+    elif any(map(spec.pin, CONDA_TORCHES)) or not spec.of_cpu:
         yield Finding(
             code="CU103",
             severity="info" if spec.ours else "warning",
@@ -104,7 +102,7 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
     candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
     case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
     # A torch without rows calls cuDNN as every torch does.
-    users = _CUDNN_USERS if listed else {*_CUDNN_USERS, *_CONDAS}
+    users = _CUDNN_USERS if listed else {*_CUDNN_USERS, *CONDA_TORCHES}
     calls_cudnn = release or (exact and users.intersection(_names(spec)))
     names = ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if calls_cudnn else ()))
     verdicts = [verdict_of(name, candidate, case) for name in names]
@@ -114,7 +112,7 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
         found = [*as_findings(verdict, candidate, case)]
         if exact and not release:
             found = [*_of(next(pin.yaml_text() for pin in cuda_pins(spec) if toolkit_of(pin)), found)]
-        if any(map(spec.pin, _CONDAS)) or verdict.remedy:
+        if any(map(spec.pin, CONDA_TORCHES)) or verdict.remedy:
             yield from found
         else:  # another torch is no help for a program that is none
             yield from (replace(item, fix=_newer(spec, facts, knowledge), edits=()) for item in found)
@@ -151,7 +149,7 @@ def _of_wheels(spec: EnvironmentSpec) -> Version | None:
 
 def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """Errors where none of the wheels of torch that a pip part admits runs on the host; the nearest says why."""
-    asked = None if any(map(spec.pin, _CONDAS)) else torch_asked(spec.pip)
+    asked = None if any(map(spec.pin, CONDA_TORCHES)) else torch_asked(spec.pip)
     if asked is None:
         return
     if asked.of_cpu:

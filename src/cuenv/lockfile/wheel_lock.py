@@ -13,6 +13,7 @@ from cuenv.core.io.products import write_over
 from cuenv.core.versions import VersionSpec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.files import read_lock, virtual_version
 from cuenv.lockfile.formats import (
     ASIDE,
@@ -24,7 +25,6 @@ from cuenv.lockfile.formats import (
     requirements_txt,
     unlocked_txt,
 )
-from cuenv.lockfile.wheel_target import PLATFORMS
 from cuenv.resolver.asked_torch import torch_asked, wheels_asked
 from cuenv.resolver.candidates import admits, distance
 from cuenv.resolver.policy import spec_of

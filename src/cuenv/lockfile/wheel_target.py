@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.regex import regex
+from cuenv.knowledge.rows import MACHINES
 
 if TYPE_CHECKING:  # a conda lock is read without them
     from packaging.tags import Tag
 
 T = TypeVar("T")
 
-_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
-PLATFORMS = tuple(_MACHINES)
-"""The platforms that locks without a list of platforms are read for."""
 _FIRST_MINOR, _LAST_MINOR = 8, 14
 """Minors of Python 3 among which one is chosen where a lock names none."""
 _OLD_NAMES = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
@@ -67,7 +65,7 @@ class WheelTarget:
             "implementation_name": "cpython",
             "implementation_version": full,
             "os_name": "posix",
-            "platform_machine": _MACHINES.get(self.platform, ""),
+            "platform_machine": MACHINES.get(self.platform, ""),
             "platform_python_implementation": "CPython",
             "platform_release": "",
             "platform_system": "Linux",
@@ -98,7 +96,7 @@ class WheelTarget:
         """The tags of wheels that run there, best first; of equal ones that of the oldest glibc comes first."""
         from packaging.tags import compatible_tags, cpython_tags  # noqa: PLC0415 - a conda lock is read without them
 
-        machine = _MACHINES.get(self.platform, "")
+        machine = MACHINES.get(self.platform, "")
         platforms = []
         for minor in range(5 if machine == "x86_64" else 17, _LAST_GLIBC):
             platforms.append(f"manylinux_2_{minor}_{machine}")

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
-from cuenv.core.versions import DeviceCode, version
+from cuenv.core.versions import DeviceCode, version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, CudaVariant, Extension, Requirement, Source, TorchBuild
 from cuenv.knowledge.tables import TABLES, dump, merge, rows_of
@@ -82,7 +82,7 @@ def _glob(cuda: list[Record], other: list[Record]) -> str | None:
 
 
 def _number(record: Record) -> Version:
-    return _release(record) or version("0")
+    return version_or_none(record.version) or version("0")
 
 
 class _Seen(NamedTuple):
@@ -106,7 +106,7 @@ def extensions_of(
     """
     asked: dict[tuple[str, Version], dict[Version, set[Requirement]]] = defaultdict(lambda: defaultdict(set))
     for record in records:
-        key, cuda, torch = _release(record), _cuda_of(record), _torch_of(record)
+        key, cuda, torch = version_or_none(record.version), _cuda_of(record), _torch_of(record)
         if record.name in _NOT_ON_TORCH or key is None or cuda is None or torch is None:
             continue
         asked[record.name, key][cuda].add(torch)
@@ -162,13 +162,6 @@ def _row(seen: _Seen, torch: Requirement) -> Extension:
         low=False,
         note="",
     )
-
-
-def _release(record: Record) -> Version | None:
-    try:
-        return version(record.version)
-    except ValueError:
-        return None
 
 
 def _cuda_of(record: Record) -> Version | None:
@@ -302,7 +295,7 @@ def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
     note = f"{', '.join(sorted(wrong))} as in the records of {source.read_on}" if wrong else ""
     return row.replaced(
         build=build.glob if "build" in wrong else row.build,
-        pythons=tuple(sorted({*row.pythons, *build.pythons}, key=_python_key)),
+        pythons=tuple(sorted({*row.pythons, *build.pythons}, key=version)),
         cudnn=loosest(build.cudnn) if "cudnn" in wrong else row.cudnn,
         nccl=loosest(build.nccl) if "nccl" in wrong else row.nccl,
         glibc=build.glibc[0] if "glibc" in wrong else row.glibc,
@@ -393,7 +386,3 @@ def _cuda(minor: Version, source: Source, knowledge: Knowledge, *, compiler: boo
         low=True,
         note=f"targets inferred: as in CUDA {model.version}" if model else "what its compiler targets is unknown",
     )
-
-
-def _python_key(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("."))

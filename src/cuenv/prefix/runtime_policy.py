@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
-from cuenv.core.versions import minor, version
+from cuenv.core.versions import minor, version_or_none
 from cuenv.knowledge.rows import Extension
 from cuenv.prefix.cuda_files import CudaFiles, Header, InstalledCudaLibrary, family, runtime_soname
 from cuenv.prefix.fixes import conda_exactly, conda_install, pip_command, pip_exactly, put_back, with_torch
@@ -115,7 +115,7 @@ def _bring(package: str, found: CudaFiles, prefix: Prefix, *, wrong: bool) -> st
 def _release(found: CudaFiles) -> Iterator[Finding]:
     """The runtime is not older than the CUDA that torch was built with."""
     for library in _of("cudart", found):
-        release = number_of(library.version)
+        release = version_or_none(library.version)
         if found.cuda and release and release.major == found.cuda.major and minor(release) < found.cuda:
             yield Finding(
                 code="CU211",
@@ -151,7 +151,7 @@ def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
 def _headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     """A header newer than its library lets through what the library does not have."""
     for header in found.headers:
-        releases = {release: item for item in _of(header.family, found) if (release := number_of(item.version))}
+        releases = {release: item for item in _of(header.family, found) if (release := version_or_none(item.version))}
         newest = max(releases, default=None)
         if newest and header.version.release[:2] > newest.release[:2]:
             yield Finding(
@@ -169,7 +169,7 @@ def _same_release(header: Header, prefix: Prefix) -> str:
     names = ("libcudnn", "cudnn") if header.family == "cudnn" else (header.family,)
     name = next((item for item in names if prefix.package(item)), names[0])
     library, holders = prefix.package(name), map(prefix.package, (f"{name}-dev", "cudnn"))
-    newer = any(holder and number_of(holder.version) == header.version for holder in holders)
+    newer = any(holder and version_or_none(holder.version) == header.version for holder in holders)
     if library and not newer:  # the header is not that of its own package
         return put_back(library, prefix)
     return conda_exactly(prefix, f"{name}={minor(header.version)}.*")
@@ -190,7 +190,7 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
     refused = False
     installed = dict(found.extensions)
     for row in rows:
-        release = number_of(installed.get(row.package))
+        release = version_or_none(installed.get(row.package))
         if row.nvcc and release and row.covers(release) and row.refuses(found.cuda, nvcc):
             refused = True
             text = f"{row.package} {release} refuses nvcc {nvcc} with a torch built with CUDA {found.cuda}"
@@ -214,14 +214,6 @@ def _same_nvcc(cuda: Version, prefix: Prefix) -> str:
 
 def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, fix: str | None) -> Finding:
     return Finding(code="CU212", severity=severity, subject=subject, message=text, evidence=(path,), fix=fix)
-
-
-def number_of(text: str | None) -> Version | None:
-    """The version that a record says; ``None`` for what is none."""
-    try:
-        return version(text) if text else None
-    except ValueError:
-        return None
 
 
 def runtime_line(found: CudaFiles) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from cuenv.core.record import dataclass
+from cuenv.core.versions import version_or_none
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.cuda_files import CudaFiles
 from cuenv.prefix.fixes import Owner, for_this_torch
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.runtime_policy import number_of
 from cuenv.solve.model import Lock, Solution
 
 NO_LOCK = "not compared: no lock was found; name one with --lock"
@@ -63,5 +63,5 @@ class Subject:
         """What brings a build of a library that was made for the torch of the environment."""
         from cuenv.prefix.io.conda_meta import pins_torch  # noqa: PLC0415 - only a finding asks
 
-        torch = number_of(self.cuda_files.torch)
+        torch = version_or_none(self.cuda_files.torch)
         return for_this_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)

@@ -26,6 +26,8 @@ _FIRST = 100
 _MAIN = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+)")
 _ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
+CONDA_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
+"""The torches of conda, beside which another from pip is a mistake of its own."""
 OF_TORCH = ("torchaudio", "torchvision")
 """Libraries of PyTorch, of which each release is made for one torch in every channel."""
 

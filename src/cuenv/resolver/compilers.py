@@ -10,7 +10,7 @@ from cuenv.core.findings import FileEdit, Finding, Severity
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import minor, version
+from cuenv.core.versions import minor, version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, Cuda
 from cuenv.resolver.asked_torch import torch_asked
@@ -174,7 +174,7 @@ def locked_gcc(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Itera
     there = {package.name: package for package in packages}
     nvcc = there.get("cuda-nvcc")
     gcc = next((package for name, package in there.items() if _GCC.fullmatch(name)), None)
-    release, major = _number(nvcc), _number(gcc)
+    release, major = (version_or_none(item.version) if item else None for item in (nvcc, gcc))
     row = knowledge.cuda(minor(release)) if release else None
     allowed = gcc_range(row, conda_forge=nvcc is not None and nvcc.channel_name == "conda-forge") if row else None
     if gcc is None or nvcc is None or row is None or major is None or allowed is None:
@@ -186,13 +186,6 @@ def locked_gcc(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Itera
         )
         edit = FileEdit(how="add", entries=(f"{gcc.name}={allowed[1]}.*",))
         yield _gcc_finding(gcc.name, message, row, edit, "error")
-
-
-def _number(package: LockedPackage | None) -> Version | None:
-    try:
-        return version(package.version) if package else None
-    except ValueError:
-        return None
 
 
 def _gcc_finding(subject: str, message: str, row: Cuda, edit: FileEdit, severity: Severity) -> Finding:

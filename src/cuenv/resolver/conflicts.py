@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from packaging.version import Version
-
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import version
+from cuenv.core.versions import version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Conflict
 from cuenv.resolver.asked_torch import torch_asked
@@ -28,9 +26,9 @@ def locked_conflicts(
     by_pip = {item.name: item.version for item in pip}
     torch = by_pip.get("torch") or conda.get("pytorch", "")
     stack = WHEELS if "torch" in by_pip else homes.get("pytorch", "")
-    release = _release(torch)
+    release = version_or_none(torch)
     for row in knowledge.conflicts_of(stack, release) if release else ():
-        there = _release(by_pip.get(row.package) or conda.get(row.package, ""))
+        there = version_or_none(by_pip.get(row.package) or conda.get(row.package, ""))
         if there and there >= row.first:
             lead = f"{row.package} {there} does not work with torch {torch}"
             yield _finding(row, lead, pip=row.package in by_pip, certain=True)
@@ -116,10 +114,3 @@ def _finding(row: Conflict, lead: str, *, pip: bool, certain: bool) -> Finding:
         evidence=tuple(row.sources),
         edits=(FileEdit(how="add", entries=(f"{row.package}{row.bound}",), pip=pip),),
     )
-
-
-def _release(text: str) -> Version | None:
-    try:
-        return version(text)
-    except ValueError:
-        return None

@@ -93,8 +93,6 @@ def judged_requests(
 
 REPAIR = "cuenv lock --repair -o environment.new.yml"
 """What mends an environment file as a whole: the file that does what it was meant to do."""
-_ONE_CHANNEL = "write each CUDA component as CHANNEL::PACKAGE=RELEASE, with one channel for all of them"
-"""What mends a warning about channels: a repair mends errors alone."""
 _CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
 _SELECTORS = regex(r"_?(?:pytorch|tflow|tensorflow)[-_](?:select|mutex)")
 """Packages whose build string chooses between CPU and CUDA builds of others."""

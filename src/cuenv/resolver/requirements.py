@@ -10,7 +10,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from cuenv.core.record import dataclass, replace
-from cuenv.core.versions import releases_named, satisfies, version
+from cuenv.core.versions import releases_named, satisfies, version, version_or_none
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, Regression, TorchWheel
@@ -45,15 +45,8 @@ class Demand:
         """The releases that the condition names, each with one right after it."""
         if not self.condition:
             return ()
-        named = [_release(text) for text in releases_named(self.condition)]
+        named = [version_or_none(text.removesuffix(".*")) for text in releases_named(self.condition)]
         return tuple(point for item in named if item for point in (item, _after(item)))
-
-
-def _release(text: str) -> Version | None:
-    try:
-        return version(text.removesuffix(".*"))
-    except ValueError:
-        return None
 
 
 def _after(release: Version) -> Version:

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.regex import regex
-from cuenv.core.versions import Capability, minor, support_of, version
+from cuenv.core.versions import Capability, minor, support_of, version, version_or_none
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -59,7 +59,7 @@ def wheel_candidate(
     """
     by_name = {item.name: item for item in packages}
     torch = by_name.get("torch")
-    release = _version(torch.version) if torch else None
+    release = version_or_none(torch.version) if torch else None
     if torch is None or release is None:
         return None
     row = wheel_row(release, torch.url, cuda_of_wheels(by_name.values()), platform, knowledge)
@@ -129,14 +129,7 @@ def _by_weight(item: PipLocked) -> tuple[bool, str]:
 
 def _library(library: str, packages: Iterable[PipLocked]) -> Version | None:
     found = (item.version for item in packages if re.fullmatch(rf"nvidia-{library}-cu\d\d", item.name))
-    return next(filter(None, map(_version, found)), None)
-
-
-def _version(text: str) -> Version | None:
-    try:
-        return version(text)
-    except ValueError:
-        return None
+    return next(filter(None, map(version_or_none, found)), None)
 
 
 def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge, python: str = "") -> TorchWheel | None:
@@ -224,7 +217,7 @@ def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tup
     """
     found = []
     for item in packages:
-        release = _version(item.version)
+        release = version_or_none(item.version)
         rows = [row for row in knowledge.extension(item.name) if "wheel" in row.comes]
         if release and not (item.from_source or item.direct) and any(row.covers(release) for row in rows):
             found.append(f"{item.name}=={release.public}")
@@ -246,7 +239,7 @@ def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowl
 def mixed_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator[Finding]:
     """Libraries whose local version names another CUDA major than torch has: they refuse to be imported beside it."""
     for item in packages:
-        release = _version(item.version)
+        release = version_or_none(item.version)
         local = _MADE_FOR.match(release.local or "") if release else None
         if local is None or item.name == "torch" or torch.cuda is None or int(local["major"]) == torch.cuda.major:
             continue

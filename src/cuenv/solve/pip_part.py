@@ -15,6 +15,7 @@ from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
+from cuenv.knowledge.rows import MACHINES
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
 from cuenv.solve.pip_lines import PipOptions
@@ -24,7 +25,6 @@ _VARIANT = regex(r"\.post[1-9]\d\d$")
 _PYTHONS = frozenset({"python", "python_abi"})
 _GLIBC = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
 """The platforms manylinux_X_Y that uv knows."""
-_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class PipRequest:
     @property
     def machine(self) -> str:
         """The machine in the names of wheels: ``x86_64``."""
-        return _MACHINES[self.platform]
+        return MACHINES[self.platform]
 
     @property
     def target(self) -> str:

@@ -17,8 +17,9 @@ from cuenv.core.reading import Faults, describe
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
+from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader, compiled, of_ours
-from cuenv.lockfile.wheel_target import PLATFORMS, WheelTarget, best_python, file_name, pythons
+from cuenv.lockfile.wheel_target import WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, names_index, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 from cuenv.solve.pip_lines import logical_lines

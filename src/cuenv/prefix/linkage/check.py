@@ -20,6 +20,7 @@ from cuenv.core.record import replace as changed
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.host.facts import THIS_MACHINE
+from cuenv.knowledge.rows import MACHINES
 from cuenv.prefix.fixes import (
     bring_again,
     conda_install,
@@ -407,12 +408,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]{1,9}", version))
 
 
-_MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
-
-
 def check_linkage(subject: Subject) -> Check:
     """Open everything as Python would, on paper: missing, shadowed and wrong libraries, symbols that nobody defines."""
-    machine = _MACHINES.get(subject.facts.platform)
+    machine = MACHINES.get(subject.facts.platform)
     if machine is None:
         return skipped("linkage", f"cuenv does not know the loader of {subject.facts.platform}")
     try:
