@@ -542,3 +542,11 @@ def test_a_list_for_pip_leads_to_the_command_that_reads_it(tmp_path: Path, text:
     with pytest.raises(UsageError) as caught:
         lint(file, None, Machine(), load(None))
     assert hint in (caught.value.hint or "")
+
+
+def test_a_file_of_no_kind_that_is_no_yaml_is_told_its_error_and_not_asked_for_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "gpu.yml").write_text("name: x\nchanels: [\n")
+    (tmp_path / "mkdocs.yml").write_text("site: x\nhooks: !!python/name:a.b\n")
+    told = run("lint", "gpu.yml", folder=tmp_path)
+    assert (told.returncode, told.stdout.split(": ")[1]) == (1, "error CU300 not valid YAML")
+    assert "hint: cuenv lint --as environment.yml mkdocs.yml" in run("lint", "mkdocs.yml", folder=tmp_path).stderr

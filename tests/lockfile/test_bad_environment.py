@@ -176,6 +176,7 @@ def test_what_is_no_yaml_is_said_to_be_none(tmp_path: Path) -> None:
     told = run("lock", "broken.yml", *HOST, folder=tmp_path)
     assert told.returncode == 3
     assert "broken.yml: not valid YAML: line 5, column 2: " in told.stderr
+    assert "hint: correct the file, then: cuenv lock broken.yml" in told.stderr
 
 
 def test_an_environment_file_is_locked_before_it_is_checked(tmp_path: Path) -> None:

@@ -371,5 +371,6 @@ def test_what_a_lock_leaves_for_pip_is_checked_with_it(tmp_path: Path, server: S
     rest.unlink()
     code, said = checked()
     assert code == 0
-    assert f"warning CU108 {rest.name} is not there, which has the 1 requirement that {made.name} leaves" in said
+    leaves = f"{made.name} leaves 1 requirement for pip to install afterwards, and the file that lists it is missing"
+    assert f"warning CU108 {leaves}: {rest.name}\n" in said
     assert f"fix: cuenv lock environment.yml --format {kind}\n" in said

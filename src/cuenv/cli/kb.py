@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import LearnedDocument, RowFields
     from cuenv.maintain.maintain import Learned
 
-_EXAMPLES = {"gpu": "8.9", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
+_EXAMPLES = {"gpu": "RTX 4090", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
 
 
 class Topics(Grouped):
@@ -85,11 +85,10 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
         from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
         near = next(iter(get_close_matches(topic, TOPICS, n=1)), "gpu")
-        raise UsageError(
-            f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint=f"cuenv kb {near} {_EXAMPLES[near]}"
-        )
+        hint = shlex.join(["cuenv", "kb", near, subject or _EXAMPLES[near]])
+        raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint=hint)
     if subject is None:
-        raise UsageError(f"kb {topic}: which one?", hint=f"cuenv kb {topic} {_EXAMPLES[topic]}")
+        raise UsageError(f"kb {topic}: which one?", hint=shlex.join(["cuenv", "kb", topic, _EXAMPLES[topic]]))
     page = TOPICS[topic](subject, knowledge)
     if values["as_json"]:
         _emit_page_json(page, knowledge)

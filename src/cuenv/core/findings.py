@@ -19,6 +19,8 @@ UNREADABLE = "CU514"
 """The code of a pip requirement that pip refuses as well: no repair of the file mends it."""
 SET_ASIDE = "CU521"
 """The code of pip requirements that no hash can pin."""
+OPEN = "CU523"
+"""The code of requirements that leave their release to pip."""
 NEVER_ALLOWED: Mapping[str, str] = {
     "CU108": "",
     "CU112": "",

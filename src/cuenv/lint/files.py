@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.findings import CheckResult, Finding, Report, allowed
+from cuenv.core.findings import OPEN, CheckResult, Finding, Report, allowed
 from cuenv.core.io.files import exists, first_bytes, is_file, names_in, read_text
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.reading import lines_of
@@ -141,6 +141,8 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     """
     text = _read(path)
     kind = kind or _recognised(path.name, text)
+    if kind is None and path.suffix in (".yml", ".yaml") and _is_broken(text):
+        kind = "environment.yml"  # that it is no YAML comes before what it is
     if kind is None:
         listed = _LISTS.search(text) or (_is_list_of_packages(text) and not _is_open(text, path))
         if not listed and path.suffix == ".txt" and is_requirements(text):
@@ -216,6 +218,17 @@ def _by_content(text: str) -> str | None:
     return next((kind for kind, pattern in _CONTENTS if pattern.search(start)), None)
 
 
+def _is_broken(text: str) -> bool:
+    """Whether a text is no YAML at all; what YAML allows and cuenv does not read is another kind of file."""
+    from cuenv.core.yaml_read import load  # noqa: PLC0415 - few files are of no known kind
+
+    try:
+        load(text, "")
+    except InputError as error:
+        return error.__cause__ is not None  # what the parser of YAML says
+    return False
+
+
 def _is_list_of_packages(text: str) -> bool:
     """Whether it is a lock that lint leaves to ``cuenv check``."""
     known = (item.content for item in readers() if not item.lint)
@@ -227,10 +240,10 @@ def _is_open(text: str, path: Path) -> bool:
     if path.suffix != ".txt" or not is_requirements(text):
         return False
     try:
-        parse_lock(text, "")
+        lock = parse_lock(text, "")
     except InputError:
         return True
-    return False
+    return any(remark.code == OPEN for solution in lock.solutions for remark in solution.remarks)
 
 
 def _rules(kind: str, source: str, machine: Machine, knowledge: Knowledge) -> Callable[[str], Iterable[Lint]]:

@@ -132,8 +132,8 @@ def _unlocked(file: LockedFile, target: Path, lock: str, again: str) -> Iterator
             code="CU108",
             severity="warning",
             subject=target.name,
-            message=f"{target.name} is not there, which has the {counted(count, 'requirement')} that "
-            f"{lock} leaves for pip",
+            message=f"{lock} leaves {counted(count, 'requirement')} for pip to install afterwards, and the file that "
+            f"lists {'it' if count == 1 else 'them'} is missing: {target.name}",
             fix=again,
         )
 

@@ -66,10 +66,11 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
         )
     try:
         spec, warnings = environment_yml.parse(text, str(path))
-    except InputError:
+    except InputError as error:
         other = other_than_environment(text, str(path))
         if other is None:
-            raise
+            again = f"correct the file, then: cuenv lock {shlex.quote(str(path))}"
+            raise InputError(error.message, hint=error.hint or again) from None
         message = f"{path} is {other[0]}; cuenv lock reads an environment file, such as {ENVIRONMENT}"
         raise InputError(message, hint=other[1]) from None
     if spec.pip:

@@ -14,7 +14,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.decision import Decision, NearMiss, decide
-from cuenv.resolver.rules import Context, Reason, Verdict, inferred
+from cuenv.resolver.rules import Context, Reason, Verdict, inferred, rule_named
 
 _SHOWN = 6
 
@@ -227,7 +227,6 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
                 "name the GPU of the host",
                 _command("--gpu", "RTX 4090", "--driver", "535.129.03", *request_options(request)),
             ),
-            Hint("or use a recorded host", _command("--host", "DIR", *request_options(request))),
             Hint("or ask for a CPU build", _command(*request_options(replace(request, cpu=True, cuda=None)))),
         ]
     return tuple(found)
@@ -291,7 +290,7 @@ def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] 
         knowledge: the tables.
         cited: the number of each source that was cited so far, which grows; ``None`` leaves sources out.
     """
-    lines = [f"{verdict.outcome:7} {verdict.rule}: {verdict.because}"]
+    lines = [f"{verdict.outcome:7} {rule_named(verdict.rule).title}: {verdict.because}"]
     lines += [f"        - {reason_text(reason, knowledge, cited)}" for reason in verdict.reasons]
     if verdict.remedy and verdict.outcome in ("reject", "unknown"):
         lines.append(f"        remedy: {verdict.remedy.text}")

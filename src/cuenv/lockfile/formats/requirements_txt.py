@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import Finding, first_of
+from cuenv.core.findings import OPEN, Finding, first_of
 from cuenv.core.reading import Faults, describe
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
@@ -296,7 +296,7 @@ def _open(names: list[str], pinned: int, again: str) -> Iterator[Finding]:
     if names:
         count = f"{len(names)} of {len(names) + pinned} requirements"
         yield Finding(
-            code="CU523",
+            code=OPEN,
             severity="error",
             subject="packages",
             message=f"{count} {'is' if len(names) == 1 else 'are'} not pinned to one release by ==, so pip takes the "
