@@ -813,7 +813,9 @@ def test_a_library_from_pip_makes_its_headers_wanted(env: Path, tmp_path: Path) 
     assert checked(env, tmp_path, **here).status == "skip"
 
 
-def test_a_compiler_that_fails_crashes_or_hangs_is_a_finding(env: Path, tmp_path: Path) -> None:
+def test_a_compiler_that_fails_crashes_or_hangs_is_a_finding(
+    env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(env, {"etc/conda/activate.d/~z.sh": 'export CPATH="$CONDA_PREFIX/targets/x86_64-linux/include"\n'})
     ask = NVCC.removesuffix(MAKES)
     program(env / "bin/nvcc", ask + 'echo "probe.cu(1): \x1b[31merror: bad"; exit 2')
@@ -826,10 +828,11 @@ def test_a_compiler_that_fails_crashes_or_hangs_is_a_finding(env: Path, tmp_path
     program(env / "bin/nvcc", ask)
     assert "it did not write probe.o" in checked(env, tmp_path).findings[0].message
     program(env / "bin/nvcc", "while :; do :; done")
+    monkeypatch.setattr("cuenv.prefix.io.compile.SECONDS", 0.2)
     with private_folder("test") as folder:
         source = folder / "x.cu"
         source.touch()
-        slow = compile_cuda(source, folder / "x.o", Toolchain(nvcc=str(env / "bin/nvcc")), seconds=0.2)
+        slow = compile_cuda(source, folder / "x.o", Toolchain(nvcc=str(env / "bin/nvcc")))
     assert slow.reason == "no answer within 0.2 s"
     assert not folder.exists()
 

@@ -26,12 +26,12 @@ _ESCAPED = regex(r'[\\"$]')
 _PATH = regex(r"[A-Za-z0-9_.+@/ -]+")
 
 
-def comments(lines: Iterable[str], width: int = 110) -> list[str]:
+def comments(lines: Iterable[str]) -> list[str]:
     """Lines as comments, folded; whatever they hold, none ends a comment early."""
     found = []
     for line in lines:
         parts = textwrap.wrap(
-            one_line(line), width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            one_line(line), 110, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
         )
         found += [f"# {part}".rstrip() for part in parts or [""]]
     return found

@@ -41,13 +41,12 @@ _NEEDED = (*LAYERS, "gpu", "driver-gpu", "driver-floor")
 _OUTCOMES = {"pass": "✓ passes", "warn": "! warns", "reject": "✕ rejects", "unknown": "? unknown"}
 
 
-def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title: str = "") -> ReportPage:
+def decision_page(decision: Decision, findings: Sequence[Finding] = ()) -> ReportPage:
     """A report on what `cuenv resolve` chooses for a host.
 
     Args:
         decision: the choice.
         findings: what is odd about the machine or the request.
-        title: what to call it; the host by default.
     """
     case, chosen = decision.case, decision.chosen
     facts, knowledge = case.facts, case.knowledge
@@ -76,7 +75,7 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = (), *, title
             else ("fine", f"✓ {chosen.candidate} fits")
         )
     return ReportPage(
-        title=title or f"PyTorch and CUDA: {facts.label}",
+        title=f"PyTorch and CUDA: {facts.label}",
         verdict=found if chosen else ("bad", "✕ No build fits this host"),
         lead=tuple(lead),
         facts=_facts(facts, knowledge),

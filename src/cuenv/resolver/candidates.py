@@ -8,7 +8,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from cuenv.core.record import dataclass
-from cuenv.core.versions import DeviceCode, VersionSpec, version
+from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Cuda, LabelFit, TorchBuild
 
@@ -63,9 +63,9 @@ def no_row(stack: str, release: Version, cuda: Version | None, build: str, platf
     )
 
 
-def bare_candidate(cuda: Version, platform: str, code: DeviceCode | None = None) -> Candidate:
-    """An environment of which nothing is known but its CUDA release, and perhaps the device code of its torch."""
-    return Candidate(build=no_row("", NO_TORCH, cuda, "", platform).replaced(code=code), cuda=cuda, python="3")
+def bare_candidate(cuda: Version, platform: str) -> Candidate:
+    """An environment of which nothing is known but its CUDA release."""
+    return Candidate(build=no_row("", NO_TORCH, cuda, "", platform), cuda=cuda, python="3")
 
 
 def environment_key(candidate: Candidate) -> tuple[object, ...]:

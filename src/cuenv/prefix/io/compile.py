@@ -42,50 +42,30 @@ class Toolchain:
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
-def compile_cuda(
-    source: Path,
-    target: Path,
-    tools: Toolchain,
-    *,
-    capabilities: Sequence[Capability] = (),
-    options: Sequence[str] = (),
-    seconds: float = SECONDS,
-) -> Compiled:
-    """Compile a ``.cu`` file as torch's builder does: position-independent, machine code for each capability.
-
-    Args:
-        source: the file.
-        target: what is made; an object unless ``options`` say otherwise (``-shared``).
-        tools: what runs.
-        capabilities: the GPUs; nvcc's own choice when empty.
-        options: further options; ``-c`` when none are given.
-        seconds: the time limit.
-    """
+def compile_cuda(source: Path, target: Path, tools: Toolchain, *, capabilities: Sequence[Capability] = ()) -> Compiled:
+    """Compile a ``.cu`` file to an object as torch's builder does; for nvcc's own choice of GPUs when none is given."""
     host = ["-ccbin", tools.ccbin] if tools.ccbin else []
     command = [
         *(tools.nvcc, *host),
         *_includes(tools),
         *gencode(capabilities),
         *("--compiler-options", "-fPIC"),
-        *(options or ("-c",)),
-        *(str(source), "-o", str(target)),
+        *("-c", str(source), "-o", str(target)),
     ]
-    return _call(command, target, tools, seconds)
+    return _call(command, target, tools)
 
 
-def compile_host(source: Path, target: Path, tools: Toolchain, *, seconds: float = SECONDS) -> Compiled:
+def compile_host(source: Path, target: Path, tools: Toolchain) -> Compiled:
     """Compile a C++ file that includes CUDA headers, as torch's builder does.
 
     Raises:
         ValueError: the tools hold no C++ compiler.
     """
     command = [_cxx(tools), *_includes(tools), "-fPIC", "-std=c++17", "-c", str(source), "-o", str(target)]
-    return _call(command, target, tools, seconds)
+    return _call(command, target, tools)
 
 
-def link(
-    objects: Sequence[Path], target: Path, tools: Toolchain, libraries: Sequence[str], *, seconds: float = SECONDS
-) -> Compiled:
+def link(objects: Sequence[Path], target: Path, tools: Toolchain, libraries: Sequence[str]) -> Compiled:
     """Link objects to a shared library with the C++ compiler, as torch's builder does.
 
     Raises:
@@ -94,7 +74,7 @@ def link(
     folders = [f"-L{folder}" for folder in tools.libraries]
     wanted = [f"-l{name}" for name in libraries]
     command = [_cxx(tools), *map(str, objects), "-shared", *folders, *wanted, "-o", str(target)]
-    return _call(command, target, tools, seconds)
+    return _call(command, target, tools)
 
 
 def try_out(
@@ -104,7 +84,6 @@ def try_out(
     plain: Sequence[str],
     capabilities: Sequence[Capability] = (),
     runtime: bool = True,
-    seconds: float = SECONDS,
 ) -> tuple[Compiled, ...]:
     """Build a small extension: a CUDA file, a C++ file where there is a compiler for it, and the library of both.
 
@@ -116,18 +95,17 @@ def try_out(
         plain: what the C++ file includes.
         capabilities: the GPUs to compile for.
         runtime: link with ``-lcudart``, as every extension does.
-        seconds: for each call.
     """
     with private_folder("build") as folder:
         (folder / "probe.cu").write_text(probe_source(headers, device=True), encoding="utf-8")
         (folder / "probe_host.cpp").write_text(probe_source(plain, device=False), encoding="utf-8")
         private = replace(tools, environ={**tools.environ, "TMPDIR": str(folder)})
         objects = [folder / "probe.o", folder / "probe_host.o"]
-        done = [compile_cuda(folder / "probe.cu", objects[0], private, capabilities=capabilities, seconds=seconds)]
+        done = [compile_cuda(folder / "probe.cu", objects[0], private, capabilities=capabilities)]
         if tools.cxx:
-            done.append(compile_host(folder / "probe_host.cpp", objects[1], private, seconds=seconds))
+            done.append(compile_host(folder / "probe_host.cpp", objects[1], private))
             if runtime and not any(item.reason for item in done):
-                done.append(link(objects, folder / "probe.so", private, ("cudart",), seconds=seconds))
+                done.append(link(objects, folder / "probe.so", private, ("cudart",)))
         return tuple(_without(item, folder) for item in done)
 
 
@@ -141,9 +119,9 @@ def _includes(tools: Toolchain) -> list[str]:
     return [word for folder in tools.includes for word in ("-isystem", folder)]
 
 
-def _call(command: list[str], target: Path, tools: Toolchain, seconds: float) -> Compiled:
+def _call(command: list[str], target: Path, tools: Toolchain) -> Compiled:
     start = time.monotonic()
-    done = run(command, seconds, tools.environ, more=tools.environ, folder=str(target.parent))
+    done = run(command, SECONDS, tools.environ, more=tools.environ, folder=str(target.parent))
     reason = done.reason
     if reason is None and not os.path.lexists(target):
         reason = f"it did not write {target.name}"

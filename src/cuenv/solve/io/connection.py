@@ -331,7 +331,7 @@ def authorities(environ: Mapping[str, str], *places: str | None) -> dict[str, st
 _AGENT = "cuenv"
 
 
-def make_client(sources: Sources, *, timeout: int | None = None) -> Client:
+def make_client(sources: Sources) -> Client:
     """A client for these sources.
 
     The mirror middleware drops ``user:password@`` of a mirror's URL (rattler 0.28), so a header brings it, to that
@@ -343,7 +343,6 @@ def make_client(sources: Sources, *, timeout: int | None = None) -> Client:
     mirrors = {f"{mirror.origin}/": [f"{mirror.target}/"] for mirror in sources.mirrors if not mirror.local}
     headers = _headers(sources)
     _set_environment(sources)
-    limit = timeout or sources.timeout
     if not sources.verify:
         if headers:
             raise InputError(
@@ -352,13 +351,15 @@ def make_client(sources: Sources, *, timeout: int | None = None) -> Client:
             )
         text = "tls-no-verify = true\n[mirrors]\n"
         text += "".join(f"{json.dumps(origin)} = [{json.dumps(target[0])}]\n" for origin, target in mirrors.items())
-        return Client.from_config(Config.from_toml(text), max_retries=sources.retries, user_agent=_AGENT, timeout=limit)
+        return Client.from_config(
+            Config.from_toml(text), max_retries=sources.retries, user_agent=_AGENT, timeout=sources.timeout
+        )
     if not at_home("~").is_absolute():
         raise no_home()
     parts = [RetryMiddleware(sources.retries), MirrorMiddleware(mirrors), AuthenticationMiddleware()]
     if headers:
         parts.append(AddHeadersMiddleware(lambda name, _: headers.get(name.lower())))
-    return Client(parts, user_agent=_AGENT, timeout=limit)  # type: ignore[arg-type] # a list of one union is invariant
+    return Client(parts, user_agent=_AGENT, timeout=sources.timeout)  # type: ignore[arg-type] # a list of one union is invariant
 
 
 def _headers(sources: Sources) -> dict[str, dict[str, str]]:

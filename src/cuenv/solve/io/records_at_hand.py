@@ -44,22 +44,19 @@ def cache_is_empty(folder: str | None) -> bool:
     return not is_folder(f"{os.path.expanduser(found)}/repodata")  # noqa: PTH111 - of no home it makes no error
 
 
-def records_at_hand(
-    sources: Sources, platform: str, channel: str = "conda-forge", now: float | None = None
-) -> AtHand | None:
-    """What is here of a channel; ``None`` where a part is missing, too old or too large to be read in passing.
+def records_at_hand(sources: Sources, platform: str, now: float | None = None) -> AtHand | None:
+    """What is here of conda-forge; ``None`` where a part is missing, too old or too large to be read in passing.
 
     Args:
         sources: how channels are reached.
         platform: of the host.
-        channel: that every environment takes packages from.
         now: seconds since the epoch; the clock by default.
     """
     import datetime as dt  # noqa: PLC0415 - where nothing lies here, nothing is loaded
 
     from cuenv.core.urls import channel_url  # noqa: PLC0415 - as above
 
-    url = channel_url(channel)
+    url = channel_url("conda-forge")
     folder = sources.folder(url)
     try:
         times = _in_folder(folder, platform) if folder else _in_cache(sources, url, platform)
