@@ -597,3 +597,54 @@ def test_weights_that_do_not_fit_on_the_disk_are_not_called_broken() -> None:
         'kind: FilesystemQuotaExceeded, message: "over quota" })\n'
     )
     assert cause.symptom.id == "disk-full"
+
+
+NO_CODE = "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+GTX1080TI = "GPU 0: NVIDIA GeForce GTX 1080 Ti (UUID: GPU-4d0d2a4b-0000-0000-0000-000000000000)\n"
+RTX5090 = "GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-4d0d2a4b-0000-0000-0000-000000000000)\n"
+
+
+def raised_in(file: str) -> str:
+    return f'  File "/opt/x/lib/python3.10/site-packages/{file}", line 9, in f\n    f()\n{NO_CODE}'
+
+
+@collect(
+    ("log", "command"),
+    [
+        (RTX5090 + raised_in("flash_attn/interface.py"), "FLASH_ATTENTION_FORCE_BUILD=TRUE python -m pip install"),
+        (RTX5090 + raised_in("torch_scatter/scatter.py"), 'FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST="12.0" python -m pip'),
+        (raised_in("detectron2/layers/nms.py"), 'FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST="$(nvidia-smi --query-gpu=compute'),
+        (raised_in("bitsandbytes/autograd.py"), "python -m pip install --upgrade --no-deps bitsandbytes"),
+        (
+            f"XlaRuntimeError: INTERNAL: jaxlib/gpu/prng.cc:33: {NO_CODE}",
+            "python -m pip install --upgrade 'jax[cuda12]'",
+        ),
+        (
+            "Error named symbol not found at line 1 in file bitsandbytes/csrc/ops.cu\n",
+            "python -m pip install --upgrade",
+        ),
+        (RTX5090 + raised_in("transformers/models/a.py"), "cuenv resolve --gpu 12.0 -o environment.yml"),
+        (GTX1080TI + raised_in("mamba_ssm/ops/scan.py"), ""),
+        (GTX1080TI + raised_in("flash_attn/interface.py"), ""),
+        (RTX5090 + raised_in("xformers/ops/fmha.py"), ""),
+    ],
+)
+def test_a_kernel_without_code_for_the_gpu_is_mended_in_its_own_package(log: str, command: str) -> None:
+    cause = led(log)
+    assert cause.symptom.id == "no-kernel-image"
+    assert cause.command.startswith(command), cause.command
+    assert bool(cause.command) == bool(command)
+
+
+def test_an_old_tensorflow_is_not_offered_the_wheels_of_a_new_one() -> None:
+    old = '  File "/opt/x/lib/python3.7/site-packages/tensorflow_core/a.py", line 1, in f\n'
+    line = "W tensorflow/core/common_runtime/gpu/gpu_device.cc:1641] Cannot dlopen some GPU libraries.\n"
+    assert led(line).command == "python -m pip install 'tensorflow[and-cuda]'"
+    assert led(old + line).command == ""
+
+
+def test_a_gpu_number_that_is_not_there_is_a_matter_of_ranks_only_where_there_are_several() -> None:
+    line = "RuntimeError: CUDA error: invalid device ordinal\n"
+    inner = '  File "/home/u/train.py", line 9, in <module>\n    main()\n'
+    assert led(inner + line).command == ""
+    assert led("".join(f"[rank1]: {one}\n" for one in (inner + line).splitlines())).command.startswith("torchrun")

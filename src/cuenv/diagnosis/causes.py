@@ -152,7 +152,7 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
         knowledge=knowledge,
         facts=host.facts,
         prefix=prefix,
-        mentions={**found.mentions, **host.told.others},
+        mentions={**found.mentions, **host.told.others, **({"ranks": "many"} if found.many else {})},
         packages=host.told.packages,
         builds=host.told.builds,
     )

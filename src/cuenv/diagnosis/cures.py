@@ -280,7 +280,7 @@ def _with_kernels(case: LogContext) -> str:
     return next((name for name in map(package_of, names) if name and provider(case, "kernels", name)), "")
 
 
-_FOLDER = regex(r"(?<=/)[A-Za-z][\w-]{1,40}(?=/)|\bjaxlib(?=/)")
+_FOLDER = regex(r"(?:^|[\s/(])([A-Za-z][\w-]{1,40})(?=/)")
 
 
 def cpu_build(case: LogContext) -> Joined:
@@ -584,6 +584,9 @@ def peers(case: LogContext) -> Joined:
 
 def cudnn_start(case: LogContext) -> Joined:
     """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
+    if re.search(r"\(External\)|ExternalError|/paddle/", case.line):  # Paddle finds its libraries by that variable
+        remedy = "free GPU memory; then compare the cuDNN on LD_LIBRARY_PATH with the one that Paddle was built with"
+        return Joined(remedy=remedy, command="")
     if "jax" in case.frameworks or "/xla/" in case.line:
         remedy = "let JAX take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
         return Joined(remedy=remedy, command="export XLA_PYTHON_CLIENT_PREALLOCATE=false")

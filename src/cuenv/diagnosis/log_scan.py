@@ -238,7 +238,7 @@ class _End:
             found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
             if found:
                 return replace(one, said=_raised(row, one, found, frame))
-        return one
+        return replace(one, said=replace(one.said, raised=frame)) if one.said else one
 
 
 def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:

@@ -17,6 +17,11 @@ def gpus(case: LogContext) -> Joined:
     return Joined(because=(f"{case.facts.label} has {gpu_text(case.facts)}",) if case.facts and case.facts.gpus else ())
 
 
+def ordinal(case: LogContext) -> Joined:
+    """The GPUs of the host; a command only where the log is of several processes."""
+    return replace(gpus(case), command=None if "ranks" in case.mentions else "")
+
+
 def library_path(case: LogContext) -> Joined:
     """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
     entries = case.facts.environment.library_path if case.facts else ()
@@ -137,8 +142,7 @@ def raised(case: LogContext) -> Joined:
         return Joined()
     where = f"{place.file}, line {place.line}" if place.line else place.file
     if place.package:
-        said = f"{place.package} refuses it in {where}"
-        return Joined(because=(said,), values={"package": place.package})
+        return Joined(because=(f"it was raised in {place.package}: {where}",), values={"package": place.package})
     return Joined(because=(f"it was raised in {where}, which is a file of the program and of no package",))
 
 
@@ -151,6 +155,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "jax_library": jax_library,
     "library_path": library_path,
     "memory": memory,
+    "ordinal": ordinal,
     "raised": raised,
     "regression": regression,
 }
