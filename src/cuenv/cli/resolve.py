@@ -182,7 +182,6 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[
 
     Args:
         spec: what is written.
-        path: the file.
         then: what to type next.
         repair: the end of the command that keeps the packages of a file that is not ours instead.
         quiet: say nothing.
@@ -268,9 +267,7 @@ def resolve_first(
     The lock that follows is for the host that the file names, as it is when the file is locked later.
 
     Args:
-        path: the environment file.
         values: of the command.
-        knowledge: the tables.
         request: what is locked then.
         form: the lock that another program reads, if one is asked for.
 
@@ -307,7 +304,6 @@ def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", comm
 
     Args:
         values: of the command.
-        knowledge: the tables.
         wheels: the lock without conda that is asked for.
         command: what the hints name instead of ``cuenv resolve``.
 

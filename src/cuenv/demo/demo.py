@@ -56,7 +56,6 @@ def demonstrate(folder: Path, environ: Mapping[str, str], knowledge: Knowledge, 
     Args:
         folder: scratch; the sample channel, the files and the prefix go there.
         environ: of the process.
-        knowledge: the tables.
         say: called with what happens next.
     """
     from cuenv.demo.io.sample import write_sample  # noqa: PLC0415 - only the demo has a sample

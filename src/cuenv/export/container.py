@@ -74,7 +74,6 @@ def content_of_lock(
     Args:
         lock: with one solution at least.
         spec: its environment file, where that lies beside it, for its variables.
-        knowledge: the tables.
         host: options of the host that it is for.
 
     Raises:

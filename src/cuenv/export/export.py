@@ -326,8 +326,6 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
 
     Args:
         lock: what the environment was made from; ``None`` for the torch that is found on the machine.
-        options: the host.
-        knowledge: the tables.
         release: the CUDA release that has to be it; ``None`` for the one that fits best.
 
     Raises:

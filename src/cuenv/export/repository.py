@@ -39,9 +39,7 @@ def export_workflow(
     """A workflow that verifies a lock, installs it, and checks what was installed.
 
     Args:
-        path: the lock.
         options: the host that it is judged for; the one that it was made for when none is given.
-        knowledge: the tables.
         target: where the workflow will lie.
         cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
 
@@ -76,9 +74,7 @@ def export_gitlab(
     """Jobs of GitLab that verify a lock, and install and run it where a GPU is.
 
     Args:
-        path: the lock.
         options: the host that it is judged for; the one that it was made for when none is given.
-        knowledge: the tables.
         tags: of the runners that have a GPU.
         target: where the file will lie.
         cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.

@@ -63,7 +63,6 @@ def check_fleet(
     Args:
         paths: the locks.
         nodes: the hosts.
-        knowledge: the tables.
         part: which part of the locks is meant that hold several.
 
     Raises:

@@ -70,7 +70,6 @@ def deliver(
     Args:
         plan: with environments.
         folder: for all of them; each environment gets a folder of its name.
-        knowledge: the tables.
         sources: where channels are read; without them nothing is locked.
         prove: take the best candidate of each environment that solves on the channels.
         broken: what of the fleet could not be read.

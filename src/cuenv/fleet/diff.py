@@ -68,7 +68,6 @@ def diff_fleets(
         old: the hosts before.
         new: the hosts after.
         request: what is wanted on all of them.
-        knowledge: the tables.
         at_most: how many environments there may be.
         glibc: assumed of hosts whose glibc is not known.
     """

@@ -100,7 +100,6 @@ def gather(
     Args:
         asked: what is to be gathered.
         before: a fleet file; its nodes are not asked again.
-        knowledge: the tables.
         stdin: reads standard input to its end.
         tell: hears how far it is.
         again: ask also the nodes that are in the fleet file; its others stay in it.

@@ -169,7 +169,6 @@ def plan(
     Args:
         nodes: the hosts, in any order.
         request: what is wanted on all of them.
-        knowledge: the tables.
         at_most: how many environments there may be.
         glibc: assumed of hosts whose glibc is not known.
         pools: the candidates of each platform with what the rules said of them, kept between plans of one request.

@@ -45,7 +45,6 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
         one: a host.
         other: another.
         request: what is wanted on both.
-        knowledge: the tables.
         well: environments that serve the GPUs of a host less well than its best count for nothing.
     """
     names = f"{one.says} and {other.says}"

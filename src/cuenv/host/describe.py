@@ -88,7 +88,6 @@ def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
     """The layers of a machine, or of a pool and then of each of its machines.
 
     Args:
-        facts: the host.
         abilities: what the tables say that its GPUs can do, a line for each kind.
     """
     out = [f"{plain(facts.label)} ({facts.platform})"]

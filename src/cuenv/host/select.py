@@ -189,7 +189,6 @@ def recorded_hosts(
 
     Args:
         name: as `--host` takes it.
-        knowledge: the tables.
         broken: is told of each part that cannot be read: its file (empty unless a folder is read), the number of its
             line, and why. Without it such a part is an error.
         stdin: reads standard input to its end.

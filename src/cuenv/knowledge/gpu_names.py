@@ -175,7 +175,6 @@ def _names(
     """The names of all products, or of those that have the numbers of a text: no other can be meant by it.
 
     Args:
-        gpus: the products.
         numbers: those that a name may have.
         needed: those of them that it must have, since each reading of the text does.
     """

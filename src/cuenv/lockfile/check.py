@@ -65,9 +65,6 @@ def check(
     Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for.
 
     Args:
-        path: the lock.
-        options: the host.
-        knowledge: the tables.
         request: the profile whose memory and disk the machine should have.
         facts: the host of the options, where it was asked already.
         part: which part of a lock is meant that holds several.
@@ -110,7 +107,6 @@ class CheckedLock:
         """Check it for a host.
 
         Args:
-            facts: the host.
             options: those that name it.
             request: the profile whose memory and disk the machine should have.
             notes: further findings.

@@ -90,8 +90,6 @@ def served_alone(
         rule: its name.
         candidate: that it judges.
         device: the compute capability of the GPU.
-        facts: the host.
-        knowledge: the tables.
         request: what is wanted; nothing but a compiler by default.
     """
     one = _only(facts, device)

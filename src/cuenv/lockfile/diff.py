@@ -125,7 +125,6 @@ def diff(old: Lock, new: Lock, hosts: Iterable[HostFacts], knowledge: Knowledge)
         old: the lock before.
         new: the lock after.
         hosts: both locks are judged for each of them, on its platform and on every other that both have.
-        knowledge: the tables.
     """
     before = {item.platform: item for item in old.solutions}
     after = {item.platform: item for item in new.solutions}
@@ -253,7 +252,6 @@ def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge, pa
         old: a lock, or a folder that holds ``conda-lock.yml``.
         new: see ``old``.
         options: the host to judge both for; without any, the hosts that the locks were made for.
-        knowledge: the tables.
         part: which part is meant of locks that hold several.
 
     Raises:

@@ -284,7 +284,6 @@ def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFact
     Args:
         lock: what was read.
         here: its platform is taken of a lock for several; without one the first of the lock.
-        knowledge: the tables.
 
     Raises:
         InputError: the record is not as cuenv writes it.
@@ -393,9 +392,7 @@ def host_for(
     """The host to lock a file for: of the options or of conda's variables, else as its head names it, else this one.
 
     Args:
-        path: the environment file.
         options: as they were typed.
-        knowledge: the tables.
         platforms: of the file: a head that names none means the first.
 
     Returns:

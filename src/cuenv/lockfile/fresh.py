@@ -45,9 +45,7 @@ def out_of_date(
     """Whether a lock still belongs to its environment file and to the given options: no solve, no GPU, no network.
 
     Args:
-        path: the environment file.
         options: host options; only those that are given are compared with what the lock recorded.
-        knowledge: the tables.
         platforms: asked for, where the options ask for several.
         wheels: the lock without conda that is meant, one of `cuenv.solve.WHEEL_LOCKS`; without it every lock of the
             file that lies beside it.

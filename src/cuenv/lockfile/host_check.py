@@ -263,7 +263,6 @@ def cpu_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterat
 
     Args:
         solution: of one platform.
-        facts: the host.
         asked: somebody asked for that build by name, so that it is no mistake.
     """
     torch = solution.package("pytorch")

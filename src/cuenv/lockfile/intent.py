@@ -216,7 +216,6 @@ def changes(
         spec: as it was.
         made: the environment in its place.
         why: by name, why a package is not as it was.
-        knowledge: the tables.
         anew: whether torch and its CUDA were decided anew, by what the file meant.
     """
     found = [_channels(spec, made, why.get(OF_CHANNELS, ""), anew=anew), _platforms(spec, made)]

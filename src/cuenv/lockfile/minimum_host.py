@@ -53,7 +53,6 @@ def minimum_host(solutions: Iterable[Solution], facts: HostFacts, knowledge: Kno
     Args:
         solutions: of all platforms; ``cuenv_minimum_driver`` is that of the first.
         facts: the host that it is made for.
-        knowledge: the tables.
     """
     found: dict[str, str] = {}
     libraries: list[Version] = []

@@ -49,7 +49,6 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
     """What ``cuenv lock`` will say of the lines of a pip part, before anything is solved.
 
     Args:
-        spec: the environment file.
         folder: where it lies, for the folders that it names; ``None`` where nobody knows.
         knowledge: the tables, which name libraries that compile CUDA code.
     """
@@ -79,7 +78,6 @@ def lock_pip(
     """Add the pip part to every solution; findings say what refuses it, and what is set aside.
 
     Args:
-        spec: the environment file.
         solutions: conda's answers.
         old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
         knowledge: the tables, which name libraries that compile CUDA code.

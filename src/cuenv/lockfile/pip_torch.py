@@ -88,9 +88,6 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
     """The CUDA release of a file, of whose programs nothing is known: driver, cuDNN and nvcc, before a solver runs.
 
     Args:
-        spec: the file.
-        facts: the host.
-        knowledge: the tables.
         listed: whether the tables have the torch that it asks for.
     """
     exact = toolkit_asked(spec)

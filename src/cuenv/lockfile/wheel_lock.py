@@ -184,7 +184,6 @@ def wheel_locks(path: Path, kind: str = "", output: Path | None = None) -> tuple
     """The locks without conda that cuenv wrote of an environment file, as far as they lie beside it.
 
     Args:
-        path: the environment file.
         kind: one of `WHEEL_LOCKS`; both where empty.
         output: the file that is meant, where it has another name.
     """

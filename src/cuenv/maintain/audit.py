@@ -40,7 +40,6 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
         seen: the builds of the channel.
         stack: the channel, ``conda-forge`` or ``pytorch``.
         platform: which builds are compared.
-        knowledge: the tables.
     """
     rows = {row.key: row for row in knowledge.torch if (row.stack, row.platform) == (stack, platform)}
     builds = {build.key: build for build in seen}

@@ -62,7 +62,6 @@ def check_prefix(
     Args:
         path: its folder.
         options: the host; this machine when none is named.
-        knowledge: the tables.
         lock: the lock that it was made from.
         named: whether the user said so; else it is only at hand, and the environment may be another's.
         request: the profile whose memory and disk the machine should have.
@@ -241,8 +240,6 @@ def checked(
 
     Args:
         what: the lock and the environment.
-        options: the host.
-        knowledge: the tables.
         request: the profile whose memory and disk the machine should have.
         limit: run the environment as well, with so many seconds for each probe.
         say: told what runs at the moment.
@@ -360,7 +357,6 @@ def with_runs(
     Args:
         checked: the first; it may have been judged for another host.
         environ: the variables of this process.
-        knowledge: the tables.
         limit: seconds for each probe.
         say: told what runs at the moment.
 
@@ -385,7 +381,6 @@ def run_checks(
     """What the environment does when it runs; nothing of it is changed.
 
     Args:
-        prefix: the environment.
         gpus: how many GPUs this machine has.
         environ: the variables of this process.
         timeout: seconds for one probe.

@@ -143,7 +143,6 @@ def as_solution(prefix: Prefix, files: CudaFiles, platform: str) -> Solution:
     """The packages of an environment.
 
     Args:
-        prefix: the environment.
         files: its CUDA by its files: they tell which torch is really there.
         platform: for an environment whose packages do not name one.
     """

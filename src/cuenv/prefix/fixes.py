@@ -61,7 +61,6 @@ def pip_exactly(prefix: Prefix, *asked: str, index: str = "") -> str:
     """What installs exact distributions, whatever is there of them, and nothing that they require.
 
     Args:
-        prefix: the environment.
         asked: requirements.
         index: a version whose local part says from which of PyTorch's indexes it came (``2.9.1+cu128``).
     """
@@ -123,7 +122,6 @@ def conda_exactly(prefix: Prefix, *specs: str, again: bool = False) -> str:
     without GPU takes CPU builds instead.
 
     Args:
-        prefix: the environment.
         specs: what is asked for.
         again: a package that is installed as asked for is installed once more.
     """
@@ -187,7 +185,6 @@ def for_this_torch(
     newest wheel would be made for the newest torch.
 
     Args:
-        prefix: the environment.
         name: the library, as conda or pip calls it.
         torch: the release that is here.
         rows: on libraries that sit on torch.

@@ -48,7 +48,6 @@ def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> I
     Builds of conda-forge say in their records which NumPy they take, and its solver minds it.
 
     Args:
-        prefix: the environment.
         torch: its version, by its files; ``None`` without one.
         knowledge: which torch fails with which NumPy.
     """
@@ -86,7 +85,6 @@ def prefix_findings(
     """Judge an environment by itself.
 
     Args:
-        prefix: the environment.
         sites: folders outside of it that its Python reads as well.
         knowledge: for what matters with CPU and CUDA builds.
         names: conda names and names on PyPI, where they differ.

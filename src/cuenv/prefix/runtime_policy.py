@@ -100,7 +100,6 @@ def _bring(package: str, found: CudaFiles, prefix: Prefix, *, wrong: bool) -> st
     Args:
         package: that brings it; empty when no row says so.
         found: what torch pins.
-        prefix: the environment.
         wrong: another release of it is there.
     """
     if found.by_pip:

@@ -116,7 +116,6 @@ def prefix_page(checked: PrefixChecked, read: ReadPrefix | None, knowledge: Know
     Args:
         checked: what `cuenv check` found.
         read: what is read beside it; without it the findings and the checks are all.
-        knowledge: the tables.
     """
     table = Table(
         ("check", "result", "what was looked at"), tuple((one.name, one.status, one.says) for one in checked.checks)

@@ -30,7 +30,6 @@ def choices(
     Args:
         hosts: machines, or pools of them.
         request: what is wanted on all of them.
-        knowledge: the tables.
         among: the candidates to choose from; all of the platform of each host when absent.
     """
     given = None if among is None else tuple(among)

@@ -81,8 +81,6 @@ def candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None =
     the pytorch channel is bound to its own minor, and to the labels of the nvidia channel proven to fit.
 
     Args:
-        knowledge: the tables.
-        platform: the conda platform.
         python: the version spec that the Python should satisfy, where a build has one that does.
     """
     on_conda_forge = [row for row in knowledge.cudas if row.conda]

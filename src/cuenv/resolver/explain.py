@@ -287,7 +287,6 @@ def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] 
 
     Args:
         verdict: what a rule says.
-        knowledge: the tables.
         cited: the number of each source that was cited so far, which grows; ``None`` leaves sources out.
     """
     lines = [f"{verdict.outcome:7} {rule_named(verdict.rule).title}: {verdict.because}"]

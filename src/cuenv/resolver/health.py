@@ -317,7 +317,6 @@ def machine_findings(
     Args:
         facts: the host; each real machine of a pool is looked at by itself.
         chosen: what is to run there.
-        knowledge: the tables.
         request: what a profile asks of the machine.
     """
     found: list[Finding] = []

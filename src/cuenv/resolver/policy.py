@@ -109,8 +109,6 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
     error. People take them from several channels on purpose, as PyTorch's own recipe does: there it is a warning.
 
     Args:
-        spec: the file.
-        knowledge: the tables.
         libraries: there may be libraries on torch in it; their table is large.
     """
     found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]

@@ -47,7 +47,6 @@ def prove(
     Args:
         decision: the candidates, best first.
         composed: the environment of a decision.
-        sources: where channels are read.
         progress: told what is being tried.
         limit: how many may be tried; all when ``None``.
         solves: how many of them may be put to the solver, beyond a look whether the records are there.
@@ -98,7 +97,6 @@ def solved(
         candidate: to solve.
         spec: its environment.
         decision: for whom.
-        sources: where channels are read.
         unread: why channels could not be read for an earlier candidate: each try waits for the network, and is not
             made again.
 
@@ -147,10 +145,6 @@ def solved_findings(
 
     Args:
         solution: of one platform.
-        spec: the environment.
-        facts: the host.
-        sources: where channels are read.
-        knowledge: the tables.
 
     Raises:
         ChannelError: a channel cannot be read.

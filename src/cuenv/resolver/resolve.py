@@ -70,9 +70,7 @@ def resolve(
     """Choose an environment for a host, on its platform or on several.
 
     Args:
-        facts: the host.
         request: what is asked for.
-        knowledge: the tables.
         name: of the environment.
         platforms: the platforms that the environment is for, where that is not the one of the host; of several, the
             decision is that of the first, with the candidates that fit on all.

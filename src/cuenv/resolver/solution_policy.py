@@ -54,7 +54,6 @@ def lock_findings(
     Args:
         packages: what is locked.
         platform: that the lock is for.
-        knowledge: the tables.
         offered: CUDA builds that the channels have of packages that are locked without CUDA; ``None``: not asked.
         asked: names of the packages that the environment file asks for.
         explicit: it stands in a file of URLs.

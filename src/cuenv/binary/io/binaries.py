@@ -119,7 +119,6 @@ def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
     """The device code of a file; read once in a process for each state of the file.
 
     Args:
-        path: the file.
         deep: also search sections in which NVIDIA's own libraries keep code.
 
     Raises:

@@ -68,7 +68,6 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
         name_or_path: as `read_host` takes it; a folder without ``host.json`` is read file by file, and a host that
             tells no name is called by its file.
         stdin: reads standard input to its end.
-        knowledge: the tables.
 
     Raises:
         InputError: the file, folder or stream cannot be read, or tells of no host at all.

@@ -323,7 +323,6 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
     """Read a text in the format that its content shows.
 
     Args:
-        text: the file.
         source: its name, for errors.
         part: which part of it is meant, where it holds several.
 

@@ -260,8 +260,6 @@ def solve(
     """Solve for one platform by conda-lock, channel priority strict. It knows no packages to prefer or to freeze.
 
     Args:
-        request: what is asked.
-        sources: where the channels are read.
         client: the user's conda.
         environ: the user's variables.
         progress: told what is being done, about once a second.

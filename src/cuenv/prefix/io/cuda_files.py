@@ -40,7 +40,6 @@ def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
     """What the files of an environment say about CUDA.
 
     Args:
-        prefix: the environment.
         known: names of libraries that sit on torch, whose versions are wanted.
     """
     torch = find_torch_here(prefix)
@@ -220,7 +219,6 @@ def find_code_files(prefix: Prefix, known: frozenset[str], environ: Mapping[str,
     """Scan the libraries of torch and of what sits on it.
 
     Args:
-        prefix: the environment.
         known: distributions that count although their metadata does not name torch.
         environ: for TORCH_EXTENSIONS_DIR and HOME: ops that were compiled on first use.
         cuda: torch's CUDA, which is in the name of that folder.

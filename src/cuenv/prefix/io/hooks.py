@@ -36,7 +36,6 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts], own: str) -> tuple[
     """Write the files, of each shell the one that restores first; those that are as they should be stay.
 
     Args:
-        prefix: the environment.
         scripts: the texts, by the ending of their files.
         own: how a file of ours begins; any other is not replaced.
 

@@ -59,7 +59,6 @@ def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: 
     """What is to be opened.
 
     Args:
-        prefix: the environment.
         environ: TORCH_EXTENSIONS_DIR and HOME say where torch keeps what it compiled.
         look: how a file is looked at.
         stems: names of the libraries that matter (``libcudart``), which are opened on their own as well.

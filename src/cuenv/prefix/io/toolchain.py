@@ -253,7 +253,6 @@ def look(
     """Everything that a build would find.
 
     Args:
-        prefix: the environment.
         platform: which of conda's target folders counts.
         headers: names of header files to look for.
         environ: the variables as activation leaves them.

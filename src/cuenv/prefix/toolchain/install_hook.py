@@ -42,7 +42,6 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     Args:
         path: the environment.
         options: the host whose GPUs builds are for; this machine when none is named.
-        knowledge: the tables.
         lock: the host that it was made for is taken where none is named.
 
     Raises:

@@ -450,7 +450,6 @@ def wants(
     profile asks for one.
 
     Args:
-        prefix: the environment.
         knowledge: the tables on extensions and on who holds which header.
         nvcc: the environment holds an nvcc.
         built: libraries that bring compiled code: they were built when they were installed.

@@ -30,8 +30,6 @@ def installed_page(
 
     Args:
         checked: what `cuenv check` found.
-        options: the host.
-        knowledge: the tables.
         say: told how far the scan is.
     """
     prefix = checked.prefix

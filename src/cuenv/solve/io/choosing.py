@@ -103,7 +103,6 @@ def choose(
     Args:
         request: what must be in any case.
         choices: what may be chosen of.
-        sources: where the channels are read.
         seconds: after which there is no answer.
 
     Raises:

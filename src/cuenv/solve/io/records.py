@@ -19,9 +19,7 @@ def channel_records(channel: str, platform: str, names: Iterable[str] | None, so
 
     Args:
         channel: its name or URL.
-        platform: the conda platform.
         names: of the packages; ``None`` for all of the channel.
-        sources: where channels are read.
 
     Raises:
         ChannelError: the channel cannot be read.
@@ -53,8 +51,6 @@ def cuda_builds(
     Args:
         packages: what is locked.
         channels: all that are read, in order.
-        platform: the conda platform.
-        sources: where channels are read.
 
     Raises:
         ChannelError: a channel cannot be read.
@@ -80,8 +76,6 @@ def sizes_of(packages: Iterable[LockedPackage], platform: str, sources: Sources)
 
     Args:
         packages: what is locked.
-        platform: the conda platform.
-        sources: where channels are read.
     """
     wanted: dict[str, dict[str, LockedPackage]] = {}
     for item in packages:

@@ -131,8 +131,6 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
     """Solve for one platform, channel priority strict, existing packages preferred.
 
     Args:
-        request: what is asked.
-        sources: where the channels are read.
         progress: told what is being done, one short line each time.
 
     Raises:
