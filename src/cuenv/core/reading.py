@@ -151,6 +151,21 @@ class Reader:
         value = self.raw(key)
         return None if value is None else Reader(value, self.faults, self.at(key))
 
+    def one(self, key: str, make: Callable[[Reader], T]) -> T | None:
+        """A mapping that ``make`` reads, every key of it; ``None`` when it is absent."""
+        inner = self.reader(key)
+        return None if inner is None else inner.read(make)
+
+    def each(self, key: str, make: Callable[[Reader], T], *, required: bool = False) -> tuple[T, ...]:
+        """A list of mappings that ``make`` reads, every key of each."""
+        return tuple(inner.read(make) for inner in self.readers(key, required=required))
+
+    def read(self, make: Callable[[Reader], T]) -> T:
+        """What ``make`` reads of this mapping, every key of it."""
+        found = make(self)
+        self.done()
+        return found
+
     def done(self) -> None:
         """Refuse every key that nobody asked for."""
         for key in self._data:

@@ -7,7 +7,7 @@ version is enough. Reading is strict, and ``parse(dump(facts), ...)`` gives the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
@@ -38,7 +38,7 @@ from cuenv.host.request import pool
 from cuenv.knowledge.rows import PLATFORMS
 
 if TYPE_CHECKING:  # see `cuenv.host.facts`
-    from cuenv.host.facts import CudaLibrary, Mig, Switch
+    from cuenv.host.facts import CudaLibrary, Mig, MigInstance, Switch
 
 _MOST = 10**12
 """More MiB than any machine has."""
@@ -65,83 +65,61 @@ def resources_plain(resources: Resources) -> dict[str, Any]:
     return {key: value for key, value in asdict(resources).items() if value is not None}
 
 
-def read_mig(reader: Reader | None) -> Mig | None:
-    """The MIG mode of a GPU, or ``None``."""
-    if reader is None:
-        return None
-    from cuenv.host.facts import Mig, MigInstance  # noqa: PLC0415 - see `cuenv.facts`
+def _mig(reader: Reader) -> Mig | None:
+    from cuenv.host.facts import Mig  # noqa: PLC0415 - see `cuenv.host.facts`
 
-    mode = read_switch(reader.reader("mode"))
+    mode = reader.one("mode", _switch)
     if mode is None:
         reader.faults.add(reader.at("mode"), "expected a mapping, got nothing")
-    instances = []
-    for item in reader.readers("instances"):
-        instances.append(MigInstance(profile=item.text("profile"), memory_mib=amount(item, "memory_mib")))
-        item.done()
-    reader.done()
-    return Mig(mode=mode, instances=tuple(instances)) if mode else None
+    instances = reader.each("instances", _mig_instance)
+    return Mig(mode=mode, instances=instances) if mode else None
 
 
-def read_switch(reader: Reader | None) -> Switch | None:
-    """A mode with what it will be, or ``None``."""
-    if reader is None:
-        return None
-    from cuenv.host.facts import Switch  # noqa: PLC0415 - see `cuenv.facts`
+def _mig_instance(reader: Reader) -> MigInstance:
+    from cuenv.host.facts import MigInstance  # noqa: PLC0415 - as above
+
+    return MigInstance(profile=reader.text("profile"), memory_mib=amount(reader, "memory_mib"))
+
+
+def _switch(reader: Reader) -> Switch | None:
+    from cuenv.host.facts import Switch  # noqa: PLC0415 - as above
 
     now = reader.get("on", bool, required=True)
     pending = reader.get("pending", bool, now)
-    reader.done()
     return None if now is None else Switch(on=now, pending=bool(pending))
 
 
-def read_surroundings(reader: Reader | None) -> Surroundings:
-    """What encloses the process."""
-    if reader is None:
-        return Surroundings()
-    entries = []
-    for item in reader.readers("library_path"):
-        entries.append(LibraryPath(path=item.text("path"), libraries=item.texts("libraries")))
-        item.done()
-    found = Surroundings(
+def _surroundings(reader: Reader) -> Surroundings:
+    return Surroundings(
         container=reader.get("container", str),
         wsl=reader.get("wsl", bool) or False,
         conda_prefix=reader.get("conda_prefix", str),
         virtual_env=reader.get("virtual_env", str),
-        library_path=tuple(entries),
+        library_path=reader.each("library_path", _library_path),
         driver_capabilities=reader.get("driver_capabilities", str),
         device_nodes=reader.texts("device_nodes") if reader.has("device_nodes") else None,
-        libcuda=_libcuda(reader.reader("libcuda")),
+        libcuda=reader.one("libcuda", _libcuda),
     )
-    reader.done()
-    return found
 
 
-def _libcuda(reader: Reader | None) -> CudaLibrary | None:
-    if reader is None:
-        return None
-    from cuenv.host.facts import CudaLibrary  # noqa: PLC0415 - see `cuenv.facts`
+def _library_path(reader: Reader) -> LibraryPath:
+    return LibraryPath(path=reader.text("path"), libraries=reader.texts("libraries"))
 
-    found = CudaLibrary(
+
+def _libcuda(reader: Reader) -> CudaLibrary:
+    from cuenv.host.facts import CudaLibrary  # noqa: PLC0415 - as above
+
+    return CudaLibrary(
         path=reader.text("path"),
         version=reader.parsed("version", check_driver),
         via=reader.get("via", str, "loader") or "",
         forward=reader.get("forward", bool) or False,
     )
-    reader.done()
-    return found
 
 
-def read_resources(reader: Reader | None) -> Resources:
-    """Memory and disk."""
-    if reader is None:
-        return Resources()
-    found = Resources(
-        memory_mib=amount(reader, "memory_mib"),
-        shm_mib=amount(reader, "shm_mib"),
-        disk_mib=amount(reader, "disk_mib"),
-    )
-    reader.done()
-    return found
+def _resources(reader: Reader) -> Resources:
+    names = ("memory_mib", "shm_mib", "disk_mib")
+    return Resources(**{name: amount(reader, name) for name in names})
 
 
 def amount(reader: Reader, key: str, default: int | None = None) -> int | None:
@@ -320,43 +298,34 @@ def _read_host(reader: Reader, label: str) -> HostFacts:
     return HostFacts(
         label=one_line(label) if own == THIS_MACHINE else own,
         name=_named(reader, "name") or "",
-        platform=reader.parsed("platform", _platform, required=True) or "",
+        platform=reader.parsed("platform", _one_of(*PLATFORMS), required=True) or "",
         detected=bool(reader.get("detected", bool, default=not members)),
-        driver=_driver(reader.reader("driver")),
+        driver=reader.one("driver", _driver),
         gpus=_gpus(reader),
-        libc=_libc(reader.reader("libc")),
+        libc=reader.one("libc", _libc),
         kernel=reader.get("kernel", str),
         archspec=reader.get("archspec", str),
-        toolkits=tuple(_toolkit(item) for item in reader.readers("toolkits")),
-        compilers=tuple(
-            Compiler(name=a, path=b, version=c) for a, b, c in _texts(reader, "compilers", "name", "path", "version")
-        ),
-        torch=tuple(_torch(item) for item in reader.readers("torch")),
-        environment=read_surroundings(reader.reader("environment")),
-        resources=read_resources(reader.reader("resources")),
-        evidence=tuple(Evidence(*item) for item in _texts(reader, "evidence", "fact", "source", "text")),
-        gaps=tuple(Gap(*item) for item in _texts(reader, "gaps", "fact", "source", "reason")),
+        toolkits=reader.each("toolkits", _toolkit),
+        compilers=reader.each("compilers", lambda item: Compiler(**_texts(item, "name", "path", "version"))),
+        torch=reader.each("torch", _torch),
+        environment=reader.one("environment", _surroundings) or Surroundings(),
+        resources=reader.one("resources", _resources) or Resources(),
+        evidence=reader.each("evidence", lambda item: Evidence(**_texts(item, "fact", "source", "text"))),
+        gaps=reader.each("gaps", lambda item: Gap(**_texts(item, "fact", "source", "reason"))),
     )
 
 
-def _texts(reader: Reader, key: str, *names: str) -> Iterator[tuple[str, str, str]]:
-    for item in reader.readers(key):
-        first, second, third = (item.text(name) for name in names)
-        item.done()
-        yield first, second, third
+def _texts(reader: Reader, *names: str) -> dict[str, str]:
+    return {name: reader.text(name) for name in names}
 
 
-def _driver(reader: Reader | None) -> Driver | None:
-    if reader is None:
-        return None
-    found = Driver(
+def _driver(reader: Reader) -> Driver:
+    return Driver(
         version=reader.parsed("version", check_driver),
         cuda=reader.parsed("cuda", _release),
         kernel_module=reader.parsed("kernel_module", check_driver),
-        module_kind=reader.parsed("module_kind", _module_kind),
+        module_kind=reader.parsed("module_kind", _one_of("open", "proprietary")),
     )
-    reader.done()
-    return found
 
 
 def _gpus(reader: Reader) -> tuple[Gpu, ...]:
@@ -367,8 +336,8 @@ def _gpus(reader: Reader) -> tuple[Gpu, ...]:
             name=_named(item, "name") or "",
             capability=_capability(item),
             memory_mib=amount(item, "memory_mib"),
-            mig=read_mig(item.reader("mig")),
-            ecc=read_switch(item.reader("ecc")),
+            mig=item.one("mig", _mig),
+            ecc=item.one("ecc", _switch),
         )
         if any(gpu.index == other.index for other in found):
             item.faults.add(item.at("index"), f"{gpu.index} stands twice")
@@ -386,54 +355,33 @@ def _capability(reader: Reader) -> Capability | None:
     return None
 
 
-def _libc(reader: Reader | None) -> Libc | None:
-    if reader is None:
-        return None
-    family = reader.parsed("family", _family, required=True)
+def _libc(reader: Reader) -> Libc | None:
+    family = reader.parsed("family", _one_of("glibc", "musl"), required=True)
     number = reader.parsed("version", _release, required=True)
-    reader.done()
     return Libc(family=family, version=number) if family and number else None
 
 
 def _toolkit(reader: Reader) -> FoundToolkit:
-    found = FoundToolkit(
+    return FoundToolkit(
         path=reader.text("path"),
         release=reader.get("release", str),
         on_path=reader.get("on_path", bool) or False,
         via=reader.get("via", str, "directory") or "",
     )
-    reader.done()
-    return found
 
 
 def _torch(reader: Reader) -> FoundTorch:
-    found = FoundTorch(
-        where=reader.text("where"),
-        path=reader.text("path"),
-        version=reader.text("version"),
-        cuda=reader.get("cuda", str),
-        origin=reader.text("origin"),
-    )
-    reader.done()
-    return found
+    texts = _texts(reader, "where", "path", "version", "origin")
+    return FoundTorch(cuda=reader.get("cuda", str), **texts)
 
 
-def _one_of(*allowed: str, text: str) -> str:
-    if text not in allowed:
-        raise ValueError(f"expected {' or '.join(repr(name) for name in allowed)}, got {describe(text)}")
-    return text
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"expected {' or '.join(repr(name) for name in allowed)}, got {describe(text)}")
+        return text
 
-
-def _platform(text: str) -> str:
-    return _one_of(*PLATFORMS, text=text)
-
-
-def _module_kind(text: str) -> str:
-    return _one_of("open", "proprietary", text=text)
-
-
-def _family(text: str) -> str:
-    return _one_of("glibc", "musl", text=text)
+    return parse
 
 
 def _release(text: str) -> Version:

@@ -263,7 +263,7 @@ def read_answer(out: str) -> ProbeAnswer | None:
     faults = Faults("the probe's answer")
     try:
         reader = Reader(json.loads(line.removeprefix(MARK), object_pairs_hook=once), faults)
-        answer = _answer(reader)
+        answer = reader.read(_answer)
         faults.check()
     except (ValueError, RecursionError, InputError):
         return None
@@ -271,26 +271,20 @@ def read_answer(out: str) -> ProbeAnswer | None:
 
 
 def _answer(reader: Reader) -> ProbeAnswer:
-    facts = reader.reader("facts")
-    failed = tuple(_failure(item) for item in reader.readers("failed", required=True))
-    answer = ProbeAnswer(
+    return ProbeAnswer(
         done=_clean(reader.texts("done", required=True)),
-        failed=failed,
+        failed=reader.each("failed", _failure, required=True),
         skipped=_clean(reader.texts("skipped", required=True)),
-        facts=MappingProxyType(_facts(facts) if facts else {}),
+        facts=MappingProxyType(reader.one("facts", _facts) or {}),
     )
-    reader.done()
-    return answer
 
 
 def _failure(reader: Reader) -> Failure:
-    found = Failure(
+    return Failure(
         what=printable(reader.text("what")),
         why=printable(reader.text("why")),
         where=_clean(reader.texts("where", required=True)),
     )
-    reader.done()
-    return found
 
 
 def _facts(reader: Reader) -> dict[str, str | int | None]:
@@ -303,7 +297,6 @@ def _facts(reader: Reader) -> dict[str, str | int | None]:
             found[name] = value
         else:
             reader.faults.add(reader.at(name), "expected a string or a whole number")
-    reader.done()
     return found
 
 
