@@ -410,6 +410,17 @@ def test_a_bound_on_cudnn_is_proposed_only_where_the_torch_build_admits_it() -> 
     assert decided(options("7.0", driver="580.65.06")).chosen, "what the fix asks for can be had"
 
 
+def test_of_several_fixes_the_one_is_told_that_is_enough_alone() -> None:
+    newer = swapped(FORGE, package("libcudnn", "9.13.1.26"))
+    found = on(machine("6.1", driver="470.129.06"), *newer)
+    anew = "cuenv resolve --gpu 6.1 --driver 470.129.06 --glibc 2.35 --prove -o environment.new.yml"
+    assert only(found, "CU401").fix == "install driver 525.60.13 or later"
+    assert str(only(found, "CU405").fix).endswith(f"<9.11; or, in place of both fixes: {anew}")
+    by_pip = on(machine("6.1", driver="470.129.06"), package("pytorch", "2.9.1", "cuda129", channel=WHEELS))
+    other = "with pip: torch==2.7.1+cu118 from --extra-index-url https://download.pytorch.org/whl/cu118"
+    assert {item.fix for item in by_pip if item.severity == "error"} == {other}, "a driver gives torch no code"
+
+
 def test_no_bound_on_cudnn_is_proposed_for_a_torch_from_pip() -> None:
     """Its wheel asks for one cuDNN exactly, and no dependency of conda changes that."""
     torch = package("pytorch", "2.9.1", "cuda128", channel=WHEELS)

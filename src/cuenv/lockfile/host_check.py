@@ -153,12 +153,26 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     if by_pip:
         yield from mixed_findings(solution.pip, candidate.build)
     case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
-    for verdict in verdicts:
-        yield from as_findings(verdict, candidate, case)
+    yield from _at_once([item for verdict in verdicts for item in as_findings(verdict, candidate, case)], case)
     if torch and not torch.build.sources:
         yield unknown_build(torch)
     if torch is None:
         yield from _programs(solution, facts, candidate.cuda, knowledge)
+
+
+def _at_once(found: list[Finding], case: Context) -> list[Finding]:
+    """The errors of one host, with a fix that mends all of them where one does: another environment, or torch."""
+    errors = [item for item in found if item.severity == "error" and item.fix]
+    whole = choose_anew(case.facts, case)
+    for item in errors:
+        if item.fix == whole or (item.subject == "device-code" and item.edits):
+            return [replace(each, fix=item.fix, edits=item.edits) if each in errors else each for each in found]
+    if len({item.fix for item in errors}) > 1 and not any(item.edits and item.edits[0].pip for item in errors):
+        last = errors[-1]
+        both = f"{last.fix}; or, in place of {'both' if len(errors) == 2 else 'all'} fixes: {whole}"
+        if decide(replace(case, request=Request(dev=False))).chosen:
+            return [replace(each, fix=both) if each == last else each for each in found]
+    return found
 
 
 def verdicts_on(
