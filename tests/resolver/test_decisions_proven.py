@@ -70,6 +70,15 @@ def test_a_proven_decision_is_locked_checked_and_read_back(name: str, tmp_path: 
         assert [int(part) for part in cudnn.version.split(".")[:2]] < [9, 11]
 
 
+def test_what_would_refuse_the_lock_refuses_the_candidate(tmp_path: Path, records: Path) -> None:
+    mirror = ("--mirror", f"conda-forge={records / 'conda-forge'}")
+    words = ("--gpu", "A100", "--driver", "535.129.03", "--glibc", "2.35", "--stack", "conda-forge", "--no-dev")
+    asked = ("--cuda", "12.5", "--pytorch", "2.5.1", "--with", "cuda-nvcc", "--with", "gxx_linux-64=15")
+    done = run("resolve", "--prove", *words, *asked, *mirror, folder=tmp_path)
+    assert done.returncode == 1
+    assert "does not work with cuda-nvcc 12.5.40: nvcc 12.5 accepts GCC 6 to 13" in done.stderr
+
+
 def test_a_package_that_strict_channel_priority_hides_is_named() -> None:
     text = (
         "The following packages are incompatible\n"

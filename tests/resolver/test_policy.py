@@ -446,3 +446,10 @@ def test_a_toolkit_of_the_default_channels_is_not_called_missing(
 ) -> None:
     found = spec_findings(spec("python=3.7", toolkit, channels=channels), shipped_base())
     assert ("CU110" in {item.code for item in found}) is told
+
+
+def test_a_program_in_a_file_without_cuda_is_not_moved_to_a_gpu() -> None:
+    (told,) = spec_findings(spec("python=3.11", "tensorflow=2.15"), shipped_base())
+    assert (told.code, told.fix, told.edits) == ("CU104", "for GPUs write tensorflow=2.15.*=cuda*", ())
+    with_cuda = spec_findings(spec("python=3.11", "tensorflow=2.15", "cuda-version=12.0"), shipped_base())
+    assert [str(edit) for item in with_cuda for edit in item.edits] == ["write tensorflow=2.15.*=cuda*"]

@@ -429,13 +429,16 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 others.append(asked)
         elif not pin.build and own and own.essential:
             guarded = replace(pin, version=pin.condition().removeprefix("=="), build=own.any_cuda).exact_text()
+            # whoever names torch or CUDA means GPUs; another program is as often meant for CPUs
+            meant = named or spec.pin("pytorch") is not None or pin.name in _WITH_TORCH
             yield Finding(
                 code="CU104",
                 severity="warning",
                 subject=pin.name,
                 message=f"{pin.yaml_text()} has no CUDA build string: the solver may take the CPU build",
                 evidence=tuple(own.sources),
-                edits=(FileEdit(how="write", entries=(guarded,)),),
+                fix=None if meant else f"for GPUs write {guarded}",
+                edits=(FileEdit(how="write", entries=(guarded,)),) if meant else (),
             )
     if others:
         yield _cpu_builds(others, "warning")

@@ -14,6 +14,8 @@ from cuenv.core.urls import short_channel
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.compilers import locked_gcc
+from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.policy import asks_for_cpu
 from cuenv.resolver.solution_policy import cpu_finding, cuda_components, lock_findings, without_row
@@ -162,7 +164,12 @@ def solved_findings(
 
 def _refused(solution: Solution, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> str | None:
     """Why the lock of a solution is refused; ``None`` where it is not."""
-    found = solved_findings(solution, spec, decision.case.facts, sources, decision.case.knowledge)
+    knowledge = decision.case.knowledge
+    found = [
+        *solved_findings(solution, spec, decision.case.facts, sources, knowledge),
+        *locked_conflicts(solution.packages, (), knowledge),
+        *locked_gcc(solution.packages, knowledge),
+    ]
     return next((item.message for item in found if item.severity == "error"), None)
 
 
