@@ -13,8 +13,7 @@ import pytest
 from cases import quick
 from cuenv.binary.elf import Dynamic, Elf, Tables
 from cuenv.binary.io.binaries import ElfFiles
-from cuenv.binary.loader import Loaded, System, candidates
-from cuenv.binary.process import Process
+from cuenv.binary.loader import Loaded, Process, System, candidates
 from cuenv.prefix.io.linkage_plan import loader_facts
 from linkage_trees import Linker, Tree, compile_library, needs_gcc, needs_loader, random_tree, traced
 

@@ -12,10 +12,10 @@ import pytest
 from cases import collect, quick_and_slow
 from commands import inside as run
 from cuenv.core.record import replace
+from cuenv.fleet.check import verify
 from cuenv.fleet.nodes import FleetNode
 from cuenv.fleet.plan import plan
 from cuenv.fleet.plan_json import plan_plain, read_plan
-from cuenv.fleet.verify import verify
 from cuenv.host.request import Request
 from cuenv.resolver.batch import Pool
 from fleets import NODES, fleet, host, tables, written

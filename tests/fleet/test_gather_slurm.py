@@ -16,7 +16,7 @@ import pytest
 import cuenv
 from commands import inside
 from cuenv.core.errors import ExitCode
-from cuenv.fleet.io import slurm as module
+from cuenv.fleet.io import cluster as module
 from cuenv.host.host_json import dump
 from slurm_cluster import RUNNING, Slurm
 

@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 
 import cuenv
 from cuenv.binary.io.binaries import ElfFiles
-from cuenv.binary.process import Process
+from cuenv.binary.loader import Process
 from cuenv.core.findings import Check, Finding
 from cuenv.host.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
 from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.linkage.check import check_linkage
-from cuenv.prefix.linkage.opening import open_all
-from cuenv.prefix.linkage.symbols import is_torch, readable
+from cuenv.prefix.linkage.opening import is_torch, open_all, readable
 from cuenv.prefix.subject import Subject
 from given import base
 from linkage_trees import compile_library, needs_gcc

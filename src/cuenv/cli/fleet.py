@@ -344,8 +344,8 @@ def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
       cuenv fleet verify plan.json
     """
     from cuenv.core.io.files import read_text  # noqa: PLC0415 - not needed for --help
+    from cuenv.fleet.check import verify  # noqa: PLC0415 - as above
     from cuenv.fleet.plan_json import read_plan  # noqa: PLC0415 - as above
-    from cuenv.fleet.verify import verify  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
     found = verify(read_plan(read_text(path), str(path)), knowledge)

@@ -129,11 +129,11 @@ def _ask(
 ) -> None:
     """Ask all nodes but those that are known."""
     from cuenv.fleet.answers import asks  # noqa: PLC0415 - only where nodes are asked
-    from cuenv.fleet.io import cluster, slurm  # noqa: PLC0415 - as above
+    from cuenv.fleet.io import cluster  # noqa: PLC0415 - as above
 
     limits, command = cluster.AskLimits(timeout=asked.timeout, fanout=asked.fanout), asks(asked.program)
     over_ssh = cluster.node_set(",".join(asked.ssh)) if asked.ssh else None
-    listed = slurm.nodes(asked.nodes) if asked.slurm else None
+    listed = cluster.nodes_of_slurm(asked.nodes) if asked.slurm else None
     every = {*map(str, over_ssh or ()), *(listed.names() if listed else ())}
     found.kept = tuple(sorted(every.intersection(known), key=order))
     over_ssh = over_ssh and cluster.without(over_ssh, known)
@@ -161,7 +161,7 @@ def _ask(
     if listed:
         for failure in listed.not_ready:
             found.failed("slurm", failure)
-        slurm.ask_by_srun(listed, command, asked.srun_options, limits, heard_from("slurm", "srun"))
+        cluster.ask_by_srun(listed, command, asked.srun_options, limits, heard_from("slurm", "srun"))
 
 
 def command_again(asked: GatherRequest, by: str, nodes: str, output: Path | None) -> tuple[str, ...]:

@@ -13,8 +13,7 @@ from packaging.version import Version
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.io.binaries import ElfFiles
-from cuenv.binary.loader import Loaded, Seen, candidates
-from cuenv.binary.process import MissingLibrary, Process
+from cuenv.binary.loader import Loaded, MissingLibrary, Process, Seen, candidates
 from cuenv.core.findings import Check, Finding, Severity, first_of, judged, skipped
 from cuenv.core.record import replace as changed
 from cuenv.core.regex import regex
@@ -29,8 +28,21 @@ from cuenv.prefix.fixes import (
     with_torch,
 )
 from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts, own_libraries
-from cuenv.prefix.linkage.opening import LinkageContext, Opening, Root, is_driver, open_all, stem_of
-from cuenv.prefix.linkage.symbols import Failure, NoSymbol, NoVersion, SymbolCheck, Unreadable, is_torch, readable
+from cuenv.prefix.linkage.opening import (
+    Failure,
+    LinkageContext,
+    NoSymbol,
+    NoVersion,
+    Opening,
+    Root,
+    SymbolCheck,
+    Unreadable,
+    is_driver,
+    is_torch,
+    open_all,
+    readable,
+    stem_of,
+)
 from cuenv.prefix.subject import Subject
 
 
