@@ -16,7 +16,7 @@ from cuenv.core.versions import version
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, parse
 from cuenv.host.select import HostOptions, host_facts
-from cuenv.lockfile.host_check import judge_spec, request_of
+from cuenv.lockfile.file_check import judge_spec, request_of
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import decide

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.host.request import Request
-from cuenv.lockfile.host_check import judge_spec, request_of
+from cuenv.lockfile.file_check import judge_spec, request_of
 from cuenv.resolver.policy import spec_findings, wants_cuda
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.environment_yml import parse

@@ -427,7 +427,7 @@ def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, comp
     if machine.facts is None:
         return
     from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where a host is named
-    from cuenv.lockfile.pip_torch import judge_file  # noqa: PLC0415 - as above
+    from cuenv.lockfile.file_check import judge_file  # noqa: PLC0415 - as above
 
     found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge)
     models = (find_gpu(gpu.name, knowledge.gpus) for gpu in machine.facts.gpus)

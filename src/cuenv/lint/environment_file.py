@@ -15,8 +15,7 @@ from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, Node, in_its_place, lines_at, told, written
-from cuenv.lockfile.host_check import named_cuda
-from cuenv.lockfile.pip_torch import judge_file
+from cuenv.lockfile.file_check import judge_file, named_cuda
 from cuenv.resolver.asked_torch import unlisted_finding
 from cuenv.resolver.policy import spec_findings, written_elsewhere
 from cuenv.resolver.rules.device import device_code

@@ -6,7 +6,7 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from packaging.version import Version
@@ -14,19 +14,17 @@ from packaging.version import Version
 from cuenv.core.findings import FileEdit, Finding, Severity, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
-from cuenv.core.urls import short_channel
-from cuenv.core.versions import VersionSpec, driver_key, minor, parse_version_spec, version
+from cuenv.core.versions import driver_key, minor, version
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, Requirement, TorchBuild
-from cuenv.resolver.candidates import NO_TORCH, Candidate, admits, candidates, no_row
-from cuenv.resolver.compilers import locked_gcc, nvcc_asked
+from cuenv.knowledge.rows import WHEELS, Requirement, TorchBuild
+from cuenv.resolver.candidates import NO_TORCH, Candidate, no_row
+from cuenv.resolver.compilers import locked_gcc
 from cuenv.resolver.conflicts import locked_conflicts
-from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
-from cuenv.resolver.ranking import LAYERS, Assessment
+from cuenv.resolver.decision import decide
+from cuenv.resolver.ranking import LAYERS
 from cuenv.resolver.requirements import demands
 from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
@@ -44,14 +42,12 @@ from cuenv.resolver.wheels import (
     wheel_candidate,
     wheel_row,
 )
-from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, build_cuda, names_cpu, names_cuda
 
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 _SHOWN = 3
-_RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
-"""Packages that bind the CUDA libraries of torch to a release."""
 _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
 _NEEDED = ("device-code", "cudnn")
@@ -472,189 +468,6 @@ def unknown_build(candidate: Candidate) -> Finding:
         subject="torch" if by_pip else "pytorch",
         message=f"the cuenv tables do not list {what}, so its GPU support was not checked",
         unknown=True,
-    )
-
-
-_NUMBERS_OF = regex(r"\d+\.\d+")
-
-
-def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
-    """What an environment file asks for, in the words of a profile, as far as the tables can judge it."""
-    torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
-    cuda = next((pin for pin in cuda_pins(spec) if pin.name in _RUNTIMES), None)
-    python = spec.pin("python")
-    compilers = [spec.pin(name) for name in NVCC]
-    stack = _stack(spec, torch.channel if torch else "")
-    # A compiler of another channel is judged by the one-channel check, and does not ask this stack to fill the role.
-    nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
-    own = build_cuda(torch.build) if torch else None
-    toolkit = spec_of(cuda)
-    packages, pip = judged_requests(spec, knowledge, nvcc=nvcc)
-    return Request(
-        stack=stack,
-        pytorch=spec_of(torch),
-        cuda=toolkit or (parse_version_spec(f">={own},<{own.major + 1}", what="version") if own else None),
-        python=spec_of(python),
-        dev=nvcc,
-        packages=packages,
-        pip=pip,
-        cpu=torch is not None and not wants_cuda(spec, knowledge),
-    )
-
-
-def named_cuda(spec: EnvironmentSpec) -> Version | None:
-    """The CUDA release that a file names: by its pin on the toolkit, else by torch's build string."""
-    torch = spec.pin("pytorch")
-    return toolkit_asked(spec) or (build_cuda(torch.build) if torch else None)
-
-
-def toolkit_asked(spec: EnvironmentSpec) -> Version | None:
-    """The CUDA release that a file pins its toolkit to."""
-    return next((release for pin in cuda_pins(spec) if (release := toolkit_of(pin))), None)
-
-
-def toolkit_of(pin: Pin) -> Version | None:
-    """The CUDA release that one pin names."""
-    found = _NUMBERS_OF.match(pin.version.lstrip("="))
-    return version(found[0]) if found else None
-
-
-def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
-    channels = [short_channel(item) for item in spec.channels]
-    if channel in STACKS:
-        return channel
-    if spec.pin("pytorch-cuda") or "pytorch" in channels[:1]:
-        return "pytorch"
-    return "conda-forge" if "pytorch" not in channels else None
-
-
-def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
-    """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
-    request = request_of(spec, knowledge)
-    if (request.cpu and not facts.gpus) or asks_for_cpu(spec) or facts.platform not in PLATFORMS or not covered(spec):
-        return ()
-    open_ = request.cpu  # it names no CUDA; the CPU build that it admits as well does not use the GPUs of the host
-    request = replace(request, cpu=False)
-    case = Context(facts=facts, request=request, knowledge=knowledge)
-    pool = candidates(knowledge, facts.platform, request.python)
-    asked = Judge(case, (rule_named("wish"),))
-    meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
-    if not meant:
-        none = _never_built(request, facts, knowledge)
-        return () if open_ and not none.unknown else (none,)
-    nvcc = nvcc_asked(spec)
-    decision = decide(case, [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant)
-    return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
-
-
-def covered(spec: EnvironmentSpec) -> bool:
-    """Whether the tables know the channel that torch comes from."""
-    return spec.pin("pytorch") is not None and torch_channel(spec) in STACKS
-
-
-def torch_channel(spec: EnvironmentSpec) -> str:
-    """The channel that torch comes from: its own, else the first that may hold it; empty where none is named."""
-    torch = spec.pin("pytorch")
-    listed = [short_channel(item) for item in spec.channels]
-    if spec.pin("pytorch-cuda") and "pytorch" in listed and not (torch and torch.channel):
-        return "pytorch"  # its builds alone depend on that metapackage
-    first = next((channel for channel in listed if channel.split("/")[0] != "nvidia"), "")
-    return (torch.channel if torch else "") or first
-
-
-def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
-    """Nothing that the file admits runs on the host: the newest candidate with the fewest objections says why."""
-    nearest = max(decision.assessments, key=_near)
-    name = build_name(nearest.candidate)
-    for verdict in nearest.objections:
-        judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
-        if verdict.rule == "cudnn":  # the file names torch alone
-            judged = tuple(replace(item, message=f"{name}: {item.message}") for item in judged)
-        evidence = tuple(evidence_of(verdict, knowledge))
-        code = rule_named(verdict.rule).code
-        yield from judged or [
-            Finding(
-                code=code,
-                severity="error",
-                subject=verdict.rule,
-                message=verdict.because.replace(THIS_BUILD, name, 1),
-                evidence=evidence,
-            )
-        ]
-
-
-def _near(item: Assessment) -> tuple[int, Version, Version]:
-    """A solver takes the newest of several that nothing else tells apart."""
-    build = item.candidate.build
-    return -len(item.objections), build.version, item.candidate.cuda or _NO_RELEASE
-
-
-def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Finding:
-    """No build is as the file wants it: an error where the tables know the release, else only how far they reach."""
-    asked = {"pytorch": request.pytorch, "CUDA": request.cuda, "python": request.python, "stack": request.stack}
-    text = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
-    every = [row for row in knowledge.torch if row.platform == facts.platform and row.cuda]
-    rows = [row for row in every if request.stack in (None, row.stack)]
-    first = min((row.version for row in rows), default=_NO_RELEASE)
-    releases = [row.version for row in every if row.version >= first]
-    unknown = ""
-    if request.pytorch and rows and not any(map(request.pytorch.admits, releases)):
-        unknown = f"; the tables cover pytorch {first} to {max(row.version for row in rows)}"
-    toolkits = [row.version for row in knowledge.cudas if row.conda]
-    own = [row.cuda for row in rows if row.cuda] if request.stack == "pytorch" else toolkits
-    pythons = [version(text) for row in knowledge.torch for text in row.pythons]
-    for name, asks, have, seen in (("CUDA", request.cuda, own, toolkits), ("python", request.python, pythons, pythons)):
-        if unknown or not asks or not have or _admits_any(asks, map(str, have)):
-            continue
-        if not _admits_any(asks, map(str, seen)) and _admits_any(asks, _after(max(seen))):
-            unknown = f"; the tables end at {name} {max(seen)}"
-        elif rows and _older(request.pytorch, first) and _admits_any(asks, _before(min(have))):
-            unknown = f"; the tables begin at pytorch {first} and {name} {min(have)}"
-    others = "" if unknown else _built_for(request, rows)
-    return Finding(
-        code="CU111" if unknown else "CU110",
-        severity="warning" if unknown else "error",
-        subject="pytorch",
-        message=f"no build with {text} is known for {facts.platform}{unknown or others}",
-        fix=None if unknown else choose_anew(facts, Context(facts=facts, request=request, knowledge=knowledge)),
-        unknown=bool(unknown),
-    )
-
-
-def _built_for(request: Request, rows: Iterable[TorchBuild]) -> str:
-    """The CUDA releases and Pythons of the builds of the torch that is asked for, where they are few."""
-    mine = [row for row in rows if request.pytorch and request.pytorch.admits(row.version)]
-    releases = sorted({row.version for row in mine})
-    if len(releases) != 1:
-        return ""
-    cudas = ", ".join(map(str, sorted({row.cuda for row in mine if row.cuda})))
-    pythons = ", ".join(map(str, sorted({version(text) for row in mine for text in row.pythons})))
-    return f"; pytorch {releases[0]} has builds for CUDA {cudas} and Python {pythons}"
-
-
-_NO_RELEASE = version("0")
-
-
-def _admits_any(request: VersionSpec, minors: Iterable[str]) -> bool:
-    return any(admits(request, minor) for minor in minors)
-
-
-def _after(last: Version) -> list[str]:
-    """Minors that may come after one."""
-    own = [f"{last.major}.{last.minor + step}" for step in range(1, 10)]
-    return own + [f"{last.major + 1}.{minor}" for minor in range(10)]
-
-
-def _before(first: Version) -> list[str]:
-    """Minors that were before one."""
-    own = [f"{first.major}.{minor}" for minor in range(first.minor)]
-    return own + [f"{major}.{minor}" for major in range(first.major) for minor in range(10)]
-
-
-def _older(request: VersionSpec | None, first: Version) -> bool:
-    """Whether the version spec of torch admits a release before the first that the tables know."""
-    return request is None or any(
-        request.admits(version(f"{text}.{patch}")) for text in _before(first) for patch in range(4)
     )
 
 

@@ -23,6 +23,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
 from cuenv.lockfile.engines import Engine, compared, of_defaults, solved
+from cuenv.lockfile.file_check import judge_file, named_cuda, oldest_cuda
 from cuenv.lockfile.files import (
     LOCK_NAME,
     day_in,
@@ -36,10 +37,9 @@ from cuenv.lockfile.files import (
 )
 from cuenv.lockfile.formats import LockPart, unlocked_txt
 from cuenv.lockfile.formats.pixi_lock import install_command
-from cuenv.lockfile.host_check import drift_findings, host_findings, named_cuda
+from cuenv.lockfile.host_check import drift_findings, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
-from cuenv.lockfile.pip_torch import judge_file, oldest_cuda
 from cuenv.lockfile.setups import build_findings
 from cuenv.lockfile.wheel_lock import (
     install_commands,

@@ -40,9 +40,6 @@ def read_info(text: str) -> tuple[Told, ...]:
     return tuple(item for item in searched(joined, _INFO) if not _ASKED.search(item.shows))
 
 
-_PAIR = regex(r'"(__\w+)",\s*"([^"\n]{1,20})"')
-
-
 def _joined(text: str) -> str:
     """JSON of conda with each pair on the line of its name."""
     lines = text.split("\n")

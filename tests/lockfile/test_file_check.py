@@ -9,10 +9,10 @@ import pytest
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts
+from cuenv.lockfile.file_check import judge_file
 from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
-from cuenv.lockfile.pip_torch import judge_file
 from cuenv.resolver.asked_torch import pair_findings
 from cuenv.resolver.solution_policy import lock_findings
 from cuenv.solve.model import Lock, PipLocked

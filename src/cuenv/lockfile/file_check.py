@@ -1,0 +1,387 @@
+"""An environment file before anything is solved: conda's torch is judged by its builds, pip's by its wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.version import Version
+
+from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.core.urls import short_channel
+from cuenv.core.versions import VersionSpec, parse_version_spec, version
+from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, TorchBuild
+from cuenv.lockfile.host_check import as_findings, build_name, choose_anew, evidence_of, unknown_build
+from cuenv.resolver.asked_torch import CONDA_TORCHES, AskedTorch, torch_asked, unlisted, wheels_asked
+from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
+from cuenv.resolver.compilers import nvcc_asked
+from cuenv.resolver.decision import Decision, decide
+from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
+from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.rules import RULES, Context, Judge, rule_named, verdict_of
+from cuenv.resolver.rules.device import THIS_BUILD
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.model import build_cuda
+
+_RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
+"""Packages that bind the CUDA libraries of torch to a release."""
+_FROM = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
+_MAJOR = regex(
+    r"\s*[A-Za-z0-9._-]+?(?:-cu(?:da)?(?P<name>1\d)x?\s*(?:[\[=<>!~@,]|\Z)|\s*\[[^\]]*\bcuda(?P<extra>1\d)(?:_\w+)?\b"
+    r"|\s*==[0-9.]+\+cuda(?P<local>1\d))"
+)
+"""A wheel that bears the CUDA major that it is made for."""
+_CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
+"""Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
+
+
+def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host."""
+    spec = _with_torch(spec)
+    found = (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
+    told = any(item.severity == "error" for item in found)
+    listed = covered(spec) and not any(item.code == "CU111" for item in found)
+    return (*_of_cpu(spec, facts), *found, *(() if told else _judge_cuda(spec, facts, knowledge, listed=listed)))
+
+
+def _with_torch(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """A file that names what requires conda's torch, and not torch itself: it gets one all the same."""
+    brings = ("pytorch-cuda", "torchvision", "torchaudio")
+    if any(map(spec.pin, CONDA_TORCHES)) or not any(map(spec.pin, brings)) or torch_asked(spec.pip):
+        return spec
+    return replace(spec, pins=(*spec.pins, Pin(name="pytorch")))
+
+
+def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
+    """A file that asks for a CPU build of torch, for a host with GPUs; of what cuenv wrote, somebody asked for that."""
+    if not asks_for_cpu(spec) or not facts.gpus:
+        return
+    torch = spec.pin("pytorch")
+    if torch and spec.pin("cpuonly") and "cpu" not in torch.build and torch_channel(spec) == "conda-forge":
+        yield Finding(
+            code="CU103",
+            severity="warning",
+            subject="pytorch",
+            message="cpuonly of the channel pytorch chooses among the builds of that channel alone: conda-forge, whose "
+            "pytorch comes first here, may give a CUDA build",
+            edits=(FileEdit(how="write", entries=(_of_cpu_build(torch),)),),
+        )
+    elif any(map(spec.pin, CONDA_TORCHES)) or not spec.of_cpu:
+        yield Finding(
+            code="CU103",
+            severity="info" if spec.ours else "warning",
+            subject="pytorch",
+            message=f"the file asks for a CPU build of PyTorch: it does not use the GPUs of {facts.label}",
+        )
+
+
+def _of_cpu_build(torch: Pin) -> str:
+    return replace(torch, version=torch.condition().removeprefix("=="), build="cpu*").exact_text()
+
+
+def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, listed: bool) -> Iterator[Finding]:
+    """The CUDA release of a file, of whose programs nothing is known: driver, cuDNN and nvcc, before a solver runs.
+
+    Args:
+        listed: whether the tables have the torch that it asks for.
+    """
+    exact = toolkit_asked(spec)
+    cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or oldest_cuda(spec) or _of_wheels(spec)
+    if cuda is None:
+        return
+    nvcc, cudnn = nvcc_asked(spec), spec_of(spec.pin("cudnn") or spec.pin("libcudnn")) if exact else None
+    release = version(cudnn.text) if cudnn and cudnn.prefix else None
+    candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
+    case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
+    # A torch without rows calls cuDNN as every torch does.
+    users = _CUDNN_USERS if listed else {*_CUDNN_USERS, *CONDA_TORCHES}
+    calls_cudnn = release or (exact and users.intersection(_names(spec)))
+    names = ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if calls_cudnn else ()))
+    verdicts = [verdict_of(name, candidate, case) for name in names]
+    rejects = [verdict for verdict in verdicts if verdict.outcome == "reject"]
+    unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown" and verdict.rule == "cudnn"]
+    for verdict in rejects or unknown:
+        found = [*as_findings(verdict, candidate, case)]
+        if exact and not release:
+            found = [*_of(next(pin.yaml_text() for pin in cuda_pins(spec) if toolkit_of(pin)), found)]
+        if any(map(spec.pin, CONDA_TORCHES)) or verdict.remedy:
+            yield from found
+        else:  # another torch is no help for a program that is none
+            yield from (replace(item, fix=_newer(spec, facts, knowledge), edits=()) for item in found)
+
+
+def _newer(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> str | None:
+    """What a file without torch needs: the first CUDA release for each GPU, and the program that is made for it."""
+    rows = map(knowledge.compute_capability, facts.capabilities)
+    first = max((row.first_cuda for row in rows if row and row.first_cuda), default=None)
+    names = [name.removesuffix("-gpu") for name in _names(spec) if name in _CUDNN_USERS]
+    program = next((name for name in names if name != "keras"), "".join(names[:1]))
+    made = f", and the release of {program} that is made for it" if program else ""
+    return f"take CUDA {first} or later{made}" if first else None
+
+
+def _names(spec: EnvironmentSpec) -> Iterator[str]:
+    yield from (pin.name for pin in spec.pins)
+    yield from (requirement_name(text) for text in spec.pip)
+
+
+def oldest_cuda(spec: EnvironmentSpec) -> Version | None:
+    """The oldest CUDA release that a file admits, where it names no release: ``cuda-version>=12``."""
+    bounds = (_FROM.match(pin.version) for pin in cuda_pins(spec))
+    return next((version(f"{found[1]}.{found[2] or 0}") for found in bounds if found), None)
+
+
+def _of_wheels(spec: EnvironmentSpec) -> Version | None:
+    """The oldest release of the CUDA major that wheels bear: ``jax[cuda12]``, ``cudf-cu12``, ``cupy-cuda12x``."""
+    lines = (line for line in spec.pip if not line.startswith("-"))
+    found = (_MAJOR.match(line.partition(";")[0]) for line in lines)
+    majors = [int(item["name"] or item["extra"] or item["local"]) for item in found if item]
+    return version(f"{max(majors)}.0") if majors else None
+
+
+def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """Errors where none of the wheels of torch that a pip part admits runs on the host; the nearest says why."""
+    asked = None if any(map(spec.pin, CONDA_TORCHES)) else torch_asked(spec.pip)
+    if asked is None:
+        return
+    if asked.of_cpu:
+        if facts.gpus and not asks_for_cpu(spec):
+            yield Finding(
+                code="CU103",
+                severity="info" if spec.ours else "warning",
+                subject="torch",
+                message=f"the file asks pip for {asked.text}{_of_what(asked)}, which is not a CUDA build: it does not "
+                f"use the GPUs of {facts.label}",
+            )
+        return
+    python = spec_of(spec.pin("python"))
+    meant = wheels_asked(asked, facts.platform, python, knowledge)
+    if not meant:
+        yield from _no_wheel(asked, python, facts, knowledge)
+        return
+    case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
+    judge = Judge(case, (one for one in RULES if one.locked))
+    judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
+    nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
+    for verdict in objections:
+        yield from as_findings(verdict, nearest, case)
+
+
+def _of_what(asked: AskedTorch) -> str:
+    return "" if asked.tag else " of the index cpu"
+
+
+def _of(what: str, found: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings about a cuDNN that the file does not name, with what brings it."""
+    for item in found:
+        yield replace(item, message=f"{what}: {item.message}") if item.subject == "cudnn" else item
+
+
+def _no_wheel(
+    asked: AskedTorch, python: VersionSpec | None, facts: HostFacts, knowledge: Knowledge
+) -> Iterator[Finding]:
+    """Why no wheel is as the pip part asks for it: the Python, or a release that the tables do not have."""
+    rows = [row for row in knowledge.wheels if row.platform == facts.platform and row.cuda and asked.has(row)]
+    if rows:
+        pythons = ", ".join(dict.fromkeys(text for row in rows for text in row.pythons))
+        yield Finding(
+            code="CU110",
+            severity="error",
+            subject="torch",
+            message=f"pip: {asked.text} has wheels for Python {pythons}, and the file asks for Python {python}",
+            edits=(FileEdit(how="write", entries=(f"python={rows[-1].pythons[-1]}",)),),
+        )
+    elif asked.exact and not any(
+        asked.tag in ("", row.build) for row in knowledge.wheels_of(asked.exact, facts.platform)
+    ):
+        strange = no_row(WHEELS, asked.exact, None, asked.tag, facts.platform)
+        yield unknown_build(Candidate(build=strange, cuda=None, python="3"))
+    elif not asked.exact:
+        yield unlisted(asked.text, "torch")
+
+
+_NUMBERS_OF = regex(r"\d+\.\d+")
+
+
+def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
+    """What an environment file asks for, in the words of a profile, as far as the tables can judge it."""
+    torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
+    cuda = next((pin for pin in cuda_pins(spec) if pin.name in _RUNTIMES), None)
+    python = spec.pin("python")
+    compilers = [spec.pin(name) for name in NVCC]
+    stack = _stack(spec, torch.channel if torch else "")
+    # A compiler of another channel is judged by the one-channel check, and does not ask this stack to fill the role.
+    nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
+    own = build_cuda(torch.build) if torch else None
+    toolkit = spec_of(cuda)
+    packages, pip = judged_requests(spec, knowledge, nvcc=nvcc)
+    return Request(
+        stack=stack,
+        pytorch=spec_of(torch),
+        cuda=toolkit or (parse_version_spec(f">={own},<{own.major + 1}", what="version") if own else None),
+        python=spec_of(python),
+        dev=nvcc,
+        packages=packages,
+        pip=pip,
+        cpu=torch is not None and not wants_cuda(spec, knowledge),
+    )
+
+
+def named_cuda(spec: EnvironmentSpec) -> Version | None:
+    """The CUDA release that a file names: by its pin on the toolkit, else by torch's build string."""
+    torch = spec.pin("pytorch")
+    return toolkit_asked(spec) or (build_cuda(torch.build) if torch else None)
+
+
+def toolkit_asked(spec: EnvironmentSpec) -> Version | None:
+    """The CUDA release that a file pins its toolkit to."""
+    return next((release for pin in cuda_pins(spec) if (release := toolkit_of(pin))), None)
+
+
+def toolkit_of(pin: Pin) -> Version | None:
+    """The CUDA release that one pin names."""
+    found = _NUMBERS_OF.match(pin.version.lstrip("="))
+    return version(found[0]) if found else None
+
+
+def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
+    channels = [short_channel(item) for item in spec.channels]
+    if channel in STACKS:
+        return channel
+    if spec.pin("pytorch-cuda") or "pytorch" in channels[:1]:
+        return "pytorch"
+    return "conda-forge" if "pytorch" not in channels else None
+
+
+def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
+    request = request_of(spec, knowledge)
+    if (request.cpu and not facts.gpus) or asks_for_cpu(spec) or facts.platform not in PLATFORMS or not covered(spec):
+        return ()
+    open_ = request.cpu  # it names no CUDA; the CPU build that it admits as well does not use the GPUs of the host
+    request = replace(request, cpu=False)
+    case = Context(facts=facts, request=request, knowledge=knowledge)
+    pool = candidates(knowledge, facts.platform, request.python)
+    asked = Judge(case, (rule_named("wish"),))
+    meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
+    if not meant:
+        none = _never_built(request, facts, knowledge)
+        return () if open_ and not none.unknown else (none,)
+    nvcc = nvcc_asked(spec)
+    decision = decide(case, [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant)
+    return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
+
+
+def covered(spec: EnvironmentSpec) -> bool:
+    """Whether the tables know the channel that torch comes from."""
+    return spec.pin("pytorch") is not None and torch_channel(spec) in STACKS
+
+
+def torch_channel(spec: EnvironmentSpec) -> str:
+    """The channel that torch comes from: its own, else the first that may hold it; empty where none is named."""
+    torch = spec.pin("pytorch")
+    listed = [short_channel(item) for item in spec.channels]
+    if spec.pin("pytorch-cuda") and "pytorch" in listed and not (torch and torch.channel):
+        return "pytorch"  # its builds alone depend on that metapackage
+    first = next((channel for channel in listed if channel.split("/")[0] != "nvidia"), "")
+    return (torch.channel if torch else "") or first
+
+
+def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
+    """Nothing that the file admits runs on the host: the newest candidate with the fewest objections says why."""
+    nearest = max(decision.assessments, key=_near)
+    name = build_name(nearest.candidate)
+    for verdict in nearest.objections:
+        judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
+        if verdict.rule == "cudnn":  # the file names torch alone
+            judged = tuple(replace(item, message=f"{name}: {item.message}") for item in judged)
+        evidence = tuple(evidence_of(verdict, knowledge))
+        code = rule_named(verdict.rule).code
+        yield from judged or [
+            Finding(
+                code=code,
+                severity="error",
+                subject=verdict.rule,
+                message=verdict.because.replace(THIS_BUILD, name, 1),
+                evidence=evidence,
+            )
+        ]
+
+
+def _near(item: Assessment) -> tuple[int, Version, Version]:
+    """A solver takes the newest of several that nothing else tells apart."""
+    build = item.candidate.build
+    return -len(item.objections), build.version, item.candidate.cuda or _NO_RELEASE
+
+
+def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Finding:
+    """No build is as the file wants it: an error where the tables know the release, else only how far they reach."""
+    asked = {"pytorch": request.pytorch, "CUDA": request.cuda, "python": request.python, "stack": request.stack}
+    text = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
+    every = [row for row in knowledge.torch if row.platform == facts.platform and row.cuda]
+    rows = [row for row in every if request.stack in (None, row.stack)]
+    first = min((row.version for row in rows), default=_NO_RELEASE)
+    releases = [row.version for row in every if row.version >= first]
+    unknown = ""
+    if request.pytorch and rows and not any(map(request.pytorch.admits, releases)):
+        unknown = f"; the tables cover pytorch {first} to {max(row.version for row in rows)}"
+    toolkits = [row.version for row in knowledge.cudas if row.conda]
+    own = [row.cuda for row in rows if row.cuda] if request.stack == "pytorch" else toolkits
+    pythons = [version(text) for row in knowledge.torch for text in row.pythons]
+    for name, asks, have, seen in (("CUDA", request.cuda, own, toolkits), ("python", request.python, pythons, pythons)):
+        if unknown or not asks or not have or _admits_any(asks, map(str, have)):
+            continue
+        if not _admits_any(asks, map(str, seen)) and _admits_any(asks, _after(max(seen))):
+            unknown = f"; the tables end at {name} {max(seen)}"
+        elif rows and _older(request.pytorch, first) and _admits_any(asks, _before(min(have))):
+            unknown = f"; the tables begin at pytorch {first} and {name} {min(have)}"
+    others = "" if unknown else _built_for(request, rows)
+    return Finding(
+        code="CU111" if unknown else "CU110",
+        severity="warning" if unknown else "error",
+        subject="pytorch",
+        message=f"no build with {text} is known for {facts.platform}{unknown or others}",
+        fix=None if unknown else choose_anew(facts, Context(facts=facts, request=request, knowledge=knowledge)),
+        unknown=bool(unknown),
+    )
+
+
+def _built_for(request: Request, rows: Iterable[TorchBuild]) -> str:
+    """The CUDA releases and Pythons of the builds of the torch that is asked for, where they are few."""
+    mine = [row for row in rows if request.pytorch and request.pytorch.admits(row.version)]
+    releases = sorted({row.version for row in mine})
+    if len(releases) != 1:
+        return ""
+    cudas = ", ".join(map(str, sorted({row.cuda for row in mine if row.cuda})))
+    pythons = ", ".join(map(str, sorted({version(text) for row in mine for text in row.pythons})))
+    return f"; pytorch {releases[0]} has builds for CUDA {cudas} and Python {pythons}"
+
+
+_NO_RELEASE = version("0")
+
+
+def _admits_any(request: VersionSpec, minors: Iterable[str]) -> bool:
+    return any(admits(request, minor) for minor in minors)
+
+
+def _after(last: Version) -> list[str]:
+    """Minors that may come after one."""
+    own = [f"{last.major}.{last.minor + step}" for step in range(1, 10)]
+    return own + [f"{last.major + 1}.{minor}" for minor in range(10)]
+
+
+def _before(first: Version) -> list[str]:
+    """Minors that were before one."""
+    own = [f"{first.major}.{minor}" for minor in range(first.minor)]
+    return own + [f"{major}.{minor}" for major in range(first.major) for minor in range(10)]
+
+
+def _older(request: VersionSpec | None, first: Version) -> bool:
+    """Whether the version spec of torch admits a release before the first that the tables know."""
+    return request is None or any(
+        request.admits(version(f"{text}.{patch}")) for text in _before(first) for patch in range(4)
+    )
