@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import uv
 
 import forking
 
@@ -30,6 +31,8 @@ SCHEMAS = Path(__file__).resolve().parent.parent / "src/cuenv/data/schemas"
 """The files that ship."""
 
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+_OF_AN_INDEX = {"UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_FIND_LINKS", "UV_OFFLINE"}
+"""With one of these a command is about to ask uv."""
 _AT_THE_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ", "COVERAGE_")
 """What an interpreter, or what it is linked with, reads when it starts."""
 
@@ -83,6 +86,7 @@ def run(
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / ".cache"), "NO_COLOR": "1", "UV_HTTP_RETRIES": "0"}
     typed, variables = [str(word) for word in words], {**kept, **home, **environ}
+    _let_uv_know_python(variables)
     if not python and _of_the_start(variables) == forks_with():
         return _held(_forked(typed, folder, variables, stdout, text))
     done = subprocess.run(
@@ -104,6 +108,40 @@ def _held(
 ) -> subprocess.CompletedProcess[str]:
     hold_to_schema(done.args if typed is None else typed, done.stdout)
     return done
+
+
+def _let_uv_know_python(environ: Mapping[str, str]) -> None:
+    if _OF_AN_INDEX & environ.keys() and "UV_NO_CACHE" not in environ:
+        know_python(Path(environ.get("UV_CACHE_DIR") or f"{environ['XDG_CACHE_HOME']}/uv"))
+
+
+def know_python(cache: Path) -> None:
+    """Give a new cache of uv what another one knows of this Python: to ask it costs more than most of what follows."""
+    if not cache.exists():
+        cache.mkdir(parents=True)
+        for folder in _what_uv_knows().glob("interpreter-*"):
+            (cache / folder.name).symlink_to(folder)
+
+
+@cache
+def _what_uv_knows() -> Path:
+    """A cache of uv that holds this Python and no package; it ends with this process."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    words = (
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-config",
+        "--no-index",
+        "--cache-dir",
+        folder,
+        "--python",
+        sys.executable,
+    )
+    alone = {"HOME": str(folder), "PATH": os.defpath}
+    subprocess.run([uv.find_uv_bin(), *words, "-"], cwd="/", env=alone, input=b"", capture_output=True, check=True)
+    return folder
 
 
 def in_shell() -> str:
@@ -226,6 +264,7 @@ def inside(*words: str | Path, folder: Path, text: str = "", **environ: str) -> 
         sys.stdin = _Typed(text)
         os.environ.clear()
         os.environ.update({**{name: before[name] for name in _KEPT if name in before}, **home, **environ})
+        _let_uv_know_python(os.environ)
         os.chdir(folder)
         with redirect_stdout(out), redirect_stderr(err):
             code = int(main(typed))

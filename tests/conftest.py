@@ -9,7 +9,9 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -19,7 +21,8 @@ from hypothesis import Phase, settings
 import slurm_cluster
 from forking import prepare
 
-RECORDS = Path(__file__).resolve().parents[2] / "shared" / "channels"
+TESTS = Path(__file__).resolve().parent
+RECORDS = TESTS.parents[1] / "shared" / "channels"
 
 # A deadline measures the machine, not the code: speed is shown by benchmarks/.
 # Few examples each time, and other ones; `nox -s slow` runs the laws with --hypothesis-profile=thorough.
@@ -66,6 +69,21 @@ def _leave() -> None:
         os._exit(int(_sessions[0].exitstatus))
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Load another part of the tests first in each worker: in a new checkout each compiles its own, and reads the rest.
+
+    What cannot be loaded is tried again by pytest, which says so.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or [Path(item).resolve() for item in session.config.args] != [TESTS]:
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(TESTS.rglob("test_*.py"))[number::count]:
+        sys.path.insert(0, str(path.parent))
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(path.stem)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what touches the machine as ``io``; for mutation testing, put first what is quick and notices most."""
@@ -83,6 +101,13 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collect once what the tests have left: pytest looks for it ten times, which is quick where nothing is left."""
+    gc.collect()
+    gc.freeze()
 
 
 def _touches_the_machine(item: pytest.Item) -> bool:

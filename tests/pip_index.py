@@ -17,6 +17,7 @@ from zipfile import ZipFile, ZipInfo
 import pytest
 
 from channel_builder import Server, serve
+from commands import know_python
 
 _BACKEND = """
 import pathlib
@@ -159,7 +160,7 @@ def _name(file: Path) -> str:
 
 def variables(home: Path, url: str = "", **more: str) -> dict[str, str]:
     """The variables of somebody whose index is at the URL and whose home is empty."""
-    home.mkdir(parents=True, exist_ok=True)
+    know_python(home / "uv")
     found = {"PATH": os.environ["PATH"], "HOME": str(home), "UV_CACHE_DIR": str(home / "uv"), "UV_HTTP_RETRIES": "0"}
     return {**found, **({"UV_DEFAULT_INDEX": f"{url}/simple"} if url else {}), "NO_PROXY": "*", **more}
 

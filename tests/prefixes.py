@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from venv import EnvBuilder
 from zipfile import ZipFile, ZipInfo
 
 import pytest
 
 from channel_builder import PLATFORM, request, write
+from commands import know_python
 from cuenv.demo.io.sample import Package
 from cuenv.install.io.installer import install
 from cuenv.lockfile.formats.conda_lock import render
@@ -170,11 +172,12 @@ def venv(folder: Path, *wheels: Path, shared: bool = False) -> Path:
     """A real venv of this Python with wheels that uv installed, without what they require."""
     import uv
 
-    more = ["--system-site-packages"] if shared else []
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", *more, str(folder)], check=True)
+    EnvBuilder(system_site_packages=shared, symlinks=True).create(folder)
     if wheels:
+        cache = folder.parent / "uv-cache"
+        know_python(cache)
         words = [uv.find_uv_bin(), "pip", "install", "--no-config", "--offline", "--no-deps", "--quiet"]
-        where = ["--python", str(folder / "bin/python"), "--cache-dir", str(folder.parent / "uv-cache")]
+        where = ["--python", sys.executable, "--prefix", str(folder), "--cache-dir", str(cache)]
         subprocess.run([*words, *where, *map(str, wheels)], check=True)
     return folder
 
