@@ -39,7 +39,7 @@ from cuenv.lint.dockerfile import parse as dockerfile
 from cuenv.lint.files import _rules
 from cuenv.lockfile.formats import LockPart, explicit_txt, pixi_lock, pylock_toml, requirements_txt, uv_lock
 from cuenv.lockfile.formats import conda_lock as conda_lock_v1_read
-from cuenv.lockfile.pip import pip_findings
+from cuenv.lockfile.pip_findings import pip_findings
 from cuenv.solve import environment_yml
 from cuenv.solve.model import Lock
 from elf_files import Part, archive, cubin, cubins, elf, fatbin

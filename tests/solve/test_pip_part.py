@@ -12,7 +12,7 @@ from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.core.urls import index_url
 from cuenv.lockfile.formats import requirements_txt
-from cuenv.lockfile.pip import conflict_finding, pip_findings, unlocked
+from cuenv.lockfile.pip_findings import conflict_finding, pip_findings, unlocked
 from cuenv.solve import uv_output
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.io.pip import pypi_names

@@ -77,7 +77,7 @@ def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
         yield from _unpinned(solution, lock.again) if lock.program else ()
         yield from without_hash(solution.packages, explicit=not lock.channels)
         if solution.pip:
-            from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - most locks have no pip part
+            from cuenv.lockfile.pip_findings import pip_findings  # noqa: PLC0415 - most locks have no pip part
 
             yield from (item for item in pip_findings(solution) if item.code == "CU513")
 

@@ -296,7 +296,7 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
 def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     """The policy for locks, each at the package that it is about; nothing here is mended by hand."""
     from cuenv.lockfile.check import named_platform  # noqa: PLC0415 - as above
-    from cuenv.lockfile.pip import pip_findings  # noqa: PLC0415 - as above
+    from cuenv.lockfile.pip_findings import pip_findings  # noqa: PLC0415 - as above
     from cuenv.resolver.solution_policy import edited, lock_findings  # noqa: PLC0415 - as above
 
     lock = parse_lock(text, source)

@@ -237,7 +237,7 @@ def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Know
 
 def _pip(solution: Solution, program: str, folder: Path) -> Iterator[Finding]:
     if solution.pip or solution.aside:
-        from cuenv.lockfile.pip import aside_findings, pip_findings  # noqa: PLC0415 - most locks have no pip part
+        from cuenv.lockfile.pip_findings import aside_findings, pip_findings  # noqa: PLC0415 - most locks have no pip part
 
         yield from pip_findings(solution, program)
         for item in aside_findings(solution, folder):  # what --allow left out is no news
@@ -262,7 +262,7 @@ def _with_files(found: list[Finding]) -> Iterator[Finding]:
 
 
 def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
-    from cuenv.lockfile.pip import unlocked  # noqa: PLC0415 - only when the file changed
+    from cuenv.lockfile.pip_findings import unlocked  # noqa: PLC0415 - only when the file changed
     from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - as above
     from cuenv.solve.io.solver import matches  # noqa: PLC0415 - as above
 
