@@ -648,3 +648,15 @@ def test_a_gpu_number_that_is_not_there_is_a_matter_of_ranks_only_where_there_ar
     inner = '  File "/home/u/train.py", line 9, in <module>\n    main()\n'
     assert led(inner + line).command == ""
     assert led("".join(f"[rank1]: {one}\n" for one in (inner + line).splitlines())).command.startswith("torchrun")
+
+
+def test_what_is_told_to_docker_is_not_told_where_apptainer_runs() -> None:
+    missing = 'exec: "/usr/bin/nvidia-container-cli": stat /usr/bin/nvidia-container-cli: no such file or directory\n'
+    assert led(f"FATAL:   container creation failed: {missing}").command.endswith("nvidia-container-toolkit")
+    assert "systemctl restart docker" in led(f"docker: Error response from daemon: {missing}").command
+
+
+def test_a_cudnn_that_does_not_start_is_cured_by_what_stopped_it() -> None:
+    line = "E cuda_dnn.cc:502] {} CUDNN_STATUS_INTERNAL_ERROR\n"
+    assert led(line.format("external/xla/xla/stream_executor")).command == "export XLA_PYTHON_CLIENT_PREALLOCATE=false"
+    assert led("OSError: (External) Cudnn error, CUDNN_STATUS_INTERNAL_ERROR\n").command == ""

@@ -75,3 +75,10 @@ def test_a_check_is_a_raise_in_the_line_of_the_frame() -> None:
     assert read(of_install.encode()).causes[0].symptom.id != "value-refused"
     fell = f'  File "{SITE}/foo/a.py", line 9, in f\n    x = max(y)\nValueError: max() of an empty list is not known\n'
     assert read(fell.encode()).in_words
+
+
+def test_what_python_raises_in_a_package_stays_unknown_and_names_the_package() -> None:
+    log = f'  File "{SITE}/foo/a.py", line 9, in f\n    past = keys[0][0]\nIndexError: tuple index out of range\n'
+    found = read(log.encode())
+    assert (found.verdict, found.in_words) == ("unknown", True)
+    assert any("raised in foo" in item for item in found.causes[0].because)

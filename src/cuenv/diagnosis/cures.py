@@ -584,6 +584,11 @@ def peers(case: LogContext) -> Joined:
 
 def cudnn_start(case: LogContext) -> Joined:
     """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
+    if "SymbolNotFound" in case.line:  # the first call of CUDA fails, before cuDNN
+        remedy = (
+            "compare the driver (nvidia-smi) with the CUDA of the framework; in a container look which libcuda it has"
+        )
+        return Joined(remedy=remedy, command="")
     if re.search(r"\(External\)|ExternalError|/paddle/", case.line):  # Paddle finds its libraries by that variable
         remedy = "free GPU memory; then compare the cuDNN on LD_LIBRARY_PATH with the one that Paddle was built with"
         return Joined(remedy=remedy, command="")
@@ -652,6 +657,14 @@ def sources(case: LogContext) -> Joined:
         return Joined()
     remedy = "fetch the submodules of the repository, and install again"
     return Joined(remedy=remedy, command="git submodule update --init --recursive")
+
+
+def toolkit(case: LogContext) -> Joined:
+    """The container toolkit alone, where Singularity or Apptainer calls it and no docker is there to be told."""
+    if not case.line.startswith("FATAL:"):
+        return Joined()
+    remedy = "install nvidia-container-toolkit on the host, or use --nv alone (use nvidia-container-cli = no)"
+    return Joined(remedy=remedy, command="sudo apt-get install -y nvidia-container-toolkit")
 
 
 def nvidia_runtime(case: LogContext) -> Joined:
@@ -822,6 +835,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "nccl_error": nccl_error,
     "python_header": python_header,
     "tensorflow": tensorflow,
+    "toolkit": toolkit,
     "torchvision": torchvision,
     "xformers": xformers,
 }

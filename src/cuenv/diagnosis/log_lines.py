@@ -172,7 +172,7 @@ _USERS_OWN = regex(
 )
 _OF_INSTALLATION = regex(
     rb"(?i)install|version|upgrade|import|compil|availab|support|recogni[sz]|driver|cuda|(?<!per_)gpu|nvcc|kernel|"
-    rb"capabilit|attribute|module|unexpected keyword|positional"
+    rb"capabilit|attribute|no module|module ['`]|unexpected keyword|positional"
 )
 _CUDA_FILE = regex(rb"\.so\b|nvcc|nvidia|cuda|ninja|gcc|g\+\+|torch_extensions")
 _STATUS = regex(

@@ -64,6 +64,8 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),
     "override": (b"BNB_CUDA_VERSION=", re.compile(rb"BNB_CUDA_VERSION=([0-9]{2,3}) environment variable detected")),
 }
+_PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
+"""What Python itself raises."""
 _HOOK = b"Error in sys.excepthook:"
 """What Python prints where an exception has ended it already."""
 _ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in atexit.", _HOOK)
@@ -186,7 +188,7 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     weak = seeker.weak(tail, total)
     ends = _End(tail, total)
     sightings = tuple(ends.placed(one) for one in seeker.sightings())
-    failures = tuple(ends.judged(one, seeker.wanted.raised) for one in seeker.failures(total))
+    failures = tuple(ends.judged(one, seeker.wanted) for one in seeker.failures(total))
     causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
     last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
     on = goes_on(tail, total)
@@ -224,13 +226,16 @@ class _End:
         """A symptom with the place where it was raised."""
         return replace(one, raised=self.frame(one.line)) if one.grade in ("exception", "error") else one
 
-    def judged(self, one: FailedLine, rows: Sequence[Symptom]) -> FailedLine:
-        """An exception that no row knows, judged by the file in which it was raised."""
+    def judged(self, one: FailedLine, wanted: _Wanted) -> FailedLine:
+        """An exception that no row knows, judged by the file in which it was raised.
+
+        One that Python raised in a package stays unknown, but names the package.
+        """
         frame = self.frame(one.line) if one.grade == "exception" and not one.outer else None
         if frame is None:
             return one
         line = plain(self.lines[one.line - self.first])
-        for row in rows:
+        for row in wanted.raised:
             if (row.within == "package") != bool(frame.package):
                 continue
             if row.within != "program" and (not frame.checked or of_an_installation(line)):
@@ -238,7 +243,10 @@ class _End:
             found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
             if found:
                 return replace(one, said=_raised(row, one, found, frame))
-        return replace(one, said=replace(one.said, raised=frame)) if one.said else one
+        if one.said:
+            return replace(one, said=replace(one.said, raised=frame))
+        said = next((_raised(row, one, found, frame) for row in wanted.words if (found := _PYTHON.search(line))), None)
+        return replace(one, said=said) if said and frame.package else one
 
 
 def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
