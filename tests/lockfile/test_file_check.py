@@ -345,3 +345,19 @@ def test_a_torch_that_torchvision_brings_is_judged_as_one_that_is_named() -> Non
     assert judge_file(asked, options("8.9", driver="535.129.03"), shipped_base()) == ()
     by_pip = replace(spec("python=3.11", "torchvision", channels=channels), pip=("torch==2.7.1",))
     assert {item.code for item in judge_file(by_pip, options("8.0", driver="470.129.06"), shipped_base())} == {"CU401"}
+
+
+def test_what_pip_takes_is_judged_where_nothing_is_solved_afterwards() -> None:
+    asked, host = spec("python=3.11", "pip", pip=("torch",)), options("8.9", driver="535.129.03")
+    assert judge_file(asked, host, shipped_base()) == (), "an earlier torch runs, and the lock sees which is taken"
+    (told,) = judge_file(asked, host, shipped_base(), alone=True)
+    assert (told.code, told.severity) == ("CU401", "warning")
+    assert told.message.startswith("pip takes torch 2.15.0 (cu132) for torch today: CUDA 13.x needs driver")
+    assert judge_file(asked, options("8.9", driver="580.65.06"), shipped_base(), alone=True) == ()
+
+
+@pytest.mark.parametrize("lines", [("tensorflow-gpu==2.10",), ("jax[cuda12]",), ("cupy-cuda116",)])
+def test_a_program_of_which_nobody_knows_the_gpu_code_is_unknown(lines: tuple[str, ...]) -> None:
+    asked, host = spec("python=3.10", "cudatoolkit=11.2", pip=lines), options("8.0", driver="535.129.03")
+    (told,) = judge_file(asked, host, shipped_base(), alone=True)
+    assert (told.code, told.unknown) == ("CU403", True)

@@ -31,6 +31,7 @@ from given import (
     options,
     package,
     shipped,
+    shipped_base,
     solution,
     spec,
 )
@@ -419,6 +420,14 @@ def test_of_several_fixes_the_one_is_told_that_is_enough_alone() -> None:
     by_pip = on(machine("6.1", driver="470.129.06"), package("pytorch", "2.9.1", "cuda129", channel=WHEELS))
     other = "with pip: torch==2.7.1+cu118 from --extra-index-url https://download.pytorch.org/whl/cu118"
     assert {item.fix for item in by_pip if item.severity == "error"} == {other}, "a driver gives torch no code"
+
+
+def test_a_lock_of_tensorflow_is_not_told_to_take_a_torch() -> None:
+    tensorflow = package("tensorflow-base", "2.11.0", "cuda112py310", depends=("cudatoolkit >=11.2,<12",))
+    toolkit, cudnn = package("cudatoolkit", "11.8.0"), package("cudnn", "8.9.7.29")
+    solved = solution(tensorflow, toolkit, cudnn, package("tensorflow", "2.11.0"))
+    found = host_findings(solved, machine("12.0", driver="570.86.10"), shipped_base())
+    assert only(found, "CU405").fix == "take CUDA 12.8 or later, and the release of tensorflow that is made for it"
 
 
 def test_no_bound_on_cudnn_is_proposed_for_a_torch_from_pip() -> None:

@@ -89,3 +89,13 @@ def test_a_package_that_strict_channel_priority_hides_is_named() -> None:
     said = unsatisfiable_text(Unsatisfiable(platform="linux-64", missing=(), text=text), spec("app"))
     assert said.startswith("a channel that is listed before conda-forge has lib, but no release of it that fits")
     assert said.endswith("list conda-forge first, or add conda-forge::lib")
+
+
+def test_a_file_that_an_old_driver_alone_cannot_have_is_told_the_driver(tmp_path: Path, records: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, jaxlib=*=*cuda*]\n"
+    (tmp_path / "environment.yml").write_text(text)
+    mirror = ("--mirror", f"conda-forge={records / 'conda-forge'}")
+    told = run("lock", "--gpu", "A100", "--driver", "450.80.02", "--glibc", "2.31", *mirror, folder=tmp_path)
+    assert told.returncode == 1
+    assert "error CU401 CUDA 12.x needs driver 525.60.13 or later" in told.stderr
+    assert "cannot satisfy" not in told.stderr

@@ -453,3 +453,11 @@ def test_a_program_in_a_file_without_cuda_is_not_moved_to_a_gpu() -> None:
     assert (told.code, told.fix, told.edits) == ("CU104", "for GPUs write tensorflow=2.15.*=cuda*", ())
     with_cuda = spec_findings(spec("python=3.11", "tensorflow=2.15", "cuda-version=12.0"), shipped_base())
     assert [str(edit) for item in with_cuda for edit in item.edits] == ["write tensorflow=2.15.*=cuda*"]
+
+
+def test_a_metapackage_of_pytorch_beside_a_torch_of_conda_forge() -> None:
+    asked = ("pytorch=2.0.1", "pytorch-cuda=11.8")
+    found = spec_findings(spec(*asked, channels=("conda-forge", "pytorch", "nvidia")), shipped_base())
+    (told,) = (item for item in found if item.code == "CU101")
+    assert told.message.startswith("conda-forge is listed before pytorch, so pytorch=2.0.1 comes from conda-forge")
+    assert told.fix == "write pytorch::pytorch=2.0.1"

@@ -429,7 +429,7 @@ def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, comp
     from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where a host is named
     from cuenv.lockfile.file_check import judge_file  # noqa: PLC0415 - as above
 
-    found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge)
+    found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge, alone=True)
     models = (find_gpu(gpu.name, knowledge.gpus) for gpu in machine.facts.gpus)
     certain = not compat or any(model and model.kind == "geforce" for model in models)
     for item in [item for item in found if item.code == "CU401"][:1]:

@@ -196,7 +196,7 @@ def _on_host(
     torch = next((entry.node for entry in entries if entry.name == ("torch" if entry.pip else "pytorch")), None)
     place = torch or tree.get("dependencies") or tree
     facts = replace(machine.facts, platform=next(iter(spec.platforms), machine.facts.platform))
-    for finding in judge_file(spec, facts, knowledge):
+    for finding in judge_file(spec, facts, knowledge, alone=True):
         yield Lint(finding=finding, at=place.start)
 
 

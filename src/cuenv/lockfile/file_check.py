@@ -15,7 +15,15 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, TorchBuild
-from cuenv.lockfile.host_check import as_findings, build_name, choose_anew, evidence_of, unknown_build
+from cuenv.lockfile.host_check import (
+    CUDNN_USERS,
+    as_findings,
+    build_name,
+    choose_anew,
+    evidence_of,
+    newer_cuda,
+    unknown_build,
+)
 from cuenv.resolver.asked_torch import CONDA_TORCHES, AskedTorch, torch_asked, unlisted, wheels_asked
 from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
 from cuenv.resolver.compilers import nvcc_asked
@@ -35,17 +43,42 @@ _MAJOR = regex(
     r"|\s*==[0-9.]+\+cuda(?P<local>1\d))"
 )
 """A wheel that bears the CUDA major that it is made for."""
-_CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
-"""Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
+_PROGRAMS = frozenset((*CUDNN_USERS, "cupy", "cudf", "cuml")) - {"keras"}
+"""Programs for GPUs other than torch."""
 
 
-def judge_file(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
-    """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host."""
+def judge_file(
+    spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool = False
+) -> tuple[Finding, ...]:
+    """Judge an environment file by the tables: whether a torch that it admits, of conda or of pip, runs on the host.
+
+    Args:
+        alone: nothing is solved afterwards, so that what pip takes, and what nobody can judge, is said as well.
+    """
     spec = _with_torch(spec)
-    found = (*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge))
+    found = [*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge, alone=alone)]
     told = any(item.severity == "error" for item in found)
     listed = covered(spec) and not any(item.code == "CU111" for item in found)
-    return (*_of_cpu(spec, facts), *found, *(() if told else _judge_cuda(spec, facts, knowledge, listed=listed)))
+    found += () if told else _judge_cuda(spec, facts, knowledge, listed=listed)
+    if alone and facts.gpus and not any(item.severity == "error" or item.unknown for item in found):
+        found += _programs(spec)
+    return (*_of_cpu(spec, facts), *found)
+
+
+def _programs(spec: EnvironmentSpec) -> Iterator[Finding]:
+    """Programs for GPUs of which no row says for which they hold code."""
+    names = [pin.name for pin in spec.pins if pin.name in _PROGRAMS and "cpu" not in pin.build]
+    lines = {text: requirement_name(text) for text in spec.pip if not text.startswith("-")}
+    known = (*_PROGRAMS, *(name for name in lines.values() if name.startswith("cupy-cuda")))
+    names += [name for text, name in lines.items() if name in known or _MAJOR.match(text)]
+    if names and not asks_for_cpu(spec):
+        yield Finding(
+            code="CU403",
+            severity="info",
+            subject=names[0],
+            message=f"the cuenv tables do not list the GPU code of {', '.join(dict.fromkeys(names))}",
+            unknown=True,
+        )
 
 
 def _with_torch(spec: EnvironmentSpec) -> EnvironmentSpec:
@@ -98,7 +131,7 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
     candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
     case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
     # A torch without rows calls cuDNN as every torch does.
-    users = _CUDNN_USERS if listed else {*_CUDNN_USERS, *CONDA_TORCHES}
+    users = CUDNN_USERS if listed else {*CUDNN_USERS, *CONDA_TORCHES}
     calls_cudnn = release or (exact and users.intersection(_names(spec)))
     names = ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if calls_cudnn else ()))
     verdicts = [verdict_of(name, candidate, case) for name in names]
@@ -111,17 +144,7 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
         if any(map(spec.pin, CONDA_TORCHES)) or verdict.remedy:
             yield from found
         else:  # another torch is no help for a program that is none
-            yield from (replace(item, fix=_newer(spec, facts, knowledge), edits=()) for item in found)
-
-
-def _newer(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> str | None:
-    """What a file without torch needs: the first CUDA release for each GPU, and the program that is made for it."""
-    rows = map(knowledge.compute_capability, facts.capabilities)
-    first = max((row.first_cuda for row in rows if row and row.first_cuda), default=None)
-    names = [name.removesuffix("-gpu") for name in _names(spec) if name in _CUDNN_USERS]
-    program = next((name for name in names if name != "keras"), "".join(names[:1]))
-    made = f", and the release of {program} that is made for it" if program else ""
-    return f"take CUDA {first} or later{made}" if first else None
+            yield from (replace(item, fix=newer_cuda(_names(spec), facts, knowledge), edits=()) for item in found)
 
 
 def _names(spec: EnvironmentSpec) -> Iterator[str]:
@@ -143,8 +166,11 @@ def _of_wheels(spec: EnvironmentSpec) -> Version | None:
     return version(f"{max(majors)}.0") if majors else None
 
 
-def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    """Errors where none of the wheels of torch that a pip part admits runs on the host; the nearest says why."""
+def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool) -> Iterator[Finding]:
+    """Errors where none of the wheels of torch that a pip part admits runs on the host; the nearest says why.
+
+    Where one runs and pip takes another, that is a warning for a file that is judged alone.
+    """
     asked = None if any(map(spec.pin, CONDA_TORCHES)) else torch_asked(spec.pip)
     if asked is None:
         return
@@ -169,6 +195,13 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) 
     nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
     for verdict in objections:
         yield from as_findings(verdict, nearest, case)
+    if alone and not (objections or asked.elsewhere):
+        taken, why = max(judged, key=lambda pair: pair[0].build.version)
+        for verdict in why[:1]:
+            name = f"torch {taken.build.version} ({taken.build.build})"
+            for item in as_findings(verdict, taken, case):
+                told = f"pip takes {name} for {asked.text} today: {item.message}"
+                yield replace(item, severity="warning", message=told)
 
 
 def _of_what(asked: AskedTorch) -> str:

@@ -6,7 +6,7 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from packaging.version import Version
@@ -149,11 +149,30 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     if by_pip:
         yield from mixed_findings(solution.pip, candidate.build)
     case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
-    yield from _at_once([item for verdict in verdicts for item in as_findings(verdict, candidate, case)], case)
+    found = [item for verdict in verdicts for item in as_findings(verdict, candidate, case)]
+    if torch is None:  # another torch is no help for a program that is none
+        names = [package.name for package in solution.packages] + [item.name for item in solution.pip]
+        anew, better = choose_anew(facts, case), newer_cuda(names, facts, knowledge)
+        found = [replace(item, fix=better) if item.fix == anew else item for item in found]
+    yield from _at_once(found, case) if torch else found
     if torch and not torch.build.sources:
         yield unknown_build(torch)
     if torch is None:
         yield from _programs(solution, facts, candidate.cuda, knowledge)
+
+
+CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
+"""Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
+
+
+def newer_cuda(names: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> str | None:
+    """What a file without torch needs: the first CUDA release for each GPU, and the program that is made for it."""
+    rows = map(knowledge.compute_capability, facts.capabilities)
+    first = max((row.first_cuda for row in rows if row and row.first_cuda), default=None)
+    users = [name.removesuffix("-gpu") for name in names if name in CUDNN_USERS]
+    program = next((name for name in users if name != "keras"), "".join(users[:1]))
+    made = f", and the release of {program} that is made for it" if program else ""
+    return f"take CUDA {first} or later{made}" if first else None
 
 
 def _at_once(found: list[Finding], case: Context) -> list[Finding]:

@@ -231,6 +231,9 @@ def locked(
     if isinstance(solutions, Finding):
         return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
     if isinstance(solutions, Unsatisfiable):
+        old = _of_driver(request, spec, hosts, knowledge)
+        if old:
+            return replace(refused, report=report(request.path.name, [*early.findings, *old]))
         return replace(refused, unsatisfiable=solutions)
     with _known(early):
         solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
@@ -411,6 +414,30 @@ def _solve(
             return answer
         solutions.append(answer)
     return solutions
+
+
+def _of_driver(
+    request: LockRequest, spec: EnvironmentSpec, hosts: list[HostFacts], knowledge: Knowledge
+) -> list[Finding]:
+    """What says that the driver is too old, where the same file can be solved for the newest driver."""
+    newest = max(row.number for row in knowledge.branches)
+    later = knowledge.first_driver(newest)
+    levels = [knowledge.cuda_of(later) for _ in hosts]
+    if request.update or request.engine.foreign or not all(host.driver and host.driver.cuda for host in hosts):
+        return []
+    able = [
+        replace(host, driver=replace(host.driver, version=later, cuda=level))
+        for host, level in zip(hosts, levels, strict=True)
+        if host.driver
+    ]
+    try:
+        answer = _solve(request, spec, able, knowledge, None)
+    except CuenvError:
+        return []
+    if not isinstance(answer, list):
+        return []
+    found = [item for host, each in zip(hosts, answer, strict=True) for item in host_findings(each, host, knowledge)]
+    return [item for item in found if item.code == "CU401" and item.severity == "error"]
 
 
 def _of_linux(spec: EnvironmentSpec, request: LockRequest) -> tuple[tuple[str, ...], tuple[Finding, ...]]:

@@ -337,10 +337,7 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         if set(loose) - (whole - {"cuda-version"}) or (torch and home == "conda-forge" and "cuda" in torch.build):
             yield _behind(loose)
     elif nvidia == ["nvidia"] and torch and home == "conda-forge":
-        message = (
-            "the channel nvidia stands before conda-forge, so strict channel priority takes the CUDA libraries of "
-        )
-        yield two_channels(f"{message}conda-forge's torch from nvidia", ours=spec.ours)
+        yield from _beside_forge(torch, sources, spec)
     elif nvidia == ["nvidia"]:
         yield from _unbound(spec, knowledge)
     elif nvidia and "conda-forge" in sources and set(loose) - whole:
@@ -382,6 +379,26 @@ def _unbound(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
 def _release(pin: Pin) -> Version | None:
     found = re.match(r"=*(\d+\.\d+)", pin.version)
     return version(found[1]) if found else None
+
+
+def _beside_forge(torch: Pin, sources: Sequence[str], spec: EnvironmentSpec) -> Iterator[Finding]:
+    """The channel nvidia beside a torch of conda-forge, which does not depend on the libraries of that channel."""
+    if sources[0] != "conda-forge":
+        message = (
+            "the channel nvidia stands before conda-forge, so strict channel priority takes the CUDA libraries of "
+            "conda-forge's torch from nvidia"
+        )
+        yield two_channels(message, ours=spec.ours)
+        return
+    pins = " and ".join(pin.yaml_text() for pin in spec.pins if pin.name == "pytorch-cuda")
+    yield Finding(
+        code="CU101",
+        severity="warning",
+        subject="channels",
+        message=f"conda-forge is listed before pytorch, so {torch.yaml_text()} comes from conda-forge, and {pins} "
+        "chooses among builds of the channel pytorch alone",
+        edits=(FileEdit(how="write", entries=(replace(torch, channel="pytorch").yaml_text(),)),),
+    )
 
 
 def _behind(loose: list[str]) -> Finding:
