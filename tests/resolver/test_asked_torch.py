@@ -141,3 +141,11 @@ def test_torchvision_by_conda_for_another_torch_is_an_error() -> None:
 )
 def test_a_library_beside_a_torch_that_may_be_its_own_is_not_told(pins: tuple[str, ...], pip: tuple[str, ...]) -> None:
     assert not paired(*pins, pip=pip)
+
+
+def test_of_several_main_indexes_the_last_counts() -> None:
+    of_cpu, pypi = "--index-url https://download.pytorch.org/whl/cpu", "--index-url https://pypi.org/simple"
+    first, last = torch_asked([of_cpu, "torch==2.4.1", pypi]), torch_asked([pypi, "torch==2.4.1", of_cpu])
+    assert first is not None
+    assert last is not None
+    assert (first.of_cpu, last.of_cpu) == (False, True)

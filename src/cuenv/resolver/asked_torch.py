@@ -73,6 +73,8 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     """What a pip part asks of torch; ``None`` where it asks for none on Linux, or for one by its URL."""
     lines = tuple(requirements)
     options = [option for option in map(index_option, lines) if option]
+    main = [option for option in options if option[0] in _MAIN]
+    options = [option for option in options if option not in main[:-1]]  # of several pip takes the last
     own = [(option, found["tag"]) for option, url in options if (found := _OWN.match(url))]
     tags = tuple(dict.fromkeys(tag for _, tag in own if tag))
     alone = any(option in _MAIN for option, _ in own)

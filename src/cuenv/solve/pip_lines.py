@@ -139,6 +139,10 @@ def read_lines(texts: Iterable[str], unread: Mapping[str, str] | None = None) ->
     )
 
 
+_FOREIGN = regex(r"-(win_amd64|win_arm64|win32|macosx_\w+)\.whl(?:#\S*)?\s*\Z")
+"""The end of the name of a wheel for another system."""
+
+
 class _Lines:
     def __init__(self, unread: Mapping[str, str]) -> None:
         self.unread = unread
@@ -220,6 +224,11 @@ class _Lines:
             self.built.append(shown(text))
             release = f"=={by_conda['release']}" if by_conda["release"] else ""
             text = f"{by_conda['name']}{release}{by_conda['marker'] or ''}"
+        foreign = _FOREIGN.search(text)  # none with a marker, which may leave it out
+        if foreign:
+            system = "Windows" if foreign[1].startswith("win") else "macOS"
+            self.wrong.append(WrongLine(shown(text), f"it is a wheel for {system}", "write NAME==VERSION"))
+            return
         reason = unpinnable(text)
         if reason:
             self.aside.append(SetAside(text=shown(text), why=reason[1]))
