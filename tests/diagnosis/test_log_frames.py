@@ -24,6 +24,8 @@ def of(text: str) -> Frame | None:
         ('  File "/x/lib/python3.11/site-packages/foo-1.0-py3.6.egg/foo/a.py", line 7, in f\nKeyError: 1', "foo", "7"),
         ('  File "pyarrow/error.pxi", line 91, in pyarrow.lib.check\nKeyError: 1', "pyarrow", "91"),
         ('  File "/home/u/vllm/vllm/v1/core.py", line 9, in f\nKeyError: 1', "vllm", "9"),
+        ('  File "/workspace/vllm/config.py", line 9, in f\nKeyError: 1', "vllm", "9"),
+        ('  File "/home/u/transformers/examples/run.py", line 9, in f\nKeyError: 1', "", "9"),
         (
             '  File "/r/.cache/huggingface/modules/transformers_modules/m/x.py", line 9, in f\nKeyError: 1',
             "transformers_modules",

@@ -20,9 +20,9 @@ _FRAME = regex(
 _PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi)$")
 _STANDARD = regex(r"/lib(?:64)?/python[23](?:\.[0-9]{1,2})?/(?!(?:site|dist)-packages/)|^<|/python[0-9.-]{1,8}/Lib/")
 _LIBRARIES = regex(
-    r"/(?:python|src|\w{0,40}vllm[\w-]{0,20}|sglang|DeepSpeed|Megatron-LM|pytorch|jax|tensorflow)/"
-    r"(accelerate|datasets|deepspeed|diffusers|flash_attn|jax|lightning|megatron|peft|ray|sglang|tensorflow|torch|"
-    r"transformers|triton|trl|vllm|xformers)/|/(transformers_modules)/"
+    r"/(accelerate|datasets|deepspeed|diffusers|flash_attn|jax|lightning|megatron|peft|pytorch_lightning|ray|sglang|"
+    r"tensorflow|torch|transformers|transformers_modules|triton|trl|vllm|xformers)/"
+    r"(?!\S*(?:examples?|scripts|benchmarks|recipes|tests)/)"
 )
 """Libraries that lie in a folder of their sources, and the code that a model on the Hub brings."""
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))

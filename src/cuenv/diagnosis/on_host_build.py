@@ -213,6 +213,11 @@ def runtime(case: LogContext) -> Joined:
         remedy = "take the release of com.microsoft.onnxruntime:onnxruntime_gpu for the CUDA that is installed"
         return Joined(because=(*because, "this is ONNX Runtime for Java, which pip does not install"), remedy=remedy)
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
+        if wanted in _BEFORE_11:
+            remedy = (
+                "install the CUDA toolkit and cuDNN that this old release of ONNX Runtime names in its requirements"
+            )
+            return Joined(because=tuple(because), remedy=remedy, command="")
         because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
         pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
         return Joined(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
@@ -228,6 +233,7 @@ def runtime(case: LogContext) -> Joined:
     return Joined(because=tuple(because), remedy=remedy if command else "", command=command)
 
 
+_BEFORE_11 = ("9", "10")
 _WITHOUT_TORCH = frozenset(
     [
         "bitsandbytes",
