@@ -50,6 +50,7 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS Build\nFROM build\n", []),
         ("FROM ubuntu\n", ["CU320"]),
         ("FROM ubuntu:latest\n", ["CU320"]),
+        ("FROM ubuntu:latest-slim\n", ["CU320"]),
         ("FROM localhost:5000/team/image\n", ["CU320"]),
         ("FROM localhost:5000/team/image:1\n", []),
         ("FROM --platform=linux/amd64 ubuntu\n", ["CU320"]),
@@ -340,6 +341,9 @@ def test_what_the_tables_do_not_list_is_unknown_and_never_fine(tmp_path: Path) -
     done = run("lint", "Dockerfile", folder=tmp_path)
     assert done.returncode == 0
     assert done.stdout.endswith("1 file: unknown: see above what was not checked\n")
+    (tmp_path / "Dockerfile").write_text("FROM ubuntu\nRUN pip install torch==2.5.1 git+https://a.example/b.git\n")
+    done = run("lint", "Dockerfile", folder=tmp_path)
+    assert done.stdout.endswith("1 file: 0 errors, 1 warning; unknown: see above what was not checked\n")
 
 
 PYTORCH = "FROM pytorch/pytorch:1.13.1-cuda11.6-cudnn8-runtime\n"
@@ -415,6 +419,9 @@ def test_a_list_that_is_copied_is_read_and_another_one_is_told_as_not_read(tmp_p
         found = [item.finding for item in linted(folder, text).lints]
         return [(item.code, item.message.split(" ")[0], item.unknown) for item in found]
 
+    (tmp_path / "reqs.txt").write_text("numpy\n-e git+https://a.example/b.git\n")
+    assert [message for _, message, _ in told()] == ["git+https://a.example/b.git", "/opt/x.txt"]
+    (tmp_path / "reqs.txt").unlink()
     unread = ("CU327", "/opt/x.txt", True)
     assert told() == [("CU327", "/tmp/reqs.txt", True), unread]
     (tmp_path / "reqs.txt").write_text("numpy\ntorch==2.1.0+cu118\n")

@@ -338,7 +338,7 @@ def _unread(name: str, at: int, what: str = "") -> Lint:
     return Lint(finding=finding, at=at)
 
 
-def unread_lints(runs: Iterable[ShellCommands]) -> Iterator[Lint]:
+def unread_lints(runs: Iterable[ShellCommands], lists: ListReader) -> Iterator[Lint]:
     """Projects, repositories and locks that commands install, of which nobody reads here what they require."""
     for run in runs:
         for found in _TOOLS.finditer(run.text):
@@ -346,7 +346,11 @@ def unread_lints(runs: Iterable[ShellCommands]) -> Iterator[Lint]:
             yield _unread(name, run.at + found.start("setup" if found["setup"] else "tool"))
         for found in PIP.finditer(run.text):
             if not _NO_DEPS.search(found["rest"]):
-                yield from _unread_projects(_words(found, run))
+                words = _words(found, run)
+                yield from _unread_projects(words)
+                for word in _lists(words):
+                    named = (replace(word, text=part) for line in lists(word.text) or () for part in line.split())
+                    yield from _unread_projects([*named])
 
 
 def _unread_projects(words: Sequence[_Word]) -> Iterator[Lint]:

@@ -384,7 +384,7 @@ def _installed(
         whole = any(text in (".", "./") for text in stage.copied) and not name.startswith(("/", "~"))
         return lists(same[-1]) if same else lists(name) if whole else None
 
-    yield from unread_lints(stage.runs) if involved else ()
+    yield from unread_lints(stage.runs, copied) if involved else ()
     yield from wheel_lints(
         stage.runs,
         image,
@@ -462,8 +462,8 @@ def _parsed(image: str, at: int) -> _Base:
 
 
 def _image(base: _Base, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]:
-    if not pinned and base.tag in (None, "latest"):
-        message = f"{base.name} has no tag" if base.tag is None else f"{base.name}:latest"
+    if not pinned and (base.tag is None or re.fullmatch(r"latest(?:-.*)?", base.tag)):
+        message = f"{base.name} has no tag" if base.tag is None else f"{base.name}:{base.tag}"
         what = "tomorrow's build is made from another image"
         yield told(
             "CU320", "warning", base.at, "image", f"{message}: {what}", f"name a release: {_example(base, knowledge)}"

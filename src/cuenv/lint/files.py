@@ -367,7 +367,7 @@ def _shell(text: str, source: str, machine: Machine, knowledge: Knowledge) -> It
     yield from commands.command_lints(bare, 0, machine, None, knowledge)
     yield from commands.file_lints(bare, 0, {})
     lists = _list_reader(source)
-    yield from commands.unread_lints((run,)) if commands.names_cuda(bare) else ()
+    yield from commands.unread_lints((run,), lists) if commands.names_cuda(bare) else ()
     yield from commands.wheel_lints((run,), "", None, machine, knowledge, own="", empty=False, lists=lists)
     for asked in commands.asked_in([run]):
         yield from commands.install_lints(asked, machine, knowledge, compat=False)
