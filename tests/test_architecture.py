@@ -160,6 +160,9 @@ def test_the_page_on_architecture_lists_the_packages_in_their_order() -> None:
     page = (Path(__file__).resolve().parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition("## The packages")[2].partition("\n## ")[0]
     assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == ORDER
+    rows = re.findall(r"^\| `(\w+)` \|.*\|(.*)\|$", table, re.MULTILINE)
+    named = [(SOURCE / package, name) for package, begin in rows for name in re.findall(r"`([\w/]+(?:\.py|/))`", begin)]
+    assert [name for folder, name in named if not ((folder / name).exists() or (SOURCE / name).exists())] == []
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
