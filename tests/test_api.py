@@ -100,7 +100,7 @@ def test_one_text_is_not_taken_for_its_letters() -> None:
     assert cuenv.channels("conda-forge=/srv/conda-forge").mirrors[0].target == "/srv/conda-forge"
 
 
-@pytest.mark.parametrize(
+@collect(
     "wrong",
     [{"prefer": "oldest"}, {"stack": "defaults"}, {"cpu": True, "cuda": "12"}, {"pytorch": "two"}],
 )
@@ -161,7 +161,7 @@ def test_an_argument_of_a_wrong_type_is_named(call: Callable[[], object], said: 
         call()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("call", "said"),
     [
         (lambda: cuenv.make_host("RTX 4099"), "gpus 'RTX 4099'"),

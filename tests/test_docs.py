@@ -137,7 +137,7 @@ def parsed(words: list[str], text: str) -> None:
             assert word.partition("=")[0] in known, f"{text}: there is no {word}"
 
 
-@pytest.mark.parametrize("text", ["$ cuenv resolv", "`cuenv lock --colour`", "$ true && cuenv profile list --all"])
+@collect("text", ["$ cuenv resolv", "`cuenv lock --colour`", "$ true && cuenv profile list --all"])
 def test_a_command_that_is_none_is_found(text: str) -> None:
     for words in cuenv_words(text.strip("`$ ")):
         with pytest.raises(AssertionError):
@@ -156,7 +156,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert anchor in {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"])
+@collect("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"])
 def test_every_path_that_a_page_names_is_there(page: str) -> None:
     text = (DOCS.parent / page).read_text(encoding="utf-8")
     named = re.findall(r"(?<![\w/.])(?:src|tests|docs|benchmarks|profiles|locks)/[\w./-]*\w", text)
@@ -173,7 +173,7 @@ def test_the_index_names_every_page_and_the_readme_the_index() -> None:
     assert "(docs/README.md)" in (DOCS.parent / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@collect("page", PAGES)
 def test_tables_that_are_made_from_the_source_are_up_to_date(page: str) -> None:
     assert PAGES[page] == made(PAGES[page]), "run: python tests/doc_tables.py"
 

@@ -111,7 +111,7 @@ def test_paths_in_commands_are_quoted() -> None:
     assert not list(unquoted(ast.walk(ast.parse("hint = f'cuenv lock {quote(str(path))}'"))))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "count"),
     [
         ("raise UsageError('x')", 1),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from commands import run
 from cuenv.runtime import DeviceMismatch, check_same_device
 
@@ -109,7 +110,7 @@ def test_containers_of_every_kind_are_looked_into() -> None:
     assert check_same_device(packed(Tensor("cuda:0"), cpu)) == "cuda:0"
 
 
-@pytest.mark.parametrize("kind", [deque, iter, reversed, list, zip, tuple, partial(map, lambda item: item)])
+@collect("kind", [deque, iter, reversed, list, zip, tuple, partial(map, lambda item: item)])
 def test_no_container_is_passed_over_in_silence(kind: Callable[[list[Tensor]], Any]) -> None:
     for wrapped in (kind([Tensor("cpu")]), [kind([Tensor("cpu")])]):
         assert list(mismatch(Tensor("cuda:0"), Tensor("cuda:0"), x=wrapped).groups) == ["cuda:0", "cpu"]
@@ -199,7 +200,7 @@ def test_what_holds_no_data_and_what_is_spread_is_said() -> None:
     assert "argument 1 float32 (2), DTensor over cuda" in str(mismatch(sharded, Tensor("cpu")))
 
 
-@pytest.mark.parametrize("thing", ["cuda:0", 3, object(), SimpleNamespace(device="cpu", ndim=2), Tensor, Model])
+@collect("thing", ["cuda:0", 3, object(), SimpleNamespace(device="cpu", ndim=2), Tensor, Model])
 def test_what_can_hold_no_tensor_is_refused(thing: Any) -> None:
     with pytest.raises(TypeError, match="argument 2 is a"):
         check_same_device(Tensor("cpu"), thing)

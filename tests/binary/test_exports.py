@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.binary.data import BinaryError
 from cuenv.binary.elf import read_elf, symbols
 from cuenv.binary.exports import Exports, Memory, gnu_hash, wanted
@@ -109,7 +110,7 @@ def test_a_library_without_versions_serves_every_version(tmp_path: Path) -> None
     assert Exports(data, read_elf(data)).defines("plain", "ANY")
 
 
-@pytest.mark.parametrize("name", ["libc.so.6", "libm.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2"])
+@collect("name", ["libc.so.6", "libm.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2"])
 def test_the_hash_table_tells_what_the_whole_symbol_table_tells(name: str) -> None:
     path = next((path for path in Path("/lib").glob(f"*/{name}")), None)
     if path is None:

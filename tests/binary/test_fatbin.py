@@ -87,7 +87,7 @@ def test_objects_without_a_kernel_are_counted_apart() -> None:
     assert [item.entries[0].target for item in found.objects] == list(targets("8.0", "9.0"))
 
 
-@pytest.mark.parametrize(("arch", "least"), [(50, 1544), (80, 2088), (90, 2416), (100, 4840), (121, 4840)])
+@collect(("arch", "least"), [(50, 1544), (80, 2088), (90, 2416), (100, 4840), (121, 4840)])
 def test_the_smallest_kernels_that_were_measured_count(arch: int, least: int) -> None:
     assert code(fatbin(container(entry(CUBIN, arch, size=least)))).objects
 

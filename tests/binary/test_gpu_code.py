@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.binary.code import CodeObject
 from cuenv.binary.fatbin import Entry
 from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code, host_gpus, release_of
@@ -71,7 +71,7 @@ def test_code_for_linkers_and_code_without_kernels_runs_nowhere() -> None:
     assert gets("8.0", (Entry("sass", Target.parse("8.0"), bare=True), *sass("9.0"))).outcome == "nothing"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("isa", "release"),
     [((6, 3), "10.0"), ((7, 8), "11.8"), ((8, 5), "12.5"), ((8, 6), "12.8"), ((9, 0), "13.0"), ((3, 2), "10.0")],
 )

@@ -372,7 +372,7 @@ def test_deep_finds_cubins_and_ptx_outside_of_containers(tmp_path: Path) -> None
     assert "in .rodata: 3 objects; 8.0 in 1, 9.0a in 1; PTX 9.0a (ISA 8.4) in 1" in told
 
 
-@pytest.mark.parametrize(
+@collect(
     "content",
     [
         cubin(90)[:100],

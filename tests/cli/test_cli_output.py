@@ -164,7 +164,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OLD = ("--gpu", "8.9", "--driver", "390.1", "--glibc", "2.35")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "said"),
     [
         (("resolve", *OLD, "-o", "x.yml"), "no candidate fits"),
@@ -178,7 +178,6 @@ OLD = ("--gpu", "8.9", "--driver", "390.1", "--glibc", "2.35")
         (("lock", "edited.yml", "--check"), "edited.yml"),
         (("profile", "validate", "universal-dev", *OLD), "no candidate fits"),
     ],
-    ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
 )
 def test_quiet_never_hides_a_no(locked: Path, words: tuple[str, ...], said: str) -> None:
     (locked / "bad.yml").write_text("dependencies: [pytorch, cudatoolkit-dev=11.8, tensorflow==2.*.*x, '']\n")
@@ -220,7 +219,7 @@ def test_why_names_each_source_once_and_with_v_alone(tmp_path: Path) -> None:
     assert max(map(len, short.splitlines())) < 250
 
 
-@pytest.mark.parametrize("words", [("kb", "driver", "535.1"), ("kb", "pytorch", "2.5"), ("explain", "driver")])
+@collect("words", [("kb", "driver", "535.1"), ("kb", "pytorch", "2.5"), ("explain", "driver")])
 def test_sources_are_shown_with_v(tmp_path: Path, words: tuple[str, ...]) -> None:
     short, long = (inside(*words, *more, folder=tmp_path).stdout for more in ((), ("-v",)))
     assert "source:" not in short
@@ -272,7 +271,7 @@ def test_an_error_with_foreign_text_has_one_hint(capsys: pytest.CaptureFixture[s
     assert [line for line in lines if line.startswith("error")] == lines[:1]
 
 
-@pytest.mark.parametrize("command", ["resolve", "why pytorch", "why-not cuda=13.0", "what-if --driver 580", "inspect"])
+@collect("command", ["resolve", "why pytorch", "why-not cuda=13.0", "what-if --driver 580", "inspect"])
 def test_a_forged_host_is_refused_by_every_command(tmp_path: Path, command: str) -> None:
     host = {"schema": "cuenv/host/1", "label": FORGED, "platform": "linux-64", "gpus": [{"capability": "8.6"}]}
     (tmp_path / "host.json").write_text(json.dumps(host))

@@ -77,7 +77,7 @@ def test_what_is_offered(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
         assert set(offered(monkeypatch, *words, shell=shell)) >= set(some)
 
 
-@pytest.mark.parametrize("words", [("resolve", "--gpu", "quantum"), ("explain", "libcudart", ""), ("kb", "audit", "x")])
+@collect("words", [("resolve", "--gpu", "quantum"), ("explain", "libcudart", ""), ("kb", "audit", "x")])
 def test_where_nothing_fits_nothing_is_offered(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     assert offered(monkeypatch, *words) == []
 
@@ -104,7 +104,7 @@ def test_every_gpu_that_is_offered_is_known_by_that_name() -> None:
         assert says.startswith(f"{facts.gpus[0].capability}, ") or name == str(facts.gpus[0].capability)
 
 
-@pytest.mark.parametrize("topic", ["pytorch", "cuda", "driver", "package"])
+@collect("topic", ["pytorch", "cuda", "driver", "package"])
 def test_every_subject_that_is_offered_has_a_page(topic: str) -> None:
     from cuenv.resolver.lookup import TOPICS
 
@@ -134,7 +134,7 @@ def test_further_tables_are_offered_and_broken_ones_are_silent(tmp_path: Path) -
         assert gpus(tmp_path) == gpus()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "environ"),
     [
         ("no words", {}),
@@ -179,7 +179,7 @@ def test_a_completion_imports_nothing_heavy(tmp_path: Path) -> None:
     assert "cuenv.cli.options" not in modules(done)  # no command was loaded to name them
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@collect("shell", SHELLS)
 def test_the_script_and_where_it_goes(tmp_path: Path, shell: str) -> None:
     done = run("completion", shell, folder=tmp_path)
     assert done.returncode == ExitCode.OK
@@ -195,7 +195,7 @@ def test_the_script_and_where_it_goes(tmp_path: Path, shell: str) -> None:
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("words", "environ"), [(("tcsh",), {}), ((), {"SHELL": "/bin/tcsh"}), ((), {"SHELL": ""})])
+@collect(("words", "environ"), [(("tcsh",), {}), ((), {"SHELL": "/bin/tcsh"}), ((), {"SHELL": ""})])
 def test_a_shell_that_is_none(tmp_path: Path, words: tuple[str, ...], environ: dict[str, str]) -> None:
     done = run("completion", *words, folder=tmp_path, **environ)
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")

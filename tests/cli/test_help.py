@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import click
-import pytest
 
 from cases import collect
 from commands import HOST
@@ -94,7 +93,7 @@ OTHERWISE = {
 """Options that mean something else in a command, and the words of their help that say so."""
 
 
-@pytest.mark.parametrize(("place", "words"), OTHERWISE.items(), ids=str)
+@collect(("place", "words"), OTHERWISE.items())
 def test_an_option_that_means_something_else_says_so(place: tuple[str, str], words: str) -> None:
     texts = [option.help or "" for name, option in options() if (name, option.opts[0]) == place]
     assert len(texts) == 1
@@ -184,7 +183,7 @@ def test_what_stands_behind_the_command_goes_first(tmp_path: Path) -> None:
     assert found["color"] == ("never", "--color")
 
 
-@pytest.mark.parametrize(("typed", "meant"), ALIASES.items())
+@collect(("typed", "meant"), ALIASES.items())
 def test_a_name_of_another_tool_is_the_command(tmp_path: Path, typed: str, meant: str) -> None:
     assert run(typed, "--help", folder=tmp_path).stdout == run(meant, "--help", folder=tmp_path).stdout
 
@@ -226,7 +225,7 @@ def test_an_option_of_another_tool_is_told_what_it_is_here(tmp_path: Path, words
     assert re.search(said, done.stderr), done.stderr
 
 
-@pytest.mark.parametrize("flag", ["--gpu", "--driver", "--host", "--pytorch", "--mirror", "-o"])
+@collect("flag", ["--gpu", "--driver", "--host", "--pytorch", "--mirror", "-o"])
 def test_an_option_without_its_value_is_told_one(tmp_path: Path, flag: str) -> None:
     done = run("resolve", flag, folder=tmp_path)
     assert done.returncode == ExitCode.USAGE
@@ -275,7 +274,7 @@ def test_the_commands_of_the_examples_exist() -> None:
     assert set(words) <= {*COMMANDS, "help"}
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("resolv", "resolve"), ("chek", "check"), ("whynot", "why-not")])
+@collect(("typed", "meant"), [("resolv", "resolve"), ("chek", "check"), ("whynot", "why-not")])
 def test_a_slip_is_told_what_was_meant(tmp_path: Path, typed: str, meant: str) -> None:
     done = run(typed, folder=tmp_path)
     assert done.returncode == ExitCode.USAGE

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cases import collect
 from commands import HOST
 from commands import inside as run
 from cuenv.config.io.profiles import shipped_names
@@ -130,7 +131,7 @@ def test_new_is_valid_and_replaces_nothing(tmp_path: Path) -> None:
     assert (data["name"], data["written"], data["text"]) == ("lab", "b.yml", (tmp_path / "b.yml").read_text())
 
 
-@pytest.mark.parametrize("name", ["a/b", "-", "", "a b", "..", "é\x1b"])
+@collect("name", ["a/b", "-", "", "a b", "..", "é\x1b"])
 def test_new_refuses_what_is_no_name(tmp_path: Path, name: str) -> None:
     done = run("profile", "new", "--", name, folder=tmp_path)
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")

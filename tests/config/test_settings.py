@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import HOST
 from commands import inside as run
 from commands import run as process
@@ -489,7 +490,7 @@ def test_unknown_variables_are_told_of() -> None:
     ]
 
 
-@pytest.mark.parametrize(("text", "off"), [("", False), ("0", False), ("No", False), ("1", True), ("yes", True)])
+@collect(("text", "off"), [("", False), ("0", False), ("No", False), ("1", True), ("yes", True)])
 def test_the_switch(text: str, off: bool) -> None:
     assert switched_off(text) is off
 

@@ -11,6 +11,7 @@ import pytest
 
 import cuenv
 import json_schemas
+from cases import collect
 from commands import hold_to_schema
 from commands import inside as run
 
@@ -50,9 +51,7 @@ def test_a_name_that_is_unknown_is_hinted(tmp_path: Path) -> None:
     assert done.stderr.endswith("hint: cuenv schema report\n")
 
 
-@pytest.mark.parametrize(
-    "change", [{"extra": 1}, {"error": {"code": "input", "message": 3, "hint": None}}, {"error": {}}], ids=str
-)
+@collect("change", [{"extra": 1}, {"error": {"code": "input", "message": 3, "hint": None}}, {"error": {}}])
 def test_the_helper_of_the_tests_refuses_what_the_schema_does_not_say(change: dict[str, object]) -> None:
     data = {"schema": "cuenv/error/1", "error": {"code": "input", "message": "x", "hint": None}}
     hold_to_schema(["check", "--json"], json.dumps(data))

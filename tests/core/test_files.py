@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import ExitCode, InputError, OutsideError
 from cuenv.core.io.files import (
     is_file,
@@ -131,7 +132,7 @@ def test_a_killed_writer_leaves_the_old_or_the_new(tmp_path: Path) -> None:
         assert len(set(text)) == 1
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "says"),
     [
         ("missing/file", "there is no folder"),
@@ -175,7 +176,7 @@ def test_a_forbidden_file_cannot_be_read(tmp_path: Path) -> None:
         read_text(path)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("data", "says"),
     [
         (b"\xff{\x00", "byte 0 is not UTF-8 text"),
@@ -190,7 +191,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, says: str) -> N
         read_text(tmp_path / "file", limit=10)
 
 
-@pytest.mark.parametrize(("name", "says"), [("nothing", "no such file"), (".", "it is a folder"), ("a\0b", "invalid")])
+@collect(("name", "says"), [("nothing", "no such file"), (".", "it is a folder"), ("a\0b", "invalid")])
 def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         read_text(tmp_path / name)

@@ -89,7 +89,7 @@ def test_a_fault_says_where_what_was_expected_and_what_was_there(change: dict[st
     assert fault.endswith(f"got {got}")
 
 
-@pytest.mark.parametrize("data", [None, 3, "text", [], [GOOD]])
+@collect("data", [None, 3, "text", [], [GOOD]])
 def test_another_thing_than_a_mapping_is_one_fault(data: object) -> None:
     (fault,) = wrong(read_host, data)
     assert fault.startswith(("expected a mapping", ": expected a mapping"))
@@ -99,9 +99,7 @@ def test_an_inner_thing_that_is_no_mapping_is_told_by_its_path() -> None:
     assert wrong(read_host, {**GOOD, "libc": 3}) == ["libc: expected a mapping, got 3"]
 
 
-@pytest.mark.parametrize(
-    ("key", "near"), [("drivr", "driver"), ("gpu", "gpus"), ("wls", "wsl"), ("zzz", None), ("capability", None)]
-)
+@collect(("key", "near"), [("drivr", "driver"), ("gpu", "gpus"), ("wls", "wsl"), ("zzz", None), ("capability", None)])
 def test_an_unknown_key_is_refused_with_the_nearest(key: str, near: str | None) -> None:
     (fault,) = wrong(read_host, {**GOOD, key: 1})
     assert repr(key) in fault
@@ -175,7 +173,7 @@ def test_a_number_that_python_refuses_to_write_is_described() -> None:
     assert describe(16**5000) == describe(-(16**5000)) == "a whole number of thousands of digits"
 
 
-@pytest.mark.parametrize("key", ["\x1b[31mred", "a\nb", "\u202eevil", "\x00", "n\u0007me"])
+@collect("key", ["\x1b[31mred", "a\nb", "\u202eevil", "\x00", "n\u0007me"])
 def test_control_characters_never_come_out_raw(key: str) -> None:
     found = wrong(read_host, {**GOOD, key: 1, "name": 5, "tags": [{}], "wsl": key, "driver": key})
     assert len(found) == 5

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from cases import collect
 from cuenv.core import record
 from cuenv.core.versions import version
 from cuenv.host.facts import Libc
@@ -99,7 +100,7 @@ def _made(kind: type[Any], args: tuple[Any, ...], values: dict[str, Any]) -> Any
         return type(error)
 
 
-@pytest.mark.parametrize(("ours", "theirs"), list(zip(OURS, THEIRS, strict=True)), ids=NAMES)
+@collect(("ours", "theirs"), list(zip(OURS, THEIRS, strict=True)))
 def test_objects_are_made_shown_compared_and_hashed_as_by_the_library(ours: type[Any], theirs: type[Any]) -> None:
     mine, told = ([_made(kind, *asked) for asked in VALUES[ours.__name__]] for kind in (ours, theirs))
     good = [index for index, item in enumerate(told) if not isinstance(item, type)]
@@ -119,7 +120,7 @@ def test_objects_are_made_shown_compared_and_hashed_as_by_the_library(ours: type
     assert ours.__match_args__ == theirs.__match_args__
 
 
-@pytest.mark.parametrize(("ours", "theirs"), list(zip(OURS, THEIRS, strict=True)), ids=NAMES)
+@collect(("ours", "theirs"), list(zip(OURS, THEIRS, strict=True)))
 def test_the_library_knows_the_classes(ours: type[Any], theirs: type[Any]) -> None:
     mine, told = (
         [(item.name, item.repr, item.compare) for item in dataclasses.fields(kind)] for kind in (ours, theirs)

@@ -9,12 +9,13 @@ from pkgutil import walk_packages
 import pytest
 
 import cuenv
+from cases import collect
 from cuenv.core.regex import regex
 
 LATE = regex("x")
 
 
-@pytest.mark.parametrize("text", ["", "cu129", "CU12 cu13", "none"])
+@collect("text", ["", "cu129", "CU12 cu13", "none"])
 def test_a_late_pattern_finds_the_same(text: str) -> None:
     late, usual = regex(r"cu(\d+)", re.IGNORECASE), re.compile(r"cu(\d+)", re.IGNORECASE)
     for _ in range(2):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,7 +77,7 @@ def test_printable_keeps_what_can_be_seen() -> None:
     assert printable("\x1b[31mred\x07\r\t\u202e\udc80") == "\\x1b[31mred\\x07\\r\\t\\u202e\\udc80"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("url", "pair"),
     [
         ("https://user:p%40ss@host/ch", ("user", "p@ss")),
@@ -91,7 +90,7 @@ def test_the_credentials_of_a_url_are_its_user_and_password(url: str, pair: tupl
     assert credentials(url) == pair
 
 
-@pytest.mark.parametrize(
+@collect(
     ("url", "name"),
     [("https://u:p@Host.Example:80/x", "host.example"), ("http://[::1]:8/x", "::1"), ("conda-forge", "")],
 )

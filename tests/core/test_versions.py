@@ -93,7 +93,7 @@ def test_only_plain_digits_are_digits() -> None:
         parse_version_spec("\uff12.5", what="--pytorch")
 
 
-@pytest.mark.parametrize("text", ["9.0b", "9.0aa", "9.0+PTX", "90a"])
+@collect("text", ["9.0b", "9.0aa", "9.0+PTX", "90a"])
 def test_another_suffix_is_no_target(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         Target.parse(text)
@@ -280,7 +280,7 @@ def test_blanks_and_semicolons_part_alike(build: DeviceCode) -> None:
     assert parse_arch_list(text.replace(";", " "), build.isa) == parse_arch_list(f" {text}; ", build.isa)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("device", "target"), [("8.9", "8.6"), ("8.6", "8.6"), ("8.0", "8.0"), ("7.5", "7.0"), ("8.7", None), ("6.1", None)]
 )
 def test_what_to_compile_for_is_the_device_or_the_nearest_that_runs_there(device: str, target: str | None) -> None:
@@ -302,7 +302,7 @@ def test_without_ptx_there_is_no_isa() -> None:
     assert parse_arch_list("", version("12.9")) == DeviceCode(sass=())
 
 
-@pytest.mark.parametrize("text", ["8.0,8.6", "Ampere", "8.0;x", "+PTX", "8.0+ptx"])
+@collect("text", ["8.0,8.6", "Ampere", "8.0;x", "+PTX", "8.0+ptx"])
 def test_another_form_is_no_arch_list(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_arch_list(text, None)
@@ -317,13 +317,13 @@ def test_versions_compare_as_packaging_does(text: str) -> None:
     assert minor(version(text)).release == (*Version(text).release, 0)[:2]
 
 
-@pytest.mark.parametrize("text", ["", "x", "1..2", "12.x", "1.2 3"])
+@collect("text", ["", "x", "1..2", "12.x", "1.2 3"])
 def test_what_is_not_a_version_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a version"):
         version(text)
 
 
-@pytest.mark.parametrize("text", ["535.129.03", "550.144.03", "570.26", "535", "470.129.06", "418.87.00.01"])
+@collect("text", ["535.129.03", "550.144.03", "570.26", "535", "470.129.06", "418.87.00.01"])
 def test_the_text_of_a_driver_is_kept(text: str) -> None:
     assert check_driver(text) == text
 

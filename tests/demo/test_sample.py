@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from channel_builder import request
 from cuenv.core.errors import OutsideError
 from cuenv.demo.io.sample import write_sample
@@ -74,8 +75,8 @@ def versions(answer: Solution | Unsatisfiable, names: str) -> list[str]:
     return [found[name] for name in names.split()]
 
 
-@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
-@pytest.mark.parametrize(("bound", "cudnn"), [("", "9.13.1.26"), ("<9.11", "9.10.2.21"), (">=9,<9.11", "9.10.2.21")])
+@collect("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+@collect(("bound", "cudnn"), [("", "9.13.1.26"), ("<9.11", "9.10.2.21"), (">=9,<9.11", "9.10.2.21")])
 def test_cuda_129_for_old_and_new_gpus(sources: Sources, python: str, bound: str, cudnn: str) -> None:
     pins = forge("2.12.0", "cuda129*", "12.9", pinned("libcudnn", bound), python, gcc="linux-64")
     pins[-2] = pinned("gxx_linux-64", "14.*")
@@ -90,7 +91,7 @@ def test_cuda_126_build_with_the_toolkits_it_accepts(sources: Sources, cuda: str
     assert versions(answer, "cuda-nvcc cuda-version cudnn") == [nvcc, cuda, "9.13.1.26"]
 
 
-@pytest.mark.parametrize(("cuda", "nvcc"), [("13.0", "13.0.88"), ("13.1", "13.1.115"), ("13.2", "13.2.78")])
+@collect(("cuda", "nvcc"), [("13.0", "13.0.88"), ("13.1", "13.1.115"), ("13.2", "13.2.78")])
 def test_cuda_13_wants_a_newer_glibc(sources: Sources, cuda: str, nvcc: str) -> None:
     pins = forge("2.12.1", "cuda130*", cuda, pinned("libcudnn"), "3.12", gcc="linux-64")
     assert versions(solve(request(*pins, virtual=host(cuda)), sources), "cuda-nvcc libcudnn") == [nvcc, "9.23.1.3"]
@@ -107,7 +108,7 @@ def test_cuda_118_without_compiler(sources: Sources) -> None:
     assert isinstance(older, Unsatisfiable), "the sample, like conda-forge, has no nvcc for CUDA 11"
 
 
-@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12"])
+@collect("python", ["3.10", "3.11", "3.12"])
 def test_stack_pytorch_with_its_label(sources: Sources, python: str) -> None:
     pins = (
         Pin(name="pytorch", version="2.3.1", build="*cuda11.8*", channel="pytorch"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from cases import collect
 from cuenv.diagnosis.causes import Cause
 from cuenv.diagnosis.cures import package_in
@@ -62,7 +60,7 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
     assert cause.command == "python -m pip uninstall -y torch && python -m pip install torch==2.4.1"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("log", "has", "lacks"),
     [
         (
@@ -208,7 +206,7 @@ def test_where_no_driver_is_seen_the_command_is_filled_or_left_out() -> None:
     assert led(ran).command == "docker run --gpus all ghcr.io/acme/trainer:1.2"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("line", "package"),
     [
         ("/env/lib/python3.10/site-packages/vllm/_C.cpython-310-x86_64-linux-gnu.so: undefined symbol", "vllm"),
@@ -436,7 +434,7 @@ NO_NVML = (
 )
 
 
-@pytest.mark.parametrize(
+@collect(
     ("said", "command"),
     [
         (
@@ -460,7 +458,7 @@ def test_the_library_that_jax_names_is_the_one_that_is_renewed(said: str, comman
     assert led(f"{JAX}{said}\n").command == command
 
 
-@pytest.mark.parametrize(
+@collect(
     ("log", "command"),
     [
         (f"ggml-cuda/ggml-cuda.cu:97: CUDA error\n{NO_KERNEL}", ""),
@@ -557,7 +555,7 @@ def test_spconv_comes_for_the_cuda_of_torch() -> None:
     assert led(log).command.endswith("pip install spconv-cu102")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("line", "command"),
     [
         (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 import cuenv
-from cases import quick_and_slow
+from cases import collect, quick_and_slow
 from cuenv.core.versions import Capability
 from cuenv.diagnosis.causes import Diagnosis, diagnose
 from cuenv.diagnosis.lead import folded
@@ -348,7 +348,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("log", FOREIGN)
+@collect("log", FOREIGN)
 def test_what_no_row_knows_is_unknown_and_never_guessed(log: bytes) -> None:
     found = read(log)
     assert found.verdict == "unknown"
@@ -357,7 +357,7 @@ def test_what_no_row_knows_is_unknown_and_never_guessed(log: bytes) -> None:
     assert not found.fine
 
 
-@pytest.mark.parametrize(
+@collect(
     "log",
     [
         b"{'loss': 1.2, 'eval_error': 0.02}\nerror: 0.013\n0 errors, 3 warnings\nall done\n",
@@ -486,7 +486,7 @@ def test_the_public_function_takes_text_and_bytes() -> None:
     assert cuenv.diagnose("").verdict == "clean"
 
 
-@pytest.mark.parametrize(
+@collect(
     "line",
     [
         "critical libmamba Found incorrect downloads. Aborting",

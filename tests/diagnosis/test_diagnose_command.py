@@ -340,8 +340,8 @@ def test_the_commands_of_symptoms_are_commands(tmp_path: Path) -> None:
     assert len(CASES) > len(rows())
 
 
-@pytest.mark.parametrize("driver", ["470.57.02", "525", "525.60.13", "570", None])
-@pytest.mark.parametrize("level", ["11.4", "12.0", "12.9"])
+@collect("driver", ["470.57.02", "525", "525.60.13", "570", None])
+@collect("level", ["11.4", "12.0", "12.9"])
 def test_a_driver_is_judged_as_resolve_judges_it(driver: str | None, level: str) -> None:
     """Also one that names only its branch, and one of which only the CUDA version is known."""
     log = "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version\ntorch==2.9.1+cu129\n"
@@ -352,7 +352,7 @@ def test_a_driver_is_judged_as_resolve_judges_it(driver: str | None, level: str)
     assert ("a build of torch for CUDA 11" in cause.remedy) == (found.outcome == "reject")
 
 
-@pytest.mark.parametrize(("sm", "outcome"), [("12.0", "reject"), ("8.6", "pass"), ("3.7", "reject")])
+@collect(("sm", "outcome"), [("12.0", "reject"), ("8.6", "pass"), ("3.7", "reject")])
 def test_the_device_code_of_a_wheel_is_judged_as_resolve_judges_it(sm: str, outcome: str) -> None:
     log = "RuntimeError: CUDA error: no kernel image is available for execution on the device\ntorch==2.7.1+cu126\n"
     facts = machine(sm, driver="570.26")

@@ -125,7 +125,7 @@ def test_an_envelope_with_an_exception_inside_shows_the_exception() -> None:
     assert "ValueError: bad" in [text for _, text in strange.strange]
 
 
-@pytest.mark.parametrize(
+@collect(
     "line",
     [
         "CMake Error at CMakeLists.txt:12 (find_package):",
@@ -158,7 +158,7 @@ def test_what_fails_is_never_clean(line: str) -> None:
             assert line.strip()[:40] in " ".join(text for _, text in found.strange)
 
 
-@pytest.mark.parametrize(
+@collect(
     "log",
     [
         "12 passed, 0 failed in 3.1s\nerrors: 0\n",
@@ -266,7 +266,7 @@ def test_a_record_of_json_that_says_in_words_what_failed_leads() -> None:
     assert found.causes[0].sighting.text == says
 
 
-@pytest.mark.parametrize(
+@collect(
     ("line", "name"),
     [
         ("slurmstepd: error: Detected 2 oom-kill event(s) in step 7.0 cgroup.", "host-out-of-memory"),
@@ -285,7 +285,7 @@ def test_the_end_of_a_process_is_read_in_the_words_of_each_launcher(line: str, n
     assert (found.verdict, ids(found)[:1]) == ("known", [name])
 
 
-@pytest.mark.parametrize("name", ["AssertionError", "ValueError: bad", "RuntimeError: bad"])
+@collect("name", ["AssertionError", "ValueError: bad", "RuntimeError: bad"])
 def test_an_error_without_a_sentence_stays_unknown(name: str) -> None:
     found = read(TRACEBACK + name.encode() + b"\n")
     assert (found.verdict, ids(found)) == ("unknown", [])
@@ -352,7 +352,7 @@ def test_what_the_run_survived_did_not_end_it(name: str, end: str) -> None:
     assert any(end[:30] in text for _, text in found.strange)
 
 
-@pytest.mark.parametrize(
+@collect(
     "line",
     [
         "[a:1] unable to open mca_btl_openib: librdmacm.so.1: cannot open shared object file: No such file (ignored)",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.versions import minor, version
 from cuenv.export.tables import FOLDER, TABLES, Delivery, load_delivery, parse_delivery
@@ -23,7 +24,7 @@ def raw() -> dict[str, Any]:
     return {name: json.loads(Path(FOLDER, f"{name}.json").read_bytes()) for name in TABLES}
 
 
-@pytest.mark.parametrize("name", TABLES)
+@collect("name", TABLES)
 def test_a_file_is_its_canonical_text(name: str) -> None:
     rows = shipped().sources.values() if name == "sources" else getattr(shipped(), name)
     assert Path(FOLDER, f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
@@ -80,7 +81,7 @@ def test_the_same_distribution_has_the_same_c_library() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@collect(
     ("table", "change", "says"),
     [
         ("images", {"role": "devel"}, "role: expected one of"),

@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.export.io.own_wheel import NAME
@@ -186,7 +187,7 @@ def test_it_is_written_in_its_place_whole(tmp_path: Path) -> None:
     assert (data["schema"], data["kind"]) == ("cuenv/export/1", "github-action")
 
 
-@pytest.mark.parametrize(
+@collect(
     "change",
     [
         {"host": ("--gpu", "${{ secrets.X }}")},

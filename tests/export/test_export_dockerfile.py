@@ -439,7 +439,7 @@ def test_a_strange_folder_is_refused_before_anything_is_written(tmp_path: Path) 
     assert not (tmp_path / "Dockerfile").exists()
 
 
-@pytest.mark.parametrize("driver", ["525 brand=x", '5\\" RUN x', "5\\nUSER root", "new"])
+@collect("driver", ["525 brand=x", '5\\" RUN x', "5\\nUSER root", "new"])
 def test_what_a_lock_remembers_is_not_believed(driver: str, tmp_path: Path) -> None:
     text = (LOCKS / "inference" / "conda-lock.yml").read_text()
     old = '"cuenv_minimum_driver": "525.60.13"'
@@ -548,7 +548,7 @@ def test_an_instruction_without_variables_is_left_out() -> None:
     assert env({}) == []
 
 
-@pytest.mark.parametrize("values", [{"A": "a\nb"}, {"A": "\x1b[31m"}, {"a b": "c"}, {"": "c"}])
+@collect("values", [{"A": "a\nb"}, {"A": "\x1b[31m"}, {"a b": "c"}, {"": "c"}])
 def test_a_variable_that_no_env_can_hold_is_refused(values: dict[str, str]) -> None:
     with pytest.raises(InputError):
         env(values)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from channel_builder import Server
 from commands import inside as run
 from cuenv.core.errors import UsageError
@@ -128,7 +129,7 @@ def test_gpus_that_no_wheel_serves_together_are_told_apart() -> None:
     assert made.refused.hint == "cuenv export uv --set cu126=6.1 --set cu130=12.0 --driver 580.65.06 --glibc 2.35"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("sets", "wishes", "says"),
     [
         (("old",), {}, "expected NAME=GPU"),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import cuenv
+from cases import collect
 from commands import inside
 from cuenv.core.errors import ExitCode
 from cuenv.fleet.io import cluster as module
@@ -145,7 +146,7 @@ def test_without_slurm_it_says_so(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: sinfo: not on PATH\nhint: cuenv fleet gather --ssh ")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gres", "option"),
     [
         ("(null)", ""),
@@ -161,7 +162,7 @@ def test_all_gpus_of_a_node_are_asked_for(gres: str, option: str) -> None:
     assert group.gpus == option
 
 
-@pytest.mark.parametrize(
+@collect(
     ("state", "ready", "says"),
     [
         ("idle", True, ""),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.facts import HostFacts
 from cuenv.host.paste.hosts import HostsTold, hosts_told
@@ -103,7 +104,7 @@ def test_slurm_as_json_of_two_ages() -> None:
         assert all(host.capabilities for host in hosts.values())
 
 
-@pytest.mark.parametrize(
+@collect(
     ("nodes", "names"),
     [
         ("a", ("a",)),
@@ -205,7 +206,7 @@ def test_series_of_prometheus() -> None:
 OWN = {"schema": "cuenv/host/1", "platform": "linux-64", "gpus": [{"index": 0, "name": "L4"}]}
 
 
-@pytest.mark.parametrize("payload", ["", "{", "[" * 100_000, '{"a": 1}', "null", '{"__payload__": "x"}'])
+@collect("payload", ["", "{", "[" * 100_000, '{"a": 1}', "null", '{"__payload__": "x"}'])
 def test_a_payload_of_ansible_that_tells_nothing_is_refused(payload: str) -> None:
     with pytest.raises(InputError):
         told(json.dumps({"__payload__": payload}))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.versions import Capability, driver_key, version
 from cuenv.host.facts import Driver, Gap, Gpu, HostFacts, Libc, glibc, virtual_packages
 from cuenv.host.request import pool
@@ -137,7 +138,7 @@ def test_the_lowest_kernel_is_lowest_by_number() -> None:
     assert pool(machines).kernel == "5.4.0-1-generic"
 
 
-@pytest.mark.parametrize("text", ["weird", "5.\u00b2", "5.x.1", "-", "\u0665.4"])
+@collect("text", ["weird", "5.\u00b2", "5.x.1", "-", "\u0665.4"])
 def test_an_odd_kernel_is_no_accident(text: str) -> None:
     odd = replace(machine("8.0", label="odd"), kernel=text)
     assert pool([odd, replace(machine("8.0", label="plain"), kernel="5.4.0")]).members[0].kernel == text
@@ -206,7 +207,7 @@ def test_the_microarchitecture_is_the_base_of_the_platform(platform: str) -> Non
     assert packages["__archspec"].build == {"linux-64": "x86_64", "linux-aarch64": "aarch64"}[platform]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("kernel", "expected"),
     [("5.15.0-91-generic", "5.15.0"), ("6.18.44+", "6.18.44"), ("4.18.0-553.16.1.el8_10", "4.18.0"), ("x", "0")],
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from cuenv.config.io.profiles import read_profile
 from cuenv.core.errors import ExitCode, InputError, UsageError
 from cuenv.core.versions import Capability, version
@@ -333,7 +334,7 @@ def test_the_shipped_profiles_name_known_gpus(here: HostFacts) -> None:
 # what names a host
 
 
-@pytest.mark.parametrize(
+@collect(
     "given",
     [{"hosts": ("x",)}, {"gpus": ("8.9",)}, {"driver": "535.129.03"}, {"glibc": "2.35"}, {"platform": "linux-64"}],
 )

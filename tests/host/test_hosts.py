@@ -86,7 +86,7 @@ def test_what_lies_on_disk_goes_before_a_shipped_name(tmp_path: Path, monkeypatc
     assert read_host("a800-470", no_input, shipped_base()).gpus == ()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "says"),
     [
         ("missing.json", "no such file"),
@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_an_input_error(
         read_host(name, no_input, shipped_base())
 
 
-@pytest.mark.parametrize("name", ["", "rtx490-535", "x\x1b[31m", "n" * 5000, "a\0b"])
+@collect("name", ["", "rtx490-535", "x\x1b[31m", "n" * 5000, "a\0b"])
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_host(name, no_input, shipped_base())

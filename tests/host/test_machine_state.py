@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.core.versions import Capability, version
 from cuenv.host.facts import (
@@ -184,7 +185,7 @@ def test_programs_get_the_newer_driver_where_it_works() -> None:
         assert with_forward(other, base()) is other
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "own", "compat", "severity", "says"),
     [
         ("NVIDIA A100-SXM4-80GB", "470.129.06", "580.65.06", "info", "works here"),
@@ -213,7 +214,7 @@ def test_forward_compatibility_works_from_a_base_driver_that_drives_the_gpu(
     assert decided_for == got
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "driver", "level", "fits"),
     [
         ("6.1", "581.57", "13.0", True),
@@ -253,7 +254,7 @@ def test_under_wsl_no_kernel_modules_exclude_each_other() -> None:
 # containers
 
 
-@pytest.mark.parametrize(
+@collect(
     ("kind", "word"), [("docker", "docker run --gpus all"), ("kubernetes", "nvidia.com/gpu"), ("singularity", "--nv")]
 )
 def test_a_container_without_a_gpu(kind: str, word: str) -> None:

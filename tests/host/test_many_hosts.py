@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cuenv
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.host_json import dump
 from cuenv.host.paste.hosts import Broken, HostsTold, hosts_told
@@ -25,7 +26,7 @@ def told(text: str) -> HostsTold:
     return hosts_told(text, shipped_base(), "the file")
 
 
-@pytest.mark.parametrize(
+@collect(
     "text",
     [
         f"{line('a')}\n{line('b')}\n",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.versions import Capability, version
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, HostFacts, glibc, virtual_packages
@@ -90,7 +91,7 @@ def test_glibc_and_linux_can_be_overridden() -> None:
     assert facts.detected
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "text"),
     [
         (CUDA, "cuda12"),

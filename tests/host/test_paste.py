@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.host.describe import host_options
 from cuenv.host.paste.reading import READERS, HostTold, Passages, host_told, paths_told, told_by
 from cuenv.host.paste.told import Told
@@ -148,7 +149,7 @@ def test_ds_report_tells_no_gpu() -> None:
     assert found.facts.resources.shm_mib == 64
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "system"),
     [
         ("PyTorch version: 2.1.0\nOS: Microsoft Windows 11 Pro\n", "Windows"),

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cuenv
+from cases import collect
 from cuenv.cli.main import cli
 from cuenv.core.errors import InputError
 from cuenv.host.facts import HostFacts
@@ -116,7 +117,7 @@ def test_xml_names_a_gpu_by_its_device_id() -> None:
     assert said(host(XML[: XML.index("<processes>")])) == said(facts)
 
 
-@pytest.mark.parametrize(
+@collect(
     "odd",
     [
         '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>',
@@ -156,9 +157,7 @@ def test_what_is_not_told_is_a_gap_with_its_reason() -> None:
     assert (host(orin).platform, said(host(orin))[1]) == ("linux-aarch64", "12.6")
 
 
-@pytest.mark.parametrize(
-    "change", [lambda text: text, lambda text: json.dumps({"body": text}), lambda text: text.replace("\n", " ")]
-)
+@collect("change", [lambda text: text, lambda text: json.dumps({"body": text}), lambda text: text.replace("\n", " ")])
 def test_collect_env_in_three_shapes(change: object) -> None:
     assert callable(change)
     assert said(host(change(ENVIRONMENT))) == ("470.223.02", "11.4", [("Tesla P40", "6.1")] * 2)
@@ -172,7 +171,7 @@ def test_conda_as_json_and_as_strings() -> None:
             assert str(facts.libc and facts.libc.version) == "2.28"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "says"),
     [
         (
@@ -252,9 +251,7 @@ def test_a_file_that_is_cut_within_a_character_is_read(tmp_path: Path, codec: st
     assert said(cuenv.read_host(paste)) == ("610.57.04", "13.3", [("NVIDIA H100 80GB HBM3", "9.0")])
 
 
-@pytest.mark.parametrize(
-    "row", ["550.54.15, NVIDIA A10G", "NVIDIA A10G, 550.54.15, 23028, 8.6", "0, 550.54.15, NVIDIA A10G"]
-)
+@collect("row", ["550.54.15, NVIDIA A10G", "NVIDIA A10G, 550.54.15, 23028, 8.6", "0, 550.54.15, NVIDIA A10G"])
 def test_rows_of_a_query_without_head_in_any_order(row: str) -> None:
     assert said(host(f"{row}\n{row}\n")) == ("550.54.15", "12.4", [("NVIDIA A10G", "8.6")] * 2)
 

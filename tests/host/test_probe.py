@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from cuenv.core.errors import UsageError
 from cuenv.core.io.process import Completed, run
 from cuenv.core.versions import Capability, version
@@ -172,7 +173,7 @@ def test_an_nvidia_smi_of_branch_610_names_the_driver_by_its_new_names(tmp_path:
     assert [gap.fact for gap in facts.gaps if gap.source == "nvidia-smi"] == ["gpus.modes"]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("script", "reason"),
     [
         (
@@ -312,7 +313,7 @@ def test_a_deep_probe_sees_toolkits_compilers_and_torch(tmp_path: Path) -> None:
     assert "toolkits[1].release: 12.6.3" in "\n".join(evidence_lines(facts))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("files", "release"),
     [
         ({"conda-meta/cuda-nvcc-impl-12.6.85-h85509e4_0.json": "{}"}, "12.6"),
@@ -418,7 +419,7 @@ def test_rows_of_nvidia_smi_that_make_no_sense_are_gaps() -> None:
     assert smi.parse_query("", ("name",)).gpus is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "level"),
     [
         ("CUDA Version: 12.2 ", "12.2"),
@@ -507,7 +508,7 @@ def test_memory_is_that_of_the_machine_or_the_bound_of_its_container(tmp_path: P
     assert source_of(bound, "resources.memory_mib") == "/sys/fs/cgroup/memory.max"
 
 
-@pytest.mark.parametrize("text", ["", "MemTotal: lots kB", "MemTotal:  " + "9" * 30 + " kB", "\x00"])
+@collect("text", ["", "MemTotal: lots kB", "MemTotal:  " + "9" * 30 + " kB", "\x00"])
 def test_memory_that_is_not_told_is_a_gap(tmp_path: Path, text: str) -> None:
     facts = measured(tmp_path, **{"proc/meminfo": text})
     assert facts.resources.memory_mib is None

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import cuenv
+from cases import collect
 from cuenv.resolver.decision_json import decision_plain
 
 HOSTS = Path(__file__).parents[1] / "hosts"
@@ -26,7 +25,7 @@ def test_there_are_recorded_hosts() -> None:
     assert _cases()
 
 
-@pytest.mark.parametrize(("name", "case"), _cases())
+@collect(("name", "case"), _cases())
 def test_a_recorded_host_gets_what_is_expected(name: str, case: dict[str, Any]) -> None:
     host = cuenv.read_host(str(HOSTS / name))
     answer = cuenv.resolve(host, cuenv.make_request(**case["wish"]))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.core.versions import Capability, version
 from cuenv.host.facts import Driver, Evidence, Gap, Libc, glibc
 from cuenv.host.io import nvml, system, toolkits
@@ -20,7 +21,7 @@ from thorough import examples
 from trees import OPEN, PROPRIETARY, information, plant
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "number", "kind"),
     [
         (PROPRIETARY, "535.129.03", "proprietary"),
@@ -52,7 +53,7 @@ def test_the_information_of_a_gpu() -> None:
     assert not system.parse_excluded(information("x"))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "kind"),
     [
         ("12:pids:/docker/0123\n", "docker"),
@@ -124,7 +125,7 @@ def test_the_loader_is_followed(tmp_path: Path) -> None:
     assert words.endswith("is libnvidia-ml.so.550.54.15")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "number"),
     [("libcuda.so.535.129.03", "535.129.03"), ("libcuda.so.1", None), ("libcuda.so.1.1", None), ("x", None)],
 )

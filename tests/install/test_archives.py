@@ -90,7 +90,7 @@ def test_a_hostile_package_is_refused(name: str, tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["in"]
 
 
-@pytest.mark.parametrize("data", [b"", b"no archive", bz2.compress(b"no tar" * 200), bz2.compress(good())[:-30]])
+@collect("data", [b"", b"no archive", bz2.compress(b"no tar" * 200), bz2.compress(good())[:-30]])
 def test_what_is_no_package_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a-1.0-0.tar.bz2"
     path.write_bytes(data)
@@ -100,7 +100,7 @@ def test_what_is_no_package_is_refused(tmp_path: Path, data: bytes) -> None:
         read_index(path)
 
 
-@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@collect("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
 def test_an_archive_that_takes_all_memory_or_disk_is_refused(tmp_path: Path, kind: bytes) -> None:
     """Some kilobytes that unpack to 3 GB, as a file, or as the name of one, which readers take into memory."""
     path = tmp_path / "evil-1.0-0.conda"
@@ -236,7 +236,7 @@ def test_a_changed_file_is_named(tmp_path: Path) -> None:
         raise AssertionError("it was opened")
 
 
-@pytest.mark.parametrize("size", [0, 10, 600, 1500, 2048])
+@collect("size", [0, 10, 600, 1500, 2048])
 def test_a_truncated_bundle_is_refused(tmp_path: Path, size: int) -> None:
     path = bundle(tmp_path)
     path.write_bytes(path.read_bytes()[:size])

@@ -80,7 +80,7 @@ def test_places_follow_from_names() -> None:
     assert pip_item(wheel("a-1.tar.gz?x=1#sha256=2"), "linux-64").place == "wheels/linux-64/a-1.tar.gz"
 
 
-@pytest.mark.parametrize(
+@collect(
     "name",
     [
         "..%2f..%2fetc%2fa-1-0.conda",
@@ -99,7 +99,7 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
         pip_item(wheel(name), "linux-64")
 
 
-@pytest.mark.parametrize("subdir", ["..", "linux-64/..", "linux 64", "-"])
+@collect("subdir", ["..", "linux-64/..", "linux 64", "-"])
 def test_a_subdir_that_is_none_is_refused(subdir: str) -> None:
     with pytest.raises(InputError, match="not a valid package name"):
         conda_item(package(subdir=subdir))

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import self_signed, serve
 from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.solve.io.download import Wanted, _Count, _line, duration, fetch
@@ -135,7 +136,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("name", GOOD)
+@collect("name", GOOD)
 def test_the_right_bytes_come_from(name: str, tmp_path: Path) -> None:
     turns, count = GOOD[name]
     with web(*turns) as server:
@@ -158,7 +159,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@collect("name", BAD)
 def test_a_clear_error_and_no_file_from(name: str, tmp_path: Path) -> None:
     turns, kind, words = BAD[name]
     with web(*turns) as server, pytest.raises(kind, match=words) as caught:
@@ -179,7 +180,7 @@ def test_what_was_begun_goes_on_in_the_next_run(tmp_path: Path) -> None:
     assert not part.exists()
 
 
-@pytest.mark.parametrize("size", [10, len(DATA), len(DATA) + 10])
+@collect("size", [10, len(DATA), len(DATA) + 10])
 def test_what_an_earlier_run_left_of_another_file_is_thrown_away(tmp_path: Path, size: int) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "file.conda.part").write_bytes(b"z" * size)

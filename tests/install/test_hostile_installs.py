@@ -352,7 +352,7 @@ def test_a_link_that_leaves_the_environment_is_refused(place: str, target: str, 
     assert bool(wrong_together([("x", contents.members)])) is out
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "command"),
     [
         ("tool = a.b:main", "tool"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg, request, serve, write
 from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError
 from cuenv.demo.io.sample import write_sample
@@ -286,7 +287,7 @@ def prefix_with(folder: Path, record: object) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
+@collect(
     "more",
     [{}, {"channel": "conda-forge"}, {"url": None}, {"url": None, "channel": "conda-forge"}, {"subdir": None}],
 )
@@ -305,7 +306,7 @@ def test_records_as_conda_writes_them(tmp_path: Path, more: dict[str, object]) -
     )
 
 
-@pytest.mark.parametrize(
+@collect(
     ("record", "words"),
     [
         ("", "invalid JSON"),

@@ -6,10 +6,10 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import inside as run
 from cuenv.cli.main import load
 from cuenv.diagnosis.answers import FILLS, AskedQuestion, asked_about, here
@@ -29,7 +29,7 @@ def told(question: str, host: str = "rtx4090-535") -> str:
     return " | ".join(here(found.answers[0], found, tables()[0], read_host(host, str, tables()[0])))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("question", "topic"),
     [
         ("must I install cuda before pytorch?", "toolkit"),
@@ -76,7 +76,7 @@ def test_a_question_in_other_words_finds_its_page(question: str, topic: str) -> 
     assert [row.topic for row in asked(question).answers] == [topic]
 
 
-@pytest.mark.parametrize("question", ["where can I buy bread", "who are you", "", "?", "the of and"])
+@collect("question", ["where can I buy bread", "who are you", "", "?", "the of and"])
 def test_a_question_about_something_else_finds_nothing(question: str) -> None:
     assert not asked(question).found
 
@@ -98,7 +98,7 @@ def test_the_tables_answer_for_what_the_question_names() -> None:
     assert "CUDA 13.0 needs" in told("which driver for CUDA 13.0") or "CU401" in told("which driver for CUDA 13.0")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "first", "last"),
     [
         ("RTX 5090", r"2\.7\.0 \(cu128\)", r"[\d.]+ \(cu\d+[^)]*\)"),
@@ -196,7 +196,7 @@ def test_the_commands_in_cures_are_commands_with_these_options() -> None:
             assert {word for word in rest if word.startswith("-")} <= known, row.code
 
 
-@pytest.mark.parametrize(
+@collect(
     "question",
     [
         "why is conda so slow to solve",
@@ -208,7 +208,7 @@ def test_a_question_without_a_page_finds_no_error_that_shares_a_word(question: s
     assert not asked(question).found
 
 
-@pytest.mark.parametrize(
+@collect(
     ("question", "topic", "says"),
     [
         (

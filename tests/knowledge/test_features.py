@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
+from cases import collect
 from cuenv.core.versions import Capability
 from cuenv.host.facts import Gpu, feature_of, features_of, features_plain, sentence, title
 from cuenv.knowledge.gpu_names import find_gpu
@@ -36,9 +35,7 @@ def test_tensor_cores_begin_with_7_0_and_never_lose_fp16() -> None:
             assert bool(row.tensor) == (row.capability >= Capability(7, 0))
 
 
-@pytest.mark.parametrize(
-    ("number", "first"), [("bf16", "8.0"), ("tf32", "8.0"), ("fp8", "8.9"), ("fp4", "10.0"), ("int8", "7.2")]
-)
+@collect(("number", "first"), [("bf16", "8.0"), ("tf32", "8.0"), ("fp8", "8.9"), ("fp4", "10.0"), ("int8", "7.2")])
 def test_what_a_generation_brought_stays(number: str, first: str) -> None:
     have = [number in row.tensor for row in base().features if not row.chip]
     assert all(before <= after for before, after in pairwise(have))
@@ -80,7 +77,7 @@ def test_equal_cards_have_one_line() -> None:
     assert [title(row) for row in features_of(cards, base())] == ["7.0", "7.5 (TU117)", "9.0"]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "says"),
     [
         ("P100", "no tensor cores; no bf16 arithmetic; fp64 at 1/2 of fp32"),

@@ -186,7 +186,7 @@ def test_a_text_that_may_be_several_or_none_finds_nothing(text: str) -> None:
     assert find_gpu(text, gpus()) is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "names"),
     [
         ("RTX 4000", {"Quadro RTX 4000", "RTX 4000 Ada", "RTX PRO 4000 Blackwell"}),
@@ -209,14 +209,14 @@ def test_as_many_near_names_as_asked_for() -> None:
     assert near_gpus("x", ()) == ()
 
 
-@pytest.mark.parametrize("text", ["2684", "0x2684", "0x268410DE", " 268410de "])
+@collect("text", ["2684", "0x2684", "0x268410DE", " 268410de "])
 def test_a_pci_id_finds_its_product(text: str) -> None:
     found = by_pci(text, gpus())
     assert found is not None
     assert found.name == "GeForce RTX 4090"
 
 
-@pytest.mark.parametrize("text", ["", "ffff", "0x26841002", "2684x"])
+@collect("text", ["", "ffff", "0x26841002", "2684x"])
 def test_an_unknown_pci_id_finds_nothing(text: str) -> None:
     assert by_pci(text, gpus()) is None
 
@@ -293,12 +293,12 @@ def _glued(name: str) -> str:
     return name.replace(" ", "").lower()
 
 
-@pytest.mark.parametrize("text", ["AMD MI300", "mi250x", "Radeon RX 7900 XTX", "Intel Arc A770", "Apple M2", "gfx1100"])
+@collect("text", ["AMD MI300", "mi250x", "Radeon RX 7900 XTX", "Intel Arc A770", "Apple M2", "gfx1100"])
 def test_a_gpu_of_another_vendor_has_no_nearest_product(text: str) -> None:
     assert unknown_gpu(text, gpus())[0] == "; cuenv knows NVIDIA GPUs only"
 
 
-@pytest.mark.parametrize("text", ["RTX 9999", "M9999", "rtx 40"])
+@collect("text", ["RTX 9999", "M9999", "rtx 40"])
 def test_an_unknown_gpu_is_told_by_the_number_that_its_machine_prints(text: str) -> None:
     near, hint = unknown_gpu(text, gpus())
     assert "NVIDIA GPUs only" not in near

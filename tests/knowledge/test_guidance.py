@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cuenv
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import KnowledgeError
 from cuenv.knowledge.guidance import TABLES, Guidance, parse_guidance
@@ -25,7 +26,7 @@ def raw() -> dict[str, Any]:
     return {name: json.loads((Path(GUIDANCE) / f"{name}.json").read_bytes()) for name in TABLES}
 
 
-@pytest.mark.parametrize("name", TABLES)
+@collect("name", TABLES)
 def test_a_file_is_its_canonical_text(name: str) -> None:
     rows = shipped().sources.values() if name == "sources" else getattr(shipped(), name)
     assert (Path(GUIDANCE) / f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
@@ -73,7 +74,7 @@ def test_the_commands_that_errata_give_are_commands(tmp_path: Path) -> None:
         assert done.returncode == 0, words
 
 
-@pytest.mark.parametrize(
+@collect(
     ("table", "change", "says"),
     [
         ("errata", {"verdict": "true"}, "verdict: expected one of"),
@@ -131,7 +132,7 @@ def test_an_id_and_words_of_the_text_find_it_too(tmp_path: Path) -> None:
     assert all(entry["sources"][0]["title"] for entry in found["entries"])
 
 
-@pytest.mark.parametrize("topic", ["", "x", "deepsped", "\x1b[31m", "a" * 5000, "🦆"])
+@collect("topic", ["", "x", "deepsped", "\x1b[31m", "a" * 5000, "🦆"])
 def test_an_unknown_topic_is_a_usage_error_with_the_nearest(topic: str, tmp_path: Path) -> None:
     done = run("explain", topic, folder=tmp_path)
     assert done.returncode == 2
@@ -159,7 +160,7 @@ def test_a_gpu_is_explained_by_what_it_is_and_can_do(tmp_path: Path) -> None:
     assert text.count("source:") >= 6
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "has", "lacks"),
     [
         ("T4", "A03", "A02"),

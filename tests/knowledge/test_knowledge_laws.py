@@ -137,7 +137,7 @@ def test_what_the_resolver_stands_on() -> None:
 # compilers
 
 
-@pytest.mark.parametrize("column", ["isa", "gcc_min", "gcc_max", "conda_gcc_max", "glibc"])
+@collect("column", ["isa", "gcc_min", "gcc_max", "conda_gcc_max", "glibc"])
 def test_what_a_toolkit_can_and_needs_never_falls(column: str) -> None:
     assert never_falls([getattr(row, column) for row in base().cudas])
 
@@ -354,7 +354,7 @@ def test_cudnn_loses_pascal_and_volta_with_9_11() -> None:
     assert base().library_support("nccl", version("2.99"), cuda) is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("library", "release", "cuda", "serves"),
     [
         ("cudnn", "8.5.0.96", "11.7", "3.5"),
@@ -488,7 +488,7 @@ def test_bitsandbytes_has_13_0_from_0_48_on() -> None:
     assert min(row.first for row in rows if row.first) == version("0.48")
 
 
-@pytest.mark.parametrize("package", ["xformers", "torchvision", "triton"])
+@collect("package", ["xformers", "torchvision", "triton"])
 def test_pins_on_torch_rise_with_the_release(package: str) -> None:
     rows = [row for row in base().extension(package) if "wheel" in row.comes]
     assert never_falls([row.torch.first for row in rows if row.torch])

@@ -181,7 +181,7 @@ def test_twins_are_told_apart_by_their_globs(index: int) -> None:
     assert not any(fnmatchcase(record["build"], guard) for record in without for guard in guards)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("channel", "platform"), [("conda-forge", "linux-64"), ("conda-forge", "linux-aarch64"), ("pytorch", "linux-64")]
 )
 def test_every_package_with_cpu_and_cuda_builds_and_every_build_on_torch_has_its_row(
@@ -297,9 +297,7 @@ def test_endings_are_the_last_releases() -> None:
     assert not any(record["name"] == "pytorch-cuda" for record in everywhere("conda-forge"))
 
 
-@pytest.mark.parametrize(
-    ("cuda", "number", "label"), [("11.8", 3, "11.8.0"), ("11.8", 6, "11.8.0"), ("12.4", 6, "12.4.0")]
-)
+@collect(("cuda", "number", "label"), [("11.8", 3, "11.8.0"), ("11.8", 6, "11.8.0"), ("12.4", 6, "12.4.0")])
 def test_a_label_fits_inside_the_bounds_of_its_pytorch_cuda(cuda: str, number: int, label: str) -> None:
     fit = next(row for row in base().labels if str(row.cuda) == cuda and row.label == label)
     pins = records("pytorch", "linux-64")["pytorch-cuda"]

@@ -28,7 +28,7 @@ def test_the_overview_counts_every_table() -> None:
 # one page for everything there is
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@collect("topic", TOPICS)
 def test_every_page_cites_only_sources_there_are(topic: str) -> None:
     subjects = {
         "gpu": [row.name for row in base().gpus] + [str(row.capability) for row in base().generations],
@@ -61,7 +61,7 @@ def test_a_gpu_has_its_capability_its_drivers_and_its_builds() -> None:
     assert {entry.table for entry in page.entries} == {"gpus", "generations", "features", "torch", "wheels"}
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "capability"),
     [("H800", "9.0"), ("A800", "8.0"), ("gtx 1080 ti", "6.1"), ("NVIDIA A100-SXM4-80GB", "8.0"), ("GB10", "12.1")],
 )
@@ -133,7 +133,7 @@ def test_a_new_driver_no_longer_drives_old_cards() -> None:
     assert "7.5" not in says
 
 
-@pytest.mark.parametrize("wrong", ["", "535.x", "new", "v535.1", "535.129.03\x1b[31m"])
+@collect("wrong", ["", "535.x", "new", "v535.1", "535.129.03\x1b[31m"])
 def test_what_is_not_a_driver_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         driver(wrong, base())
@@ -158,7 +158,7 @@ def test_a_level_of_drivers_that_is_no_toolkit_says_so() -> None:
     assert "565" in caught.value.message
 
 
-@pytest.mark.parametrize("wrong", ["", "x", "99.0", "12.x", "\x1b[31m"])
+@collect("wrong", ["", "x", "99.0", "12.x", "\x1b[31m"])
 def test_what_is_not_a_cuda_release_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         cuda(wrong, base())
@@ -180,7 +180,7 @@ def test_a_release_has_every_build_of_it() -> None:
     assert len(pytorch("==2.5.1", base()).entries) < len(rows)
 
 
-@pytest.mark.parametrize("wrong", ["99", "", "x", "2.5\x1b[31m", ">=99"])
+@collect("wrong", ["99", "", "x", "2.5\x1b[31m", ">=99"])
 def test_what_is_not_a_pytorch_release_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         pytorch(wrong, base())
@@ -201,7 +201,7 @@ def test_a_package_has_its_role_its_twin_or_its_end() -> None:
     assert both == {"twins", "endings"}
 
 
-@pytest.mark.parametrize("wrong", ["zlib", "", "\x1b[31m", "*"])
+@collect("wrong", ["zlib", "", "\x1b[31m", "*"])
 def test_a_package_that_no_row_names(wrong: str) -> None:
     with pytest.raises(UsageError) as caught:
         package(wrong, base())

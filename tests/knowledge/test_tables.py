@@ -177,7 +177,7 @@ def test_a_row_twice_is_refused() -> None:
     refuse(table("gpus", first("gpus"), first("gpus")), "gpus[1]: has the key of gpus[0]")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("overlay", "says"),
     [
         ({"torch": []}, "torch: expected a mapping, got a list of 0"),
@@ -288,7 +288,7 @@ def test_a_folder_is_laid_over_the_tables(tmp_path: Path) -> None:
     assert "B400" in {row.name for row in load(tmp_path).gpus}
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "content", "says"),
     [
         ("gpus.json", b"", "is not a table"),

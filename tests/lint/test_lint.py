@@ -113,7 +113,7 @@ def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
     assert found(tmp_path, MENDED)["CU311"] == (17, 3)
 
 
-@pytest.mark.parametrize("number", ["python: 3.10", "{python: 3.10}", 'python: ">=3.9"', "python:"])
+@collect("number", ["python: 3.10", "{python: 3.10}", 'python: ">=3.9"', "python:"])
 def test_a_number_hides_no_other_finding(tmp_path: Path, number: str) -> None:
     others = ("cudatoolkit-dev=12.1", "pytorch=2.3.1", "cuda-version=11.2")
     good, bad = (linted(tmp_path, env(entry, *others)) for entry in ("python=3.10", number))
@@ -181,7 +181,7 @@ def test_a_rule_finds_its_thing_and_mends_only_what_needs_no_choice(
         assert code not in {item.finding.code for item in result.left}
 
 
-@pytest.mark.parametrize(
+@collect(
     "text",
     [
         env("conda-forge::pytorch=2.7.1=cuda129*", "python=3.12", "conda-forge::cuda-version=12.9"),
@@ -272,7 +272,7 @@ def test_the_files_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
     assert [path.name for path in found_here(tmp_path)] == ["conda-lock.yml", "env.gpu.yaml", "environment.yml"]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "text"),
     [
         ("environment-workflow.yml", "name: x\non:\n- push\njobs:\n  a:\n    steps:\n    - run: cuenv check\n"),
@@ -380,7 +380,7 @@ def test_annotations_name_file_line_and_column(tmp_path: Path) -> None:
     assert line.endswith("%0Afix: write numpy==1.26=py*")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "code"),
     [
         (("lint", "nowhere.yml"), 3),
@@ -447,7 +447,7 @@ def test_a_login_in_a_file_that_is_shared_is_an_error_and_is_not_shown(tmp_path:
     assert "s3cret" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
+@collect(
     "text",
     [
         "@EXPLICIT\nhttps://conda.anaconda.org/conda-forge/linux-64/a-1-0.conda\n",

@@ -7,7 +7,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -259,7 +258,7 @@ def test_an_instruction_ends_where_it_does_for_buildkit(run: str) -> None:
     assert found[2].text == "word\n"
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "FROM x:1\nhello world\n", "RUNX y\n", "FROM x:1\n\x01\n"])
+@collect("text", ["", "# nothing\n", "FROM x:1\nhello world\n", "RUNX y\n", "FROM x:1\n\x01\n"])
 def test_what_is_no_dockerfile_is_one_finding(tmp_path: Path, text: str) -> None:
     assert codes(tmp_path, text) == ["CU300"]
 
@@ -483,7 +482,7 @@ def test_a_triton_for_another_torch_is_named_with_what_requires_what(tmp_path: P
     ) in run("lint", "Dockerfile", folder=tmp_path).stdout
 
 
-@pytest.mark.parametrize("program", ["conda", "/opt/conda/bin/conda", "mamba"])
+@collect("program", ["conda", "/opt/conda/bin/conda", "mamba"])
 def test_a_torch_of_conda_in_a_dockerfile_is_judged_for_the_gpus_that_are_named(program: str, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(
         f"FROM debian:12\nRUN {program} install -y -c pytorch -c nvidia pytorch=2.3.1 pytorch-cuda=12.1\n"
@@ -495,10 +494,8 @@ def test_a_torch_of_conda_in_a_dockerfile_is_judged_for_the_gpus_that_are_named(
     assert fine.returncode == 0
 
 
-@pytest.mark.parametrize(
-    "command", ["pip install torch==2.5.1", "conda install -c pytorch pytorch=2.3.1 pytorch-cuda=12.1"]
-)
-@pytest.mark.parametrize(("gpu", "told"), [("GTX 1080", 1), ("V100", 0), ("6.1", 0)])
+@collect("command", ["pip install torch==2.5.1", "conda install -c pytorch pytorch=2.3.1 pytorch-cuda=12.1"])
+@collect(("gpu", "told"), [("GTX 1080", 1), ("V100", 0), ("6.1", 0)])
 def test_no_image_brings_forward_compatibility_to_a_geforce(command: str, gpu: str, told: int, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM nvidia/cuda:12.4.1-base-ubuntu22.04\nRUN {command}\n")
     said = run("lint", "--gpu", gpu, "--driver", "470.129.06", folder=tmp_path).stdout

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import collect
 from cuenv.core.findings import NEVER_ALLOWED, Finding, allowed
 
 
@@ -18,7 +17,7 @@ def test_an_allowed_error_is_a_warning_without_a_fix() -> None:
     assert second is other
 
 
-@pytest.mark.parametrize("code", sorted(NEVER_ALLOWED))
+@collect("code", sorted(NEVER_ALLOWED))
 def test_some_errors_stay(code: str) -> None:
     assert [item.severity for item in allowed([finding(code)], {code})] == ["error"]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from channel_builder import PLATFORM, edit, pkg, write
 from commands import inside
 from cuenv.core.errors import UsageError
@@ -258,7 +259,7 @@ def test_a_lock_without_conda_keeps_the_day(tmp_path: Path, form: str) -> None:
     assert f"locked as of {DAY}, asked for as of 2025-06-02" in other.stdout + other.stderr
 
 
-@pytest.mark.parametrize("text", ["2025-6-1", "20250601", "yesterday", "2025-02-30", "", "2025-06-01T00:00"])
+@collect("text", ["2025-6-1", "20250601", "yesterday", "2025-02-30", "", "2025-06-01T00:00"])
 def test_what_is_no_day_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected a day YYYY-MM-DD"):
         check_day(text, base())

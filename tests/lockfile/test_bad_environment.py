@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cases import collect
 from channel_builder import Server, pkg, write
 from commands import HOST
 from commands import inside as run
@@ -84,7 +85,7 @@ ASIDE = {
 }
 
 
-@pytest.mark.parametrize("name", ASIDE)
+@collect("name", ASIDE)
 def test_what_no_hash_pins_is_set_aside(name: str, tmp_path: Path, mirror: str, server: Server) -> None:
     text, says = ASIDE[name]
     code, said, written = locked(tmp_path, text, mirror, server.url)
@@ -240,7 +241,7 @@ def test_what_a_list_of_requirements_is_told_to_type_locks_it(tmp_path: Path, mi
     assert "> 'my list.yml' && cuenv lock 'my list.yml'" in beside
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "text", "said", "command"),
     [
         ("pyproject.toml", "[project]\nname = 'x'\n", "is a project file of Python", "uv lock && cuenv check uv.lock"),

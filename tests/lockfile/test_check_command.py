@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import ExitCode
 from cuenv.core.findings import CheckResult, Finding, judged, report
@@ -98,7 +99,7 @@ def test_an_environment_by_its_name(demo: Path) -> None:
     assert "near: env" in done.stderr
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "code"),
     [
         (("--prefix", "nowhere"), ExitCode.INPUT),
@@ -109,7 +110,6 @@ def test_an_environment_by_its_name(demo: Path) -> None:
         (("--lock", "conda-lock.yml"), ExitCode.USAGE),
         (("--format", "xml"), ExitCode.USAGE),
     ],
-    ids=str,
 )
 def test_what_cannot_be_checked(demo: Path, words: tuple[str, ...], code: ExitCode) -> None:
     done = run("check", *words, *HOST, folder=demo)

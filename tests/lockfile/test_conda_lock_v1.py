@@ -229,7 +229,7 @@ def hash_by(
     return found
 
 
-@pytest.mark.parametrize(
+@collect(
     "spec",
     [
         SPEC,
@@ -242,7 +242,7 @@ def hash_by(
         replace(SPEC, pip=("vllm==0.11.1", "My_Pkg[b,a] >=1, <2", "tqdm", "six<=2 --hash=sha256:" + SHA256)),
     ],
 )
-@pytest.mark.parametrize("virtual", [VIRTUAL, ()])
+@collect("virtual", [VIRTUAL, ()])
 def test_the_content_hash_is_that_of_conda_lock(
     spec: EnvironmentSpec, virtual: tuple[VirtualPackage, ...], conda_lock: SimpleNamespace, tmp_path: Path
 ) -> None:

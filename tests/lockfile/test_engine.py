@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg, request, write
 from commands import HOST, run
 from cuenv.core.errors import ChannelError, ExitCode, OutsideError, UsageError
@@ -446,7 +447,7 @@ def test_defaults_are_told_by_their_parts(tmp_path: Path) -> None:
     assert plan.settings["custom_channels"] == {"pkgs/main": "https://own.example"}
 
 
-@pytest.mark.parametrize(
+@collect(
     ("channels", "target", "error", "words"),
     [
         (("conda-forge",), "https://user:pw@mirror.example/cf", UsageError, "ends with /conda-forge, and this one is"),

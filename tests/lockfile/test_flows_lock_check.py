@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cases import collect
 from channel_builder import edit, pkg
 from cuenv.core.errors import InputError, OutsideError, UsageError
 from cuenv.core.findings import Report
@@ -243,7 +244,7 @@ def test_a_file_of_ours_is_locked_for_the_host_that_its_head_names_on_any_machin
     assert locked(folder, sources, options("a800-470")).named == ""  # options go first
 
 
-@pytest.mark.parametrize(
+@collect(
     "head",
     [
         "#   cuenv lock environment.yml --gpu 8.9 --driver 535.129.03",  # nobody's file

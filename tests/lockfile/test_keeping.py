@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import collect
 from commands import HOST
 from commands import inside as run
 from cuenv.core.errors import OutsideError
@@ -89,14 +90,13 @@ def test_any_edit_is_seen(lines: list[str], place: int, put: bytes) -> None:
     assert as_written(raw[:place] + raw[place + 1 :], OWN) is False
 
 
-@pytest.mark.parametrize(
+@collect(
     "words",
     [
         ("resolve", *HOST, "-o", "new/folder/environment.yml"),
         ("export", "dockerfile", *HOST, "-o", "new/folder"),
         ("profile", "new", "lab", "-o", "new/folder/lab.yml"),
     ],
-    ids=lambda words: words[0],
 )
 def test_a_folder_that_is_not_there_is_made(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = run(*words, folder=tmp_path)

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
+from cases import collect
 from commands import inside as run
 from cuenv.lockfile.diff import LockDiff, diff, is_core, lines_of, markdown, plain
 from cuenv.solve.model import Lock, LockedPackage, PipLocked
@@ -180,12 +179,12 @@ def test_names_and_hosts_mean_nothing_but_themselves_in_a_table() -> None:
     assert "\\@team \\*a\\* \\<b\\> \\_c\\_" in table
 
 
-@pytest.mark.parametrize("name", ["python", "pytorch", "libtorch", "libcudnn", "nccl", "cuda-nvcc", "pytorch-cuda"])
+@collect("name", ["python", "pytorch", "libtorch", "libcudnn", "nccl", "cuda-nvcc", "pytorch-cuda"])
 def test_the_core_is_what_the_one_channel_law_binds_with_torch_and_python(name: str) -> None:
     assert is_core(package(name), base())
 
 
-@pytest.mark.parametrize("name", ["numpy", "ninja", "libstdcxx", "gxx_linux-64", "zlib"])
+@collect("name", ["numpy", "ninja", "libstdcxx", "gxx_linux-64", "zlib"])
 def test_the_rest_is_no_core(name: str) -> None:
     assert not is_core(package(name), base())
 

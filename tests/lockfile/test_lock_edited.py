@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cases import collect
 from channel_builder import pkg, write
 from commands import HOST
 from commands import inside as run
@@ -82,8 +83,8 @@ def edits(field: str, old: Any) -> Iterator[Any]:
         yield f"{old}1"
 
 
-@pytest.mark.parametrize("manager", ["conda", "pip"])
-@pytest.mark.parametrize("field", INSTALLED)
+@collect("manager", ["conda", "pip"])
+@collect("field", INSTALLED)
 def test_an_edit_of_a_field_that_installers_read_is_seen(with_pip: str, manager: str, field: str) -> None:
     assert not seen(with_pip)
     data = yaml.safe_load(with_pip)
@@ -144,7 +145,7 @@ def below(key: str, line: str, text: str) -> str:
     return text.replace(f"{key}:\n", f"{key}:\n  {line}\n")
 
 
-@pytest.mark.parametrize(("name", "change"), EDITS.values(), ids=EDITS)
+@collect(("name", "change"), EDITS.values())
 def test_a_file_beside_the_lock_that_was_edited_is_seen(
     made: Path, tmp_path: Path, name: str, change: Callable[[str], str]
 ) -> None:

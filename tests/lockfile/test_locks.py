@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import quick
+from cases import collect, quick
 from commands import inside as run
 from cuenv.solve.environment_yml import parse
 
@@ -34,7 +34,7 @@ def test_there_is_a_lock_for_every_profile() -> None:
     assert {folder.name for folder in FOLDERS} == {path.stem for path in (ROOT / "profiles").glob("*.yml")}
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@collect("folder", FOLDERS)
 def test_the_head_says_what_pip_adds(folder: Path) -> None:
     spec, _ = parse((folder / "environment.yml").read_text(encoding="utf-8"), "environment.yml")
     for file in folder.glob("conda-*.lock*"):
@@ -44,7 +44,7 @@ def test_the_head_says_what_pip_adds(folder: Path) -> None:
             assert all(item in text for item in spec.pip)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@collect("folder", FOLDERS)
 def test_a_committed_lock_is_fine_and_up_to_date(folder: Path, tmp_path: Path) -> None:
     checked = run("check", folder / "conda-lock.yml", "--json", *_host(folder), folder=tmp_path)
     report = json.loads(checked.stdout)
@@ -53,14 +53,14 @@ def test_a_committed_lock_is_fine_and_up_to_date(folder: Path, tmp_path: Path) -
     assert run("lock", folder / "environment.yml", "--check", folder=tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@collect("folder", FOLDERS)
 def test_a_committed_lock_names_the_canonical_host_alone(folder: Path) -> None:
     for file in folder.iterdir():
         hosts = set(re.findall(r"https?://[^/\s\"]+", file.read_text(encoding="utf-8")))
         assert hosts <= {"https://conda.anaconda.org"}
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@collect("folder", FOLDERS)
 def test_a_committed_decision_names_its_profile_and_no_path_of_whoever_made_it(folder: Path) -> None:
     text = (folder / "decision.json").read_text(encoding="utf-8")
     assert set(re.findall(r"--profile ([^\s\"]+)", text)) <= {f"../../profiles/{folder.name}.yml"}

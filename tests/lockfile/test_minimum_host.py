@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding
 from cuenv.core.versions import Capability, driver_key
@@ -90,7 +91,7 @@ def test_an_edited_record_is_seen(lock: Lock, key: str) -> None:
     assert [item.code for item in edited(replace(lock, metadata=gone))] == ["CU108"]
 
 
-@pytest.mark.parametrize("text", ["8.9", "8.9=magic", "8.9=native:new", "x=native", "8.9=native:\x1b[2J"])
+@collect("text", ["8.9", "8.9=magic", "8.9=native:new", "x=native", "8.9=native:\x1b[2J"])
 def test_a_record_that_cuenv_did_not_write_is_an_input_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match=r"expected"):
         recorded({SERVED + PLATFORM: text}, PLATFORM)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from commands import HOST
 from commands import inside as run
 from cuenv import check
@@ -252,7 +253,7 @@ def test_requirements_with_hashes() -> None:
     assert "old" in of(parse_lock(REQUIREMENTS, "requirements.txt", LockPart(python="3.10")))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "said"),
     [
         (UV.replace("version = 1\n", "version = 2\n", 1), "a uv.lock of version 2; cuenv reads version 1"),
@@ -443,9 +444,7 @@ def test_a_conda_lock_is_judged_for_the_platform_of_the_host(tmp_path: Path) -> 
     assert {item.code: item.fix == "cuenv lock" for item in mixed} == {"CU101": True}
 
 
-@pytest.mark.parametrize(
-    "mark", ["\n", " \n", "#\n", "\t", "a", "- \n", "[[package]]\n", "version = 1\n", "--hash=\n", "a \\\n"]
-)
+@collect("mark", ["\n", " \n", "#\n", "\t", "a", "- \n", "[[package]]\n", "version = 1\n", "--hash=\n", "a \\\n"])
 def test_a_large_text_of_nothing_is_refused_in_time(mark: str) -> None:
     began = time.monotonic()
     with pytest.raises(InputError):

@@ -81,7 +81,7 @@ def test_the_pip_part_is_kept_without_what_is_broken(text: str, becomes: str) ->
     assert intent_of(spec("pytorch", pip=(text,)), base()).pip == ((becomes,) if becomes else ())
 
 
-@pytest.mark.parametrize(
+@collect(
     ("dependency", "kept"),
     [
         ("pytorch::torchvision=0.18", "torchvision=0.18.*"),
@@ -96,7 +96,7 @@ def test_further_packages_lose_what_belonged_to_another_stack(dependency: str, k
     assert pin.yaml_text() == kept
 
 
-@pytest.mark.parametrize("dependency", ["cuda-nvcc", "cuda-toolkit=12.1", "cudatoolkit-dev", "nvidia::cuda"])
+@collect("dependency", ["cuda-nvcc", "cuda-toolkit=12.1", "cudatoolkit-dev", "nvidia::cuda"])
 def test_a_compiler_that_is_asked_for_is_meant(dependency: str) -> None:
     assert intent_of(spec("pytorch", dependency), base()).dev
 

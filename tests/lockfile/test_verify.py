@@ -94,12 +94,12 @@ def only(findings: list[Finding], code: str) -> Finding:
 # a lock by itself
 
 
-@pytest.mark.parametrize("packages", [FORGE, PYTORCH, CPU, (package("numpy"),), ()])
+@collect("packages", [FORGE, PYTORCH, CPU, (package("numpy"),), ()])
 def test_a_right_lock_has_no_finding(packages: tuple[LockedPackage, ...]) -> None:
     assert law(*packages) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     "odd",
     [
         package("libcublas", "12.9.1.4", "0", "nvidia"),
@@ -131,7 +131,7 @@ def test_torch_and_the_toolkit_may_come_from_two_channels() -> None:
     assert law(*PYTORCH) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("odd", "release"),
     [
         (package("cuda-cudart", "12.8.90"), "12.8"),
@@ -165,7 +165,7 @@ def test_numbers_of_their_own_are_no_release() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@collect(
     "twin",
     [
         package("pytorch", "2.10.0", "cpu_mkl_py312_h66e1b8a_102"),
@@ -192,7 +192,7 @@ def test_cpu_builds_of_torch_and_of_what_comes_with_it_are_one_finding() -> None
     assert finding.fix == "write conda-forge::pytorch=2.10.0=cuda*, conda-forge::libtorch=2.10.0=cuda*"
 
 
-@pytest.mark.parametrize(
+@collect(
     "fine",
     [
         package("deepspeed", "0.18.2", "cuda129_py312h0_0"),
@@ -208,7 +208,7 @@ def test_a_cuda_build_and_a_twin_that_does_not_matter(fine: LockedPackage) -> No
     assert law(*swapped(FORGE, fine)) == []
 
 
-@pytest.mark.parametrize("build", ["cpu_py312h0_0", "py312h0_0_cpu", "cpuh0_0", "py312_cpu"])
+@collect("build", ["cpu_py312h0_0", "py312h0_0_cpu", "cpuh0_0", "py312_cpu"])
 def test_a_cpu_build_that_no_row_knows_is_found_by_its_build_string(build: str) -> None:
     finding = only(law(*FORGE, package("newlib", "1.0", build)), "CU103")
     assert (finding.severity, finding.subject) == ("warning", "newlib")
@@ -330,7 +330,7 @@ def test_a_host_that_it_was_made_for_has_no_errors() -> None:
     assert on(machine("8.0", driver="520.61.05"), *PYTORCH) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("facts", "code", "numbers"),
     [
         (machine("8.9", driver="520.61.05"), "CU401", ("520.61.05", "525.60.13", "12")),
@@ -481,7 +481,7 @@ def test_a_pool_is_judged_machine_by_machine() -> None:
     assert "volta" not in finding.message
 
 
-@pytest.mark.parametrize("packages", [FORGE, PYTORCH, CPU, (package("numpy"),)])
+@collect("packages", [FORGE, PYTORCH, CPU, (package("numpy"),)])
 def test_another_platform_is_an_error_whatever_is_locked(packages: tuple[LockedPackage, ...]) -> None:
     finding = only(on(machine("9.0", driver="575.57.08", platform="linux-aarch64"), *packages), "CU106")
     assert finding.severity == "error"
@@ -521,7 +521,7 @@ def test_a_torch_that_the_tables_do_not_know_is_said_and_not_judged() -> None:
     assert "CU111" in {item.code for item in on(machine("8.9", driver="575.57.08"), *company)}
 
 
-@pytest.mark.parametrize("number", ["2.10.0.post1", "2.10.0_1", "2.10.0a0+git", "1e3", "nightly", "9" * 5000])
+@collect("number", ["2.10.0.post1", "2.10.0_1", "2.10.0a0+git", "1e3", "nightly", "9" * 5000])
 def test_a_version_that_is_none_to_python_is_no_accident(number: str) -> None:
     for name in ("pytorch", "cuda-version", "libcudnn", "nccl", "python"):
         odd = swapped(FORGE, package(name, number, next(item.build for item in FORGE if item.name == name)))
@@ -600,7 +600,7 @@ def toolkit(release: str | None, *, on_path: bool = True) -> HostFacts:
     return replace(machine("8.9", driver="535.129.03"), toolkits=(found,))
 
 
-@pytest.mark.parametrize("release", ["10.1", "11.8.0", "13.0"])
+@collect("release", ["10.1", "11.8.0", "13.0"])
 def test_an_nvcc_of_another_major_on_path(release: str) -> None:
     (finding,) = odd(toolkit(release))
     assert (finding.code, finding.severity) == ("CU412", "warning")
@@ -608,12 +608,12 @@ def test_an_nvcc_of_another_major_on_path(release: str) -> None:
     assert "12.9" in finding.message
 
 
-@pytest.mark.parametrize("facts", [toolkit("12.1"), toolkit("12"), toolkit("10.1", on_path=False), toolkit(None)])
+@collect("facts", [toolkit("12.1"), toolkit("12"), toolkit("10.1", on_path=False), toolkit(None)])
 def test_an_nvcc_that_does_no_harm(facts: HostFacts) -> None:
     assert odd(facts) == []
 
 
-@pytest.mark.parametrize("release", ["unknown", "12.x", "", "V10.1.243", "\x1b[31m"])
+@collect("release", ["unknown", "12.x", "", "V10.1.243", "\x1b[31m"])
 def test_a_release_that_is_none_is_no_accident(release: str) -> None:
     assert len(odd(toolkit(release))) <= 1
 
@@ -663,7 +663,7 @@ def test_a_prefix_as_it_was_locked() -> None:
     assert installed_findings(tuple(reversed(FORGE)), locked) == ()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("installed", "code", "subject"),
     [
         (without(FORGE, "numpy"), "CU201", "numpy"),

@@ -16,7 +16,7 @@ from packaging.pylock import Pylock, is_valid_pylock_path
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.version import Version
 
-from cases import quick
+from cases import collect, quick
 from channel_builder import Server, pkg, write
 from commands import inside as run
 from cuenv.core.errors import ChannelError
@@ -255,7 +255,7 @@ def test_packages_of_conda_are_named_that_it_leaves_out(tmp_path: Path, server: 
     ]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("content", "code"),
     [
         ("dependencies: [python=3.12, numpy]\n", "CU517"),
@@ -264,7 +264,6 @@ def test_packages_of_conda_are_named_that_it_leaves_out(tmp_path: Path, server: 
         ("dependencies: [python=3.9, pip, {pip: ['torch==2.14.1']}]\n", "CU110"),
         ("dependencies: [python=3.12, pip, {pip: ['torch==2.9.1']}]\n", "CU403"),
     ],
-    ids=["nothing for pip", "no Python", "no such wheel", "no wheel for this Python", "no wheel for this GPU"],
 )
 def test_what_cannot_be_locked_is_refused_with_the_reason(
     tmp_path: Path, server: Server, content: str, code: str
@@ -292,7 +291,7 @@ def test_resolve_and_lock_in_one_step_reads_no_channel(tmp_path: Path) -> None:
     assert not (tmp_path / "pylock.toml").exists()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "says"),
     [
         (("--check", "--update", "torch"), "--check changes nothing"),

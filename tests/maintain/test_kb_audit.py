@@ -141,7 +141,7 @@ def test_the_loosest_of_several_builds_is_what_a_row_says() -> None:
     assert [code for code, _, _ in findings(stricter)] == ["CU603"]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("build", "depends", "python"),
     [
         ("cuda129_py312h1_0", (), "3.12"),
@@ -154,7 +154,7 @@ def test_the_python_of_a_record(build: str, depends: tuple[str, ...], python: st
     assert seen.pythons == (python,)
 
 
-@pytest.mark.parametrize("build", ["py312_0", "cuda129_0", "xpu_py312_0"])
+@collect("build", ["py312_0", "cuda129_0", "xpu_py312_0"])
 def test_a_record_that_says_too_little_is_set_aside(build: str) -> None:
     odd = record(build=build, depends=())
     assert seen_builds([odd, record(version="nonsense")], "conda-forge", PLATFORM) == (
@@ -303,7 +303,7 @@ def libraries(*records: Record, knowledge: Knowledge | None = None, platform: st
     )
 
 
-@pytest.mark.parametrize(
+@collect(
     ("builds", "glob"),
     [
         (("cuda129_py312_0", "cpu_py312_0"), "cuda*"),
@@ -322,7 +322,7 @@ def test_a_package_with_cpu_and_cuda_builds_is_learned_from_its_records(builds: 
     assert libraries(*(build("newlib", "1.0", text) for text in builds), knowledge=found) is found
 
 
-@pytest.mark.parametrize(
+@collect(
     "records",
     [
         (build("newlib", "1.0", "cuda129_0"), build("newlib", "0.9", "h0_0")),  # CUDA from 1.0 on

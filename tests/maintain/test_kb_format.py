@@ -6,8 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
+from cases import collect
 from commands import inside
 from cuenv.core.errors import ExitCode
 from cuenv.core.io.files import DATA
@@ -68,7 +67,7 @@ def test_a_folder_of_own_tables_rests_on_those_of_cuenv(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == f'{{"schema": "cuenv/kb/gpus/1", "rows": [\n{CANONICAL}\n]}}\n'
 
 
-@pytest.mark.parametrize(
+@collect(
     ("rows", "says"),
     [
         (f"{ROW},\n{ROW.replace('8.9', 'x')}", "gpus.json:4: gpus[1].capability: expected 'X.Y', got 'x'"),
@@ -94,7 +93,7 @@ def test_a_bad_row_is_named_with_file_and_line_and_nothing_is_written(rows: str,
     assert texts(tmp_path) == before
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "content", "says"),
     [
         ("gpu.json", b'{"schema": "cuenv/kb/gpu/1", "rows": []}', "no such table 'gpu'"),

@@ -21,6 +21,7 @@ import pytest
 
 import conda_cuenv.hooks
 import conda_types
+from cases import collect
 from commands import in_shell
 from conda_cuenv import doctor, hints, program, solves, transactions
 
@@ -281,7 +282,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(sys, "prefix", str(folder / "base"))
 
 
-@pytest.mark.parametrize(
+@collect(
     "place",
     [
         "home/.local/share/uv/tools/cuenv/bin/cuenv",
@@ -637,7 +638,7 @@ def test_conflicts_about_cuda_have_next_steps(
     assert [hint.hint_code for hint in offered(plugins, "conda_error_hints", error=error)] == codes
 
 
-@pytest.mark.parametrize("text", [LIBMAMBA, "  - __cuda[version='>=13']", "pytorch-cuda=13.0", "cuda-version 13.0.*"])
+@collect("text", [LIBMAMBA, "  - __cuda[version='>=13']", "pytorch-cuda=13.0", "cuda-version 13.0.*"])
 def test_the_release_that_was_asked_for_is_in_the_hint(text: str) -> None:
     assert dict(hints.hints(UnsatisfiableError(text)))["cuenv_why_not"].endswith("conda cuenv why-not cuda=13.0")
 

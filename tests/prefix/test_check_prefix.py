@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import PLATFORM
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, Severity, report
@@ -438,7 +439,7 @@ def test_names_that_are_commands_or_escapes_never_become_one(env: Path) -> None:
     assert {item.fix for item in findings} == {f"cuenv install {env.parent}/conda-lock.yml --prefix {env} --replace"}
 
 
-@pytest.mark.parametrize("what", ["missing", "file", "empty", "escape"])
+@collect("what", ["missing", "file", "empty", "escape"])
 def test_what_is_no_environment_is_refused(tmp_path: Path, what: str) -> None:
     path = tmp_path / ("\x1b[31mred" if what == "escape" else what)
     if what == "file":

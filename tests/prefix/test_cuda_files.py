@@ -62,7 +62,7 @@ def nvidia(folder: Path, name: str, number: str, path: str, soname: str = "") ->
     return wheel_file(folder, name, number, {path: shared_object(soname or path.rpartition("/")[2])})
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "kind"),
     [
         ("libcudart.so.12", "cudart"),
@@ -113,7 +113,7 @@ def test_the_law_of_one_channel_is_that_of_locks(tmp_path: Path) -> None:
     assert "1 from nvidia (cuda-nvcc)" in finding.message
 
 
-@pytest.mark.parametrize(
+@collect(
     ("package_name", "code", "soname"),
     [
         ("cuda-cudart", "CU211", "libcudart.so.12"),
@@ -153,7 +153,7 @@ def test_headers_newer_than_their_library(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@collect(
     ("nvcc", "deepspeed", "expected"),
     [
         ("12.8.93", "0.16.4", []),

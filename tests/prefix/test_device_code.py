@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import PLATFORM
 from cuenv.core.findings import Finding
 from cuenv.core.versions import version
@@ -155,7 +156,7 @@ def test_bitsandbytes_without_a_library_for_torchs_cuda(tmp_path: Path) -> None:
     assert finding.fix == f"uv pip install --python {tmp_path}/env/bin/python --upgrade bitsandbytes"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("release", "cuda", "taken"),
     [("0.46.1", "12.8", "12.8"), ("0.46.1", "12.7", None), ("0.50.2", "12.7", "12.6"), ("0.50.2", "12.0", "12.1"),
      ("0.50.2", "13.1", None)],

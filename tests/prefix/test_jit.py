@@ -179,7 +179,7 @@ def test_another_toolkit_than_the_environments_own_is_a_warning() -> None:
     assert [(item.code, item.severity) for item in found] == [("CU257", "warning")]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("kind", "number", "words"),
     [
         ("gcc", "15.1.0", "newer than gcc 14, the newest that nvcc 12.9 supports (its host_config.h)"),
@@ -265,7 +265,7 @@ def test_a_library_that_compiles_on_first_use_is_a_reason() -> None:
     assert "ninja" in found.tools
 
 
-@pytest.mark.parametrize(
+@collect(
     "nothing",
     [
         {"prefix": deepspeed("no version")},
@@ -314,7 +314,7 @@ def test_any_text_is_a_range_or_none(text: str) -> None:
     assert found is None or 0 <= (found.gcc_max or 0) <= 999
 
 
-@pytest.mark.parametrize(
+@collect(
     ("flags", "found"),
     [
         ("", None),

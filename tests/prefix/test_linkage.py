@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import cuenv
+from cases import collect
 from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Process
 from cuenv.core.findings import Check, Finding
@@ -452,7 +453,7 @@ def test_a_file_without_permission_is_passed_over_as_the_loader_does(env: Env) -
     assert "libc10.so" in env.opens(env.site / "torch/_C.so")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("name", "ours", "text"),
     [
         ("_ZN3c1010TensorImpl6decrefEv", True, "c10::TensorImpl::decref"),

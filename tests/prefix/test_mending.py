@@ -17,7 +17,7 @@ import pytest
 import uv
 from packaging.version import Version
 
-from cases import quick
+from cases import collect, quick
 from channel_builder import PLATFORM, write
 from commands import in_shell
 from cuenv.core.findings import Finding
@@ -367,7 +367,7 @@ def test_nvidias_files_without_a_record_are_removed_and_pip_stays(place: Place) 
     assert place.findings("CU210") == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("library", "release", "torch", "expected"),
     [
         ("torchvision", "0.20.1", "2.9.1", " install --force-reinstall --no-deps torchvision==0.24.1"),
@@ -402,7 +402,7 @@ def test_a_library_of_condas_for_another_torch_is_solved_anew_beside_the_torch_t
     assert command == f"CONDA_OVERRIDE_CUDA=12.9 conda install -y --force-reinstall -p {place.env} {asked}"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("release", "gpus", "driver", "expected"),
     [
         ("2.13.0", ("8.9",), "575.57.08", "2.13.0 cu129"),  # 13.0, which PyPI has, asks for driver 580

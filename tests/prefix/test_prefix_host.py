@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.findings import Check
 from cuenv.host.facts import CudaLibrary, Gpu, HostFacts, Resources, Surroundings
@@ -43,7 +44,7 @@ def codes(found: Check, severity: str) -> list[str]:
     return sorted(item.code for item in found.findings if item.severity == severity)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("prefix", "release", "says"),
     [
         (conda(("cuda-version", "12.9"), ("pytorch", "2.10.0")), "12.9", "cuda-version 12.9"),
@@ -61,7 +62,7 @@ def test_the_cuda_release_of_an_environment(prefix: Prefix, release: str, says: 
     assert found[1].startswith(says)
 
 
-@pytest.mark.parametrize("prefix", [EMPTY, wheels(torch="2.5.1+cpu"), wheels(nvidia_cuda_runtime_cu12="x")])
+@collect("prefix", [EMPTY, wheels(torch="2.5.1+cpu"), wheels(nvidia_cuda_runtime_cu12="x")])
 def test_an_environment_without_cuda(prefix: Prefix) -> None:
     assert cuda_of(prefix) is None
     found = looked(prefix, machine("8.0", driver="535.129.03"))
@@ -196,7 +197,7 @@ def test_a_hostile_record_reaches_no_terminal_raw(tmp_path: Path) -> None:
         assert code in checked.stdout
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "host_memory_gb: -1", "name: x\nstory: y\ndisk_gb: '1'", "\x00"])
+@collect("text", ["[]", "{", "host_memory_gb: -1", "name: x\nstory: y\ndisk_gb: '1'", "\x00"])
 def test_a_profile_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.yml").write_text(text)
     done = run("check", LOCK, "--host", "rtx4090-535", "--profile", "bad.yml", folder=tmp_path)

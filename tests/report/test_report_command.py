@@ -7,8 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
-
+from cases import collect
 from commands import inside as run
 from cuenv.report.page import styles
 from elf_files import cubins, elf, fatbin
@@ -181,7 +180,7 @@ def test_hostile_names_are_texts_and_nothing_else(tmp_path: Path) -> None:
     assert "<script" not in told.stdout.replace("\\<script", "")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("words", "code", "said"),
     [
         (("missing.yml", "-o", "r.html"), 3, "missing.yml"),
@@ -197,7 +196,6 @@ def test_hostile_names_are_texts_and_nothing_else(tmp_path: Path) -> None:
         (("--prefix", "folder", "--pytorch", "2.5"), 2, "options of the request"),
         ((*HOST, "-o", "file/below.html"), 4, "file"),
     ],
-    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )
 def test_an_input_that_is_no_report_is_refused_with_its_reason(
     tmp_path: Path, words: tuple[str, ...], code: int, said: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import collect
 from cuenv.core.versions import parse_version_spec
 from cuenv.resolver.asked_torch import index_findings, pair_findings, torch_asked, wheels_asked
 from cuenv.solve.environment_spec import EnvironmentSpec
@@ -19,7 +18,7 @@ def told(*lines: str, python: str = "") -> list[tuple[str, str, str | None]]:
     return [(item.severity, item.message, item.fix) for item in index_findings(lines, request, base())]
 
 
-@pytest.mark.parametrize(
+@collect(
     "lines",
     [
         ("torch==2.4.1",),
@@ -127,7 +126,7 @@ def test_torchvision_by_conda_for_another_torch_is_an_error() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("pins", "pip"),
     [
         (("pytorch=2.0", "torchvision", "torchaudio=2.0.2"), ()),

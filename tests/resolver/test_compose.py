@@ -256,7 +256,7 @@ def test_a_wish_and_a_cap_both_hold() -> None:
     assert len({pin.name for pin in spec.pins}) == len(spec.pins)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wishes", "name", "means"),
     [
         (("libcudnn>=9.8", "libcudnn<9.10"), "libcudnn", ("<9.11,>=9.8,<9.10", "")),
@@ -275,14 +275,14 @@ def test_two_wishes_on_one_package_both_hold(wishes: tuple[str, ...], name: str,
         assert (sorted(pin.condition().split(",")), pin.build) == (sorted(means[0].split(",")), means[1])
 
 
-@pytest.mark.parametrize("other", ["numpy=*=py311*", "conda-forge::numpy", "defaults::numpy=*=py312*"])
+@collect("other", ["numpy=*=py311*", "conda-forge::numpy", "defaults::numpy=*=py312*"])
 def test_two_wishes_that_contradict_each_other_are_refused(other: str) -> None:
     first = "defaults::numpy" if other.startswith("conda-forge") else "conda-forge::numpy=*=py312*"
     with pytest.raises(ValueError, match=r"require different (builds|channels)"):
         environment("v100-rtx5090-575", packages=(first, other))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wanted", "option"),
     [
         ("pytorch=2.0", "--pytorch"),
@@ -309,7 +309,7 @@ def test_what_is_no_package_is_refused() -> None:
         environment("rtx4090-535", packages=("==1.0",))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wanted", "condition"),
     [
         ("3.12", "3.12.*"),
@@ -416,7 +416,7 @@ def test_every_pin_says_why_and_every_role_is_named(decision: Decision) -> None:
     assert str(decision.minimum_driver) in text
 
 
-@pytest.mark.parametrize("wanted", ["3.12.4", "==3.12.4", ">=3.12.4,<3.13"])
+@collect("wanted", ["3.12.4", "==3.12.4", ">=3.12.4,<3.13"])
 def test_a_file_with_wishes_reads_back(wanted: str) -> None:
     spec = environment(
         "v100-rtx5090-575",

@@ -267,9 +267,9 @@ def test_a_cpu_build_is_never_chosen_unasked() -> None:
         assert all(item.candidate.cuda for item in settled(name).fitting)
 
 
-@pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64"])
-@pytest.mark.parametrize("dev", [True, False])
-@pytest.mark.parametrize("gpu", ["7.0", "8.9", "9.0"])
+@collect("platform", ["linux-64", "linux-aarch64"])
+@collect("dev", [True, False])
+@collect("gpu", ["7.0", "8.9", "9.0"])
 def test_what_cuenv_alone_writes_for_conda_forge_is_by_its_policy(platform: str, gpu: str, *, dev: bool) -> None:
     """`resolve` rests on this, and does not judge it again: every candidate that fits, on the tables that ship."""
     driver = Driver(version="580.65.06", cuda=version("13.0"))
@@ -321,7 +321,7 @@ def test_every_host_and_profile_decide_or_say_why_not(name: str, profile: str) -
     decides_or_says_why_not(shipped(name), read_profile(profile))
 
 
-@pytest.mark.parametrize("profile", profile_names())
+@collect("profile", profile_names())
 def test_every_profile_decides_for_its_own_gpus(profile: str) -> None:
     wanted = read_profile(profile)
     facts = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wanted)
@@ -572,7 +572,7 @@ def test_the_minimum_driver_runs_the_choice_and_no_earlier_one_does(name: str) -
         assert not runs(f"{head}.{int(last) - 1:02}")
 
 
-@pytest.mark.parametrize("gpu", ["3.7", "6.0", "7.0", "7.5"])
+@collect("gpu", ["3.7", "6.0", "7.0", "7.5"])
 def test_a_driver_of_cuda_10_gets_the_last_build_for_it(gpu: str) -> None:
     found = decided(machine(gpu, driver="440.33.01"), dev=False)
     chosen = choice(found)
@@ -590,7 +590,7 @@ def test_a_choice_that_nobody_has_seen_is_not_newer_than_itself() -> None:
     assert found.unseen is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("driver", "cuda"), [("450.51.05", "10.2"), ("450.51.06", "11.0"), ("450.80.02", "11.8"), ("455.23.05", "11.8")]
 )
 def test_cuda_11_0_runs_on_its_own_driver(driver: str, cuda: str) -> None:
@@ -625,7 +625,7 @@ def test_minimum_drivers_are_compared_by_number_and_what_no_row_says_is_out() ->
     assert minimum_driver(of_nobody, case(machine("7.5"))) is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "cuda", "says"),
     [
         ("9.0", "11.8", "520.61.05 (inferred, of low confidence)"),
@@ -727,7 +727,7 @@ def test_the_newest_label_of_two_that_fit() -> None:
     assert label.label == "12.4.1"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wanted", "label"),
     [("12.4", "12.4.1"), ("12.4.0", "12.4.0"), ("==12.4.0", "12.4.0"), (">=12.1,<12.4.1", "12.4.0")],
 )

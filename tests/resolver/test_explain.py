@@ -376,7 +376,7 @@ pip: [einops]
 """
 
 
-@pytest.mark.parametrize(
+@collect(
     ("typed", "said"),
     [
         ((), "--profile ./team.yml"),

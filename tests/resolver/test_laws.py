@@ -139,7 +139,7 @@ def test_one_package_of_one_release_mixes_nothing(dependencies: tuple[str, ...])
         assert "CU101" not in [code for codes in found(environment).values() for code in codes]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("channels", "dependencies"),
     [
         (("conda-forge",), ("pytorch=*=cuda129*", "cuda-version=12.9", "cudnn", "nccl")),
@@ -178,7 +178,7 @@ def test_a_component_that_names_no_channel_beside_a_label_is_a_warning() -> None
 # CU103: the CPU twin
 
 
-@pytest.mark.parametrize(
+@collect(
     ("channel", "dependencies"),
     [
         ("conda-forge", ("pytorch=2.9.1=cpu*", "cuda-version=12.9")),
@@ -198,7 +198,7 @@ def test_the_cpu_build_of_another_library_may_be_meant() -> None:
     assert "CU103" in said["warning"]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("channel", "dependencies"),
     [
         ("conda-forge", ("pytorch=2.9.1=cpu*", "python=3.12")),
@@ -217,7 +217,7 @@ def test_a_cpu_environment_is_none_nor_a_twin_that_does_not_matter(channel: str,
 # CU104: no guard
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "guarded"),
     [
         ("pytorch", "pytorch=*=cuda*"),
@@ -246,7 +246,7 @@ def test_a_guard_is_that_of_the_channel_the_package_comes_from() -> None:
 # CU110: what never was
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "channels"),
     [
         ("cudatoolkit-dev=12.1", ("conda-forge",)),
@@ -290,7 +290,7 @@ def test_a_release_that_is_or_may_be_elsewhere_is_none(text: str, channels: tupl
 # CU110 and CU111: what the tables say of a file on a host
 
 
-@pytest.mark.parametrize(
+@collect(
     ("dependencies", "numbers"),
     [
         (("pytorch=2.13.0=cuda129*", "cuda-version=12.7"), ("2.13.0", "12.7")),
@@ -307,7 +307,7 @@ def test_what_was_never_built_is_an_error_with_the_numbers(
     assert all(number in finding.message for number in numbers)
 
 
-@pytest.mark.parametrize(
+@collect(
     "dependencies",
     [
         ("pytorch=2.14=cuda130*",),
@@ -325,7 +325,7 @@ def test_what_is_newer_than_the_tables_is_a_warning(dependencies: tuple[str, ...
     assert "tables" in finding.message
 
 
-@pytest.mark.parametrize(
+@collect(
     ("dependencies", "begin"),
     [
         (("pytorch=1.12.1", "cudatoolkit=11.3"), "cover pytorch 1.13.0"),
@@ -344,7 +344,7 @@ def test_what_is_older_than_the_tables_is_a_warning(dependencies: tuple[str, ...
     assert finding.code == "CU111"
 
 
-@pytest.mark.parametrize(
+@collect(
     "dependencies",
     [
         ("pytorch=2.0.1", "pytorch-cuda=12.1"),
@@ -395,7 +395,7 @@ def test_a_valid_file_of_a_stranger_is_not_refused(name: str) -> None:
     assert refused(spec(*dependencies, channels=channels)) == []
 
 
-@pytest.mark.parametrize(
+@collect(
     ("dependencies", "host", "code", "numbers"),
     [
         (("pytorch=2.9.1=cuda129*",), "a800-470", "CU401", ("470.129.06", "525.60.13")),
@@ -430,7 +430,7 @@ def test_a_file_without_a_build_is_judged_by_what_it_may_mean() -> None:
 # what a file wishes
 
 
-@pytest.mark.parametrize(
+@collect(
     ("environment", "expected"),
     [
         (
@@ -455,7 +455,7 @@ def test_the_wishes_of_a_file(environment: EnvironmentSpec, expected: dict[str, 
     assert isinstance(request, Request)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("dependencies", "expected"),
     [
         (("pytorch=*=cuda*",), True),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg
 from commands import inside as run
 from cuenv.core.errors import ChannelError
@@ -226,7 +227,7 @@ def test_platforms_are_solved_side_by_side(channel: Path, tmp_path: Path, monkey
     assert {name: (tmp_path / f"conda-{name}.lock").read_bytes() for name in PLATFORMS} == one_after_another
 
 
-@pytest.mark.parametrize("fails", [PLATFORMS[:1], PLATFORMS[1:], PLATFORMS])
+@collect("fails", [PLATFORMS[:1], PLATFORMS[1:], PLATFORMS])
 def test_what_fails_beside_others_is_asked_again_alone(
     channel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: tuple[str, ...]
 ) -> None:

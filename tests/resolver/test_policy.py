@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
-
 from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
@@ -431,7 +429,7 @@ def test_what_was_never_built_is_told_with_the_builds_that_there_are() -> None:
     assert told.message.endswith("; pytorch 2.2.0 has builds for CUDA 11.8, 12.1 and Python 3.8, 3.9, 3.10, 3.11, 3.12")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("toolkit", "channels", "told"),
     [
         ("cudatoolkit=9.0", ("pytorch", "conda-forge"), False),  # conda adds its default channels, which have it

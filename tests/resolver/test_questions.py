@@ -95,7 +95,7 @@ def test_what_is_chosen_is_said_to_be() -> None:
         assert (answer.verdicts, answer.losses) == ((), ())
 
 
-@pytest.mark.parametrize(
+@collect(
     ("question", "criterion"),
     [
         ("pytorch=2.5", "newest PyTorch"),
@@ -122,7 +122,7 @@ def test_the_stack_that_was_not_taken() -> None:
     assert "12.0" in " ".join(verdict.because for verdict, _ in rejected.verdicts)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("question", "known"),
     [
         ("cuda=12.7", "12.9"),
@@ -173,7 +173,7 @@ def test_without_a_choice_there_is_still_a_reason() -> None:
     assert "570" in answer.says
 
 
-@pytest.mark.parametrize("question", ["cuda", "cuda=", "=13", "gpu=8.9", "", "cuda:13", "\x1b[31m=1"])
+@collect("question", ["cuda", "cuda=", "=13", "gpu=8.9", "", "cuda:13", "\x1b[31m=1"])
 def test_another_form_is_no_question(question: str) -> None:
     with pytest.raises(UsageError) as caught:
         why_not(settled("rtx4090-535"), question)
@@ -182,7 +182,7 @@ def test_another_form_is_no_question(question: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("question", ["cuda=thirteen", "pytorch=2.5 or so", "python=\x1b[31m"])
+@collect("question", ["cuda=thirteen", "pytorch=2.5 or so", "python=\x1b[31m"])
 def test_a_value_that_is_no_version_is_no_question(question: str) -> None:
     with pytest.raises(UsageError) as caught:
         why_not(settled("rtx4090-535"), question)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import collect
 from commands import inside as run
 from cuenv.core.errors import UsageError
 from cuenv.core.versions import parse_version_spec
@@ -43,7 +44,7 @@ def test_the_file_has_python_of_conda_and_torch_of_the_index_of_its_cuda() -> No
     assert read.pip == answer.spec.pip
 
 
-@pytest.mark.parametrize("gpu", ["5.2", "6.1", "7.0"])
+@collect("gpu", ["5.2", "6.1", "7.0"])
 def test_the_last_release_for_a_gpu_is_said(gpu: str) -> None:
     answer = asked(machine(gpu, driver="580.65.06"))
     last = f"torch 2.14.1 is the last release with wheels for compute capability {gpu}; the newest is 2.15.0"
@@ -57,7 +58,7 @@ def test_nothing_is_said_of_a_last_release_where_the_newest_serves() -> None:
     assert not any("last release" in line for line in summary(answer.decision))
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "driver", "tag"),
     [
         ("12.0", "580.65.06", "cu130"),
@@ -178,7 +179,7 @@ def test_wheels_are_chosen_unasked_only_where_no_conda_build_fits_and_that_is_sa
     assert bound.decision.chosen is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("options", "because"),
     [
         (("--gpu", "RTX 5090", "--driver", "550.54.14"), "driver"),
@@ -188,7 +189,6 @@ def test_wheels_are_chosen_unasked_only_where_no_conda_build_fits_and_that_is_sa
         (("--gpu", "RTX 4090", "--driver", "535.129.03", "--cpu"), "--cpu"),
         (("--gpu", "RTX 4090", "--driver", "535.129.03", "--glibc", "2.12"), "glibc"),
     ],
-    ids=["driver", "python", "aarch64", "torch 2.15 on Pascal", "cpu", "glibc"],
 )
 def test_where_no_wheel_serves_the_reason_is_said(options: tuple[str, ...], because: str, tmp_path: Path) -> None:
     done = run("resolve", "--stack", WHEELS, *options, folder=tmp_path)

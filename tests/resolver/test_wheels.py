@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from cases import collect
 from cuenv.core.versions import Native, support_of
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -31,7 +31,7 @@ def host(gpu: str, driver: str, glibc: str = "2.39", platform: str = "linux-64")
     return host_facts(HostOptions(gpus=(gpu,), driver=driver, glibc=glibc, platform=platform, environ={}), base())
 
 
-@pytest.mark.parametrize(
+@collect(
     ("packages", "platform", "build", "cuda"),
     [
         (pip(torch="2.7.1"), "linux-64", "cu126", "12.6"),
@@ -88,7 +88,7 @@ def test_without_torch_there_is_no_candidate_and_the_runtime_still_names_cuda() 
     assert cuda_of_wheels(pip(numpy="2.0")) is None
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "driver", "glibc", "rule"),
     [
         ("A100", "470.129.06", "2.31", "driver-floor"),
@@ -105,7 +105,7 @@ def test_the_rules_judge_a_wheel_as_they_judge_a_conda_build(gpu: str, driver: s
     assert verdict_of(rule, found, well).outcome == "pass"
 
 
-@pytest.mark.parametrize(("gpu", "driver"), [("5.2", "580.65.06"), ("6.1", "580.65.06"), ("7.0", "580.65.06")])
+@collect(("gpu", "driver"), [("5.2", "580.65.06"), ("6.1", "580.65.06"), ("7.0", "580.65.06")])
 def test_the_last_wheels_for_maxwell_pascal_and_volta_are_those_of_2_14_1_for_cuda_12_6(gpu: str, driver: str) -> None:
     wheel = wheel_for(Version("9"), host(gpu, driver), TABLES)
     assert wheel is not None

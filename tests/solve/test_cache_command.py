@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from channel_builder import pkg, write
 from commands import HOST, inside, run
 from cuenv.core.errors import ExitCode
@@ -128,9 +129,7 @@ def test_a_cache_that_is_in_use_is_left(tmp_path: Path) -> None:
     assert run("cache", "clean", folder=tmp_path, CUENV_CACHE_DIR=str(folder)).returncode == 0
 
 
-@pytest.mark.parametrize(
-    "words", [("clean", "everything"), ("clean", "../x"), ("clear",), ("info", "x"), ("clean", "--x")]
-)
+@collect("words", [("clean", "everything"), ("clean", "../x"), ("clear",), ("info", "x"), ("clean", "--x")])
 def test_what_is_mistyped_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = inside("cache", *words, folder=tmp_path)
     assert done.returncode == ExitCode.USAGE

@@ -92,7 +92,7 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     assert sources.offline
 
 
-@pytest.mark.parametrize("text", ["", "# only a comment\n", "channels: [conda-forge]\n", "channel_alias: null\n"])
+@collect("text", ["", "# only a comment\n", "channels: [conda-forge]\n", "channel_alias: null\n"])
 def test_files_that_say_nothing_about_it(tmp_path: Path, text: str) -> None:
     sources = sources_from(read(tmp_path, text))
     assert (sources.mirrors, sources.default_channels, sources.verify, sources.offline) == ((), DEFAULTS, True, False)
@@ -103,7 +103,7 @@ def test_the_canonical_alias_is_no_mirror(tmp_path: Path) -> None:
     assert sources_from(read(tmp_path, text)).mirrors == ()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("value", "verify", "certificates"),
     [("true", True, None), ("false", False, None), ("truststore", True, None), ("/a/ca.pem", True, "/a/ca.pem")],
 )

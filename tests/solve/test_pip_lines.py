@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given as by
 from hypothesis import strategies as st
 
+from cases import collect
 from cuenv.solve.io.pip import with_options
 from cuenv.solve.pip_lines import PipOptions, folder_of, logical_lines, project_of, read_lines
 
@@ -13,7 +14,7 @@ SHA = "ab" * 32
 COMMIT = "4b41059694619831a7db195b7e0988fc4ff3a307"
 
 
-@pytest.mark.parametrize(
+@collect(
     "text",
     [
         *("a", "a>=1", "A.b_c[x,y]~=1.0", "a; sys_platform == 'linux'", f"a @ https://x.example/a.whl#sha256={SHA}"),
@@ -25,7 +26,7 @@ def test_what_can_be_locked(text: str) -> None:
     assert (found.requirements, found.aside, found.wrong) == ((text,), (), ())
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "why"),
     [
         ("https://example.org/a-1.0-py3-none-any.whl", "a URL without a name"),
@@ -57,7 +58,7 @@ def test_what_is_set_aside(text: str, why: str) -> None:
     assert why in aside.why
 
 
-@pytest.mark.parametrize("text", ["a==", "a b", "--index-url", "-i not-a-url", "--extra-index-url ${HOST}"])
+@collect("text", ["a==", "a b", "--index-url", "-i not-a-url", "--extra-index-url ${HOST}"])
 def test_what_pip_refuses_as_well(text: str) -> None:
     (wrong,) = read_lines([text]).wrong
     assert wrong.why
@@ -128,7 +129,7 @@ def test_nothing_that_is_shown_has_a_login() -> None:
     assert "b @ git+ssh://git@example.org/b.git" in [item.text for item in found.aside]
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "folder", "project"),
     [
         ("-e .", ".", ""),
@@ -161,7 +162,7 @@ BLD = "file:///opt/conda/conda-bld"
 WORK = "work"  # the folder below which conda-build unpacks the sources
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "taken"),
     [
         (f"numpy @ {BLD}/numpy_1618497241363/{WORK}", "numpy"),

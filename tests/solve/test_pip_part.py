@@ -147,7 +147,7 @@ def test_any_words_are_understood_somehow(text: str) -> None:
     assert finding.message.isprintable() or "\n" in finding.message
 
 
-@pytest.mark.parametrize(
+@collect(
     ("requirement", "looser"),
     [
         ("vllm==0.11.1", "vllm"),
@@ -222,7 +222,7 @@ def test_a_pylock_is_read_and_written() -> None:
     assert uv_output.parse(toml.load_toml(text), REQUEST, "x") == (pip("a"), source)
 
 
-@pytest.mark.parametrize(
+@collect(
     ("taken", "others"),
     [
         ("a-1.0-cp312-cp312-linux_x86_64", ("a-1.0-7-py3-none-any",)),
@@ -238,7 +238,7 @@ def test_of_several_wheels_the_one_that_pip_takes_is_kept(taken: str, others: tu
         assert found.url == f"https://pypi.example/{taken}.whl"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("package", "told"),
     [
         ({"name": "a", "version": 1, "wheels": []}, r"int.*packages\[0\]\.version"),

@@ -156,7 +156,7 @@ def test_control_characters_of_a_channel_do_not_reach_the_text(tmp_path: Path) -
     assert "\\x1b[31m" in answer.text
 
 
-@pytest.mark.parametrize("build", ["\x1b[31m0", "0\n0", "0 0"])
+@collect("build", ["\x1b[31m0", "0\n0", "0 0"])
 def test_a_hostile_build_string_is_refused(tmp_path: Path, build: str) -> None:
     sources = write(tmp_path, {"conda-forge": [pkg("a")]})
 

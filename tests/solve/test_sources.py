@@ -15,7 +15,7 @@ from cuenv.solve.io.sources import DEFAULTS, Mirror, Sources, parse_mirror, pars
 HOST = "https://conda.anaconda.org"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "origin", "target"),
     [
         ("conda-forge=https://m.example/cf/", f"{HOST}/conda-forge", "https://m.example/cf"),

@@ -336,7 +336,7 @@ def conda() -> Reader:
     return lambda text: [models.MatchSpec(text).match(item) for item in records]
 
 
-@pytest.mark.parametrize("text", [text for text in ACCEPTED if "::" not in text and text.strip() == text])
+@collect("text", [text for text in ACCEPTED if "::" not in text and text.strip() == text])
 def test_conda_reads_what_is_written_as_rattler_does(text: str, conda: Reader) -> None:
     plain = without_channel(parse_spec(text))
     assert conda(plain.yaml_text()) == answers(MatchSpec(plain.match_spec(), strict=True))
@@ -375,6 +375,6 @@ def test_requirements_of_real_records(records: Path) -> None:
     assert compared > 100_000
 
 
-@pytest.mark.parametrize("folder", ["linux-64", "linux-aarch64", "noarch"])
+@collect("folder", ["linux-64", "linux-aarch64", "noarch"])
 def test_the_folder_that_conda_prints_behind_a_channel_is_taken(folder: str) -> None:
     assert parse_spec(f"conda-forge/{folder}::python==3.11.4=h1_0").yaml_text() == "conda-forge::python=3.11.4=h1_0"

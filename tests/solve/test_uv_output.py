@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from cases import collect
 from channel_builder import pkg, write
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.files import LOCK_NAME, read_lock
@@ -108,7 +108,7 @@ def test_a_package_that_asks_for_what_conda_gives_exactly(tmp_path: Path) -> Non
     assert [item.depends for item in answer] == [("numpy", "torch==2.5.1")]
 
 
-@pytest.mark.parametrize("text", ["<1.5 | >=1.7+", "banana", ">=", "==1 | ==2 | x", ">=1.0.dev0, <1.3.dev0 | >=9"])
+@collect("text", ["<1.5 | >=1.7+", "banana", ">=", "==1 | ==2 | x", ">=1.0.dev0, <1.3.dev0 | >=9"])
 def test_a_range_without_a_form_is_none_or_names_its_ends(text: str) -> None:
     found = specifier(text)
     assert found is None or SpecifierSet(found)
