@@ -34,7 +34,7 @@ from cuenv.resolver.requirements import (
     pip_demand,
     without_broken,
 )
-from cuenv.resolver.rules import Context, Verdict, verdict_of
+from cuenv.resolver.rules import Context, Judge, Verdict, verdict_of
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.match_spec import parse_spec
 from given import base, candidate, case, choice, decided, everything, machine, spec, verdict
@@ -60,7 +60,7 @@ def of_profile(name: str) -> EnvironmentSpec | None:
 # what is asked for
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "name", "condition"),
     [
         ("deepspeed", "deepspeed", ""),
@@ -75,9 +75,7 @@ def test_a_requirement_of_pip_is_read(text: str, name: str, condition: str) -> N
     assert (found.name, found.condition) == (name, condition)
 
 
-@pytest.mark.parametrize(
-    "text", ["git+https://example.com/x.git", "x @ https://example.com/x.whl", "./x", "-e .", "-r more.txt", ""]
-)
+@collect("text", ["git+https://example.com/x.git", "x @ https://example.com/x.whl", "./x", "-e .", "-r more.txt", ""])
 def test_what_names_no_release_range_is_left_to_who_installs_it(text: str) -> None:
     assert pip_demand(text) is None
     assert demands((), (text,)) == ()
@@ -93,7 +91,7 @@ def test_whatever_a_requirement_says_it_is_read_or_left(text: str) -> None:
     assert judged(CUDA129, text).outcome in ("pass", "unknown")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "admits", "refuses"),
     [
         ("deepspeed=0.14", "0.14.2", "0.15"),
@@ -159,7 +157,7 @@ def test_bitsandbytes_says_which_libraries_it_has() -> None:
     assert {source for reason in found.reasons for source in reason.sources} >= {"bnbw"}
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wanted", "gpu", "outcome"),
     [
         ("bitsandbytes==0.50.2", "6.1", "reject"),
@@ -187,7 +185,7 @@ def test_before_0_40_1_the_runtime_of_the_environment_counts() -> None:
 # DeepSpeed compares nvcc with torch
 
 
-@pytest.mark.parametrize(
+@collect(
     ("wanted", "item", "outcome"),
     [
         ("deepspeed>=0.14.0", CUDA129, "pass"),
@@ -334,6 +332,32 @@ def test_a_pin_on_a_package_of_torch_is_judged(wanted: str, outcome: str) -> Non
     assert found.outcome == outcome, found.because
 
 
+def test_a_library_that_compiles_with_its_own_ptxas_must_know_the_gpu() -> None:
+    """Triton 3.1 holds the ptxas of CUDA 12.4, which came before Blackwell: torch.compile fails there."""
+
+    def told(gpu: str, *ptxas: str, wanted: str = "triton==3.1.0") -> Verdict:
+        rows = tuple(
+            row.replaced(ptxas=tuple(map(version, ptxas))) if row.package == "triton" else row
+            for row in base().extensions
+        )
+        asked = replace(
+            case(machine(gpu, driver="580.65.06"), pip=(wanted,)), knowledge=replace(base(), extensions=rows)
+        )
+        return {one.rule: one for one in Judge(asked).verdicts(CUDA118)}["extensions"]
+
+    found = told("12.0", "12.4")
+    assert found.outcome == "warn"
+    assert found.because.startswith(
+        "triton==3.1.0 compiles with the ptxas of CUDA 12.4 that it holds, which does not know"
+    )
+    assert "compute capability 12.0" in found.because
+    assert found.reasons[-1].says == "triton 3.1.0 holds ptxas of CUDA 12.4"
+    assert found.reasons[-1].sources
+    assert told("9.0", "12.4").outcome == "pass"
+    assert told("12.0", "12.4", "12.8").outcome == "pass"  # one of several that it holds is enough
+    assert told("12.0").outcome == "pass"  # no row says with what it compiles
+
+
 def test_a_conda_package_is_judged_by_the_rows_of_its_channel() -> None:
     assert verdict("extensions", CUDA118, A100, packages=("torchvision",)).outcome == "pass"
     assert verdict("extensions", CUDA118, A100, packages=("xformers=0.0.27",)).outcome == "reject"
@@ -401,9 +425,7 @@ def test_deepspeed_from_conda_compares_nvcc_with_torch_as_the_one_from_pip() -> 
     assert verdict("extensions", other, case, packages=("deepspeed",), dev=False).outcome == "pass"
 
 
-@pytest.mark.parametrize(
-    ("wanted", "below"), [("deepspeed==0.14.0", "2.4"), ("deepspeed==0.12.6", "2.4"), ("deepspeed==0.14.1", "3")]
-)
+@collect(("wanted", "below"), [("deepspeed==0.14.0", "2.4"), ("deepspeed==0.12.6", "2.4"), ("deepspeed==0.14.1", "3")])
 def test_an_old_deepspeed_needs_a_torch_that_still_has_what_it_imports(wanted: str, below: str) -> None:
     item = choice(decided(machine("9.0", driver="525.85.12", libc="2.31"), pip=(wanted,)))
     assert item.build.version < version(below)
@@ -442,7 +464,7 @@ def test_the_bad_releases_are_left_out_where_training_offloads() -> None:
     assert without_broken("deepspeed>=0.14.3", ("offload",), base()) == ("deepspeed>=0.14.3", ())
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "then"),
     [
         ("deepspeed", "deepspeed!=0.14.1,!=0.14.2"),
@@ -492,7 +514,7 @@ def codes(found: EnvironmentSpec) -> set[str]:
     return {finding.code for finding in spec_findings(found, base())}
 
 
-@pytest.mark.parametrize(
+@collect(
     ("text", "warned"),
     [("deepspeed>=0.14.0", True), ("deepspeed==0.14.2", True), ("deepspeed>=0.14.3", False), ("deepspeed", False)],
 )

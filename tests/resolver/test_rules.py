@@ -21,8 +21,8 @@ from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, verdict_of
 from cuenv.resolver.rules.driver import minimum_driver_of
 from cuenv.resolver.rules.libraries import range_for
-from cuenv.resolver.verdict import Remedy, worst
-from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, verdict
+from cuenv.resolver.verdict import Remedy, named_capability, worst
+from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, options, verdict
 from thorough import examples
 
 CUDA118 = candidate("2.5.1", "cuda118*")
@@ -57,7 +57,7 @@ def test_a_build_is_for_its_platform() -> None:
     says(found, "linux-64", "linux-aarch64")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("item", "cpu", "outcome"),
     [(CPU, False, "reject"), (CPU, True, "pass"), (CUDA129, False, "pass"), (CUDA129, True, "reject")],
 )
@@ -144,7 +144,7 @@ def test_a_driver_drives_a_gpu_up_to_its_last_branch() -> None:
     assert verdict("driver-gpu", CUDA129, machine("6.1", driver="580.95.05")).outcome == "pass"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "level", "outcome"),
     [
         ("12.0", "12.8", "pass"),
@@ -236,7 +236,7 @@ def test_the_floor_is_that_of_the_major(item: Candidate, driver: str, outcome: s
         assert "rn1341" in grounded(found)
 
 
-@pytest.mark.parametrize(("driver", "item"), [("580", CUDA130), ("525", CUDA129), ("450.80", CUDA118)])
+@collect(("driver", "item"), [("580", CUDA130), ("525", CUDA129), ("450.80", CUDA118)])
 def test_a_branch_without_its_release_may_be_on_either_side(driver: str, item: Candidate) -> None:
     found = verdict("driver-floor", item, machine("8.0", driver=driver))
     assert found.outcome == "unknown"
@@ -245,7 +245,7 @@ def test_a_branch_without_its_release_may_be_on_either_side(driver: str, item: C
     assert verdict("driver-floor", item, machine("8.0", driver="530")).outcome != "unknown"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("item", "level", "outcome"),
     [(CUDA129, "11.4", "reject"), (CUDA129, "12.0", "pass"), (CUDA130, "12.9", "reject"), (CUDA130, "13.0", "pass")],
 )
@@ -342,7 +342,7 @@ def test_a_newer_driver_never_falls_below_a_floor(one: str, other: str) -> None:
 # the driver's level
 
 
-@pytest.mark.parametrize(
+@collect(
     ("item", "driver", "outcome"),
     [(CUDA129, "535.129.03", "warn"), (CUDA129, "575.57.08", "pass"), (CUDA129, "580.65.06", "pass")],
 )
@@ -434,7 +434,7 @@ def test_another_gpu_never_makes_device_code_better(have: list[Capability], more
 # nvcc
 
 
-@pytest.mark.parametrize(
+@collect(
     ("item", "gpu", "outcome"),
     [
         (CUDA118, "12.0", "reject"),
@@ -474,7 +474,7 @@ def test_a_toolkit_without_a_row_is_unknown() -> None:
 # cuDNN and NCCL
 
 
-@pytest.mark.parametrize("gpu", ["5.0", "6.1", "7.0"])
+@collect("gpu", ["5.0", "6.1", "7.0"])
 def test_cudnn_is_kept_below_the_release_that_dropped_the_oldest(gpu: str) -> None:
     found = verdict("cudnn", CUDA129, machine(gpu, "12.0"))
     assert found.outcome == "warn"
@@ -495,7 +495,7 @@ def test_a_build_whose_cudnn_has_dropped_a_gpu_is_rejected() -> None:
     says(found, "7.0", "9.23.1.3")
 
 
-@pytest.mark.parametrize(
+@collect(
     ("release", "outcome"), [("9.10.2.21", "pass"), ("9.11", "reject"), ("9.13.1.26", "reject"), ("8.9.7.29", "pass")]
 )
 def test_a_known_release_is_judged_as_it_is(release: str, outcome: str) -> None:
@@ -530,7 +530,7 @@ def test_nccl_that_has_dropped_the_only_gpu_is_no_objection() -> None:
     assert verdict("nccl", late, two).outcome == "reject"
 
 
-@pytest.mark.parametrize(
+@collect(
     ("gpu", "asked", "outcome"),
     [
         ("3.7", "cudnn >=8.4.1.50,<8.6", "pass"),
@@ -748,7 +748,7 @@ def test_labels_of_one_build_are_told_apart_where_a_patch_is_asked_for() -> None
     assert {of_item["wish"].outcome for of_item in found} == {"pass", "reject"}
 
 
-@pytest.mark.parametrize("name", ["wish", "glibc", "roles", "extensions"])
+@collect("name", ["wish", "glibc", "roles", "extensions"])
 def test_toolkits_of_one_build_are_told_apart(name: str) -> None:
     asked = case(machine("8.6", driver="580.65.06", libc="2.17"), cuda="12.9", packages=("torchvision",))
     (rule,) = [rule for rule in RULES if rule.name == name]
@@ -770,6 +770,34 @@ def test_a_cudnn_is_that_of_the_build_and_no_newer_on_a_newer_toolkit() -> None:
     assert {one.because for one in found} == {
         "the cuenv tables do not say whether cuDNN for CUDA 12.0 supports the newer compute capability 12.0"
     }
+
+
+@collect(
+    ("library", "forward", "outcome", "because"),
+    [
+        (
+            "cudnn",
+            "no",
+            "reject",
+            "cuDNN for CUDA 12.0 does not support the newer compute capability 12.0: it runs on no",
+        ),
+        (
+            "cudnn",
+            "yes",
+            "warn",
+            "cuDNN for CUDA 12.0 has no machine code for the newer compute capability 12.0: the dri",
+        ),
+        ("nccl", "no", "reject", "NCCL for CUDA 12.0 does not support"),
+    ],
+)
+def test_a_library_runs_on_later_gpus_as_its_rows_say(library: str, forward: str, outcome: str, because: str) -> None:
+    old = next(item for item in everything() if (str(item.build.version), item.build.build) == ("2.3.1", "cuda120*"))
+    facts = machine("12.0", "12.0", driver="575.51.03")
+    known = replace(base(), layers=tuple(row.replaced(forward=forward) for row in base().layers))
+    found = {one.rule: one for one in Judge(replace(case(facts), knowledge=known)).verdicts(old)}[library]
+    assert found.outcome == outcome
+    assert found.because.startswith(because), found.because
+    assert grounded(found)
 
 
 def test_equal_questions_are_asked_once() -> None:
@@ -860,3 +888,10 @@ def test_a_cpu_build_asks_for_no_glibc_that_no_row_names() -> None:
     assert verdict("glibc", built(CUDA129, glibc=None, stack="pytorch"), machine("8.9")).outcome in ("pass", "unknown")
     no_row = replace(built(CUDA129, glibc=None, stack="pytorch"), cuda=version("99.0"))
     assert verdict("glibc", no_row, machine("8.9")).outcome == "unknown"
+
+
+def test_a_capability_is_named_by_the_gpus_of_the_host_where_one_is_known() -> None:
+    facts = options("RTX 5090", driver="580.65.06")
+    named = Capability.parse("12.0"), Capability.parse("8.0")
+    assert named_capability(facts, *named) == "compute capability 12.0 (GeForce RTX 5090) and 8.0"
+    assert named_capability(None, *named) == "compute capability 12.0 and 8.0"

@@ -10,8 +10,8 @@ from packaging.version import Version
 from cuenv.core.record import NamedTuple, dataclass
 from cuenv.knowledge.rows import LabelFit
 from cuenv.resolver.candidates import Candidate, distance
-from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen
-from cuenv.resolver.rules import RULES, Context, Verdict, rule_named
+from cuenv.resolver.engine import Asker, Unit, key_of, seen
+from cuenv.resolver.rules import RULES, Context, Verdict
 from cuenv.resolver.rules.device import jit_count
 
 LAYERS = ("device-code", "cudnn", "nccl")
@@ -58,11 +58,6 @@ class Criterion(NamedTuple):
     key: Callable[..., Any] | None
     says: Callable[[Assessment, Context], str]
     reads: str = ""
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """The functions that say what it depends on."""
-        return (self.key,) if self.key else rule_named(self.reads).questions
 
 
 def left_open(verdict: Verdict) -> int:
