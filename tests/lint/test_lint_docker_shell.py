@@ -365,6 +365,10 @@ PYTORCH = "FROM pytorch/pytorch:1.13.1-cuda11.6-cudnn8-runtime\n"
         (DEVEL + "RUN pip install numpy --find-links /wheels\n", []),
         (DEVEL + "RUN pip install poetry && poetry --no-ansi install\n", ["CU327"]),
         (DEVEL + "RUN cd /a && python3 setup.py install\n", ["CU327"]),
+        (DEVEL + "RUN uv run --frozen train.py\n", ["CU327"]),
+        (DEVEL + "RUN uv pip sync /tmp/a.txt --extra-index-url https://b.example\n", ["CU327"]),
+        ("ARG BASE\nFROM ${BASE}\nRUN nvidia-smi\n", ["CU111"]),
+        ("ARG BASE\nFROM ${BASE} AS a\nRUN pip install torch==2.5.1\nFROM a\n", []),
         (DEVEL + "RUN pip install torchvision\n", ["CU327"]),  # which brings the newest torch
         (DEVEL + "RUN pip install torch==2.5.1 torchvision\n", []),
         (PYTORCH + "RUN pip install torchvision\n", []),

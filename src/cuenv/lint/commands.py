@@ -344,6 +344,9 @@ def unread_lints(runs: Iterable[ShellCommands], lists: ListReader) -> Iterator[L
         for found in _TOOLS.finditer(run.text):
             name = "setup.py" if found["setup"] else _LOCKS[found["tool"]]
             yield _unread(name, run.at + found.start("setup" if found["setup"] else "tool"))
+        for found in _SYNC.finditer(run.text):
+            words = _words(found, run)
+            yield from (_unread(word.text, word.start) for word in words if _SYNCED.search(word.text))
         for found in PIP.finditer(run.text):
             if not _NO_DEPS.search(found["rest"]):
                 words = _words(found, run)
@@ -533,9 +536,11 @@ _PROJECT = regex(
 )
 """A requirement that names a folder, a repository or a file."""
 _TOOLS = regex(
-    r"(?:^|(?<=[\s;&|(/]))(?:(?P<tool>poetry|uv|pixi|pdm|pipenv)\s+(?:-\S+\s+)*(?:install|sync)\b"
+    r"(?:^|(?<=[\s;&|(/]))(?:(?P<tool>poetry|uv|pixi|pdm|pipenv)\s+(?:-\S+\s+)*(?:install|sync|(?<=uv )run)\b"
     r"|\S*python[0-9.]*\s+(?P<setup>(?:\S*/)?setup\.py)\s+(?:install|develop)\b)"
 )
+_SYNC = regex(rf"\b(?:uv\s+pip\s+sync|pip-sync)\b(?P<rest>{ON})")
+_SYNCED = regex(r"\.(?:txt|toml|lock)$")
 _LOCKS = {"poetry": "poetry.lock", "uv": "uv.lock", "pixi": "pixi.lock", "pdm": "pdm.lock", "pipenv": "Pipfile.lock"}
 """Programs that install a project, and the file that they install."""
 _OF_CUDA = regex(

@@ -243,11 +243,13 @@ class _Stage:
     """One stage of a build: its image where it is known, its variables and commands.
 
     Attributes:
+        named: the image as a variable names it that nobody knows, and where.
         toolkit: whether one was added.
         torch: whether commands, of the stage that it is made from as well, install another torch than the image's.
     """
 
     base: _Base | None = None
+    named: tuple[str, int] = ("", 0)
     toolkit: bool = False
     torch: bool = False
     variables: dict[str, str] = field(default_factory=dict)
@@ -329,8 +331,10 @@ def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
 
 def _of_image(stage: _Stage, machine: Machine, knowledge: Knowledge, *, involved: bool) -> Iterator[Lint]:
     """What the image of the last stage brings itself: its torch and its CUDA on the host, or that nobody knows them."""
-    base = stage.base
+    base, (image, at) = stage.base, stage.named
     if base is None:
+        if image and involved and not stage.torch:
+            yield Lint(finding=unlisted(f"what {image} contains", "image"), at=at)
         return
     image = f"{base.name}:{base.tag or 'latest'}"
     if base.is_tensorflow:
@@ -438,10 +442,12 @@ def _from(
     lints: tuple[Lint, ...] = ()
     earlier = stages.get(image.lower())
     if earlier:
-        stage = _Stage(base=earlier.base, toolkit=earlier.toolkit, torch=earlier.torch)
+        stage = _Stage(base=earlier.base, named=earlier.named, toolkit=earlier.toolkit, torch=earlier.torch)
         stage.variables = dict(earlier.variables)
         stage.copied = [*earlier.copied]
-    elif "$" not in image and image != "scratch":
+    elif "$" in image:
+        stage.named = (image, item.at + parts.start("image"))
+    elif image != "scratch":
         stage.base = _parsed(image, item.at + parts.start("image"))
         if stage.base.is_cuda and (release := _CUDA_TAG.fullmatch(stage.base.tag or "")):
             stage.variables["CUDA_VERSION"] = release["release"]  # as NVIDIA's images set it

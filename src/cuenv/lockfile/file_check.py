@@ -43,7 +43,7 @@ _MAJOR = regex(
     r"|\s*==[0-9.]+\+cuda(?P<local>1\d))"
 )
 """A wheel that bears the CUDA major that it is made for."""
-_PROGRAMS = frozenset((*CUDNN_USERS, "cupy", "cudf", "cuml")) - {"keras"}
+_PROGRAMS = frozenset((*CUDNN_USERS, "cupy", "cudf", "cuml", "cugraph", "rapids")) - {"keras"}
 """Programs for GPUs other than torch."""
 
 
