@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -86,7 +87,7 @@ def on(facts: HostFacts, *packages: LockedPackage, platform: str = "linux-64") -
     return list(host_findings(solution(*packages, platform=platform), facts, base()))
 
 
-def only(findings: list[Finding], code: str) -> Finding:
+def only(findings: Iterable[Finding], code: str) -> Finding:
     (finding,) = [item for item in findings if item.code == code]
     return finding
 
