@@ -401,6 +401,13 @@ def test_a_project_without_its_login_is_named_and_a_lock_with_the_command_that_c
         ("FROM python:3.12\nRUN pip install torch==2.5.1\n", "A100", "450.80.02", [("CU401", "error")]),
         ("FROM nvidia/cuda:11.3.1-devel-ubuntu20.04\n", "RTX 5090", "570.86.10", [("CU404", "warning")]),
         ("FROM nvidia/cuda:11.3.1-runtime-ubuntu20.04\n", "RTX 5090", "570.86.10", []),
+        (
+            "FROM a/b:py310-ubuntu20.04\nRUN pip install torch==2.6.0\n",  # the Python of the tag, not of Ubuntu
+            "RTX 5090",
+            "570.86.10",
+            [("CU403", "error")],
+        ),
+        ("FROM python:3.8\nRUN pip install torch==2.6.0\n", "RTX 4090", "570.86.10", [("CU110", "error")]),
     ],
 )
 def test_what_an_image_brings_itself_is_judged_on_the_host(

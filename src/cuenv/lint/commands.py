@@ -441,6 +441,10 @@ def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, comp
     certain = not compat or any(model and model.kind == "geforce" for model in models)
     for item in [item for item in found if item.code == "CU401"][:1]:
         yield item if certain else _by_forward(item)
+    for item in [item for item in found if item.code == "CU110" and item.subject == "torch"][:1]:
+        message = item.message.replace("the file asks for Python", "pip runs with Python")
+        newest = "".join(edit.entries[0].partition("=")[2] for edit in item.edits)
+        yield replace(item, message=message, fix=f"take Python {newest}", edits=())
     yield from [item for item in found if item.code in ("CU403", "CU404", "CU405")][:1]  # cuDNN comes with that torch
 
 

@@ -414,6 +414,9 @@ def _python(base: _Base, runs: Iterable[ShellCommands]) -> VersionSpec | None:
     if base.name.removeprefix("docker.io/") in ("python", "library/python"):
         found = re.match(r"3\.\d+", tag)
         release = found[0] if found else ""
+    elif not (base.is_cuda or base.is_system):  # of strangers, whose tag may say it
+        found = re.search(r"(?<![a-z0-9])py(?:thon)?-?(3)\.?(\d{1,2})(?![0-9])", tag)
+        release = f"{found[1]}.{found[2]}" if found else ""
     else:
         image = f"{base.name.rpartition('/')[2]}:{tag}"
         release = next((text for name, text in _OF_UBUNTU.items() if re.search(rf"ubuntu:?{name}(?![0-9])", image)), "")
