@@ -361,3 +361,5 @@ def test_a_program_of_which_nobody_knows_the_gpu_code_is_unknown(lines: tuple[st
     asked, host = spec("python=3.10", "cudatoolkit=11.2", pip=lines), options("8.0", driver="535.129.03")
     (told,) = judge_file(asked, host, shipped_base(), alone=True)
     assert (told.code, told.unknown) == ("CU403", True)
+    of_cuda = spec("python=3.10", pip=("torch==2.1.0", "nvidia-cublas-cu12==12.1.3.1"))
+    assert judge_file(of_cuda, host, shipped_base(), alone=True) == (), "the parts of CUDA are no programs"

@@ -70,7 +70,8 @@ def _programs(spec: EnvironmentSpec) -> Iterator[Finding]:
     names = [pin.name for pin in spec.pins if pin.name in _PROGRAMS and "cpu" not in pin.build]
     lines = {text: requirement_name(text) for text in spec.pip if not text.startswith("-")}
     known = (*_PROGRAMS, *(name for name in lines.values() if name.startswith("cupy-cuda")))
-    names += [name for text, name in lines.items() if name in known or _MAJOR.match(text)]
+    theirs = {text for text, name in lines.items() if _MAJOR.match(text) and not name.startswith("nvidia-")}
+    names += [name for text, name in lines.items() if name in known or text in theirs]
     if names and not asks_for_cpu(spec):
         yield Finding(
             code="CU403",
