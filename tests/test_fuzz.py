@@ -37,8 +37,9 @@ from cuenv.knowledge.tables import merge
 from cuenv.lint import Machine
 from cuenv.lint.dockerfile import parse as dockerfile
 from cuenv.lint.files import _rules
-from cuenv.lockfile.formats import LockPart, explicit_txt, pixi_lock, pylock_toml, requirements_txt, uv_lock
+from cuenv.lockfile.formats import LockPart, explicit_txt, requirements_txt
 from cuenv.lockfile.formats import conda_lock as conda_lock_v1_read
+from cuenv.lockfile.formats.others import pixi_lock, pylock_toml, uv_lock
 from cuenv.lockfile.pip_findings import pip_findings
 from cuenv.solve import environment_yml
 from cuenv.solve.model import Lock

@@ -91,6 +91,13 @@ def test_formats_are_told_apart_by_their_files_and_order() -> None:
     assert all(bool(item.again) == bool(item.program) for item in readers())
 
 
+def test_what_is_not_written_beside_an_environment_file_is_loaded_only_to_be_read() -> None:
+    others = modules(f"{registry.__name__}.others")
+    assert [item.__name__ for item in modules() if not hasattr(item, "FORMAT")] == []
+    assert [item.__name__ for item in others if hasattr(item, "FORMAT") or not hasattr(item, "READER")] == []
+    assert {item.READER for item in others} < set(readers())
+
+
 def test_the_page_on_lock_files_describes_no_format_that_is_gone() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "lock-files.md").read_text(encoding="utf-8")
     named = re.findall(r"^- `([^`]*lock[^`]*)` ", text, re.MULTILINE)

@@ -38,7 +38,8 @@ def load(text: str, source: str) -> Any:
     if len(text) > _MAX_TEXT:
         raise InputError(f"{source}: {len(text)} characters are more than the limit of {_MAX_TEXT}")
     try:
-        return _Builder(source).build(yaml.parse(text.removeprefix("\ufeff"), Loader=LOADER))
+        events = iter(LOADER(text.removeprefix("\ufeff")).get_event, None)
+        return _Builder(source).build(events)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -75,9 +76,8 @@ class _Builder:
         for event in events:
             kind = type(event)
             if kind is yaml.ScalarEvent:
-                value = event.value if event.style else _plain(event.value, self, event)
-                self._check(event)
-                self._count(event, 1)
+                value = event.value if event.style else self._plain(event)
+                self._meet(event)
                 if event.anchor:
                     self.anchors[event.anchor] = (value, 1)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
@@ -99,8 +99,7 @@ class _Builder:
         return root
 
     def _begin(self, event: Any, container: Any) -> None:
-        self._check(event)
-        self._count(event, 1)
+        self._meet(event)
         if len(self.stack) >= _MAX_DEPTH:
             raise self.fault(event, f"nested deeper than {_MAX_DEPTH}")
         if self.stack and type(self.stack[-1][0]) is dict and self.key is _OPEN:
@@ -139,9 +138,18 @@ class _Builder:
         else:
             self.key = value
 
-    def _check(self, event: Any) -> None:
+    def _meet(self, event: Any) -> None:
+        self.nodes += 1
         if event.tag is not None:
             raise self.fault(event, f"tags are not supported: {event.tag!a}")
+        if self.nodes > _MAX_NODES:
+            raise self.fault(event, f"more than {_MAX_NODES} nodes")
+
+    def _plain(self, event: Any) -> Any:
+        try:
+            return _value(event.value)
+        except (ValueError, yaml.YAMLError) as error:
+            raise self.fault(event, f"no valid value: {event.value[:60]!a}") from error
 
     def _count(self, event: Any, nodes: int) -> None:
         self.nodes += nodes
@@ -152,19 +160,10 @@ class _Builder:
         return InputError(f"{self.source}: line {event.start_mark.line + 1}: {message}")
 
 
-def _plain(text: str, builder: _Builder, event: Any) -> Any:
-    """The value of a scalar without quotes: most are strings; PyYAML decides about the rest."""
-    if text == "<<" or len(text) > _MAX_TYPED:
-        return text
-    for _, pattern in _RESOLVERS.get(text[:1], ()):
-        if pattern.match(text):
-            try:
-                return _typed(text)
-            except (ValueError, yaml.YAMLError) as error:
-                raise builder.fault(event, f"no valid value: {text[:60]!a}") from error
-    return text
-
-
 @lru_cache(maxsize=512)
-def _typed(text: str) -> Any:
-    return yaml.load(text, Loader=LOADER)  # noqa: S506 - the safe loader, on one plain scalar
+def _value(text: str) -> Any:
+    """The value of a scalar without quotes: most are strings; PyYAML decides about the rest."""
+    typed = text != "<<" and len(text) <= _MAX_TYPED
+    if typed and any(pattern.match(text) for _, pattern in _RESOLVERS.get(text[:1], ())):
+        return yaml.load(text, Loader=LOADER)  # noqa: S506 - the safe loader, on one plain scalar
+    return text

@@ -27,7 +27,7 @@ from cuenv.export.pixi_project import (
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats import LockedFile, unlocked_txt
-from cuenv.lockfile.formats.pixi_lock import LOCK, MANIFEST
+from cuenv.lockfile.formats.others.pixi_lock import LOCK, MANIFEST
 from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.pip import lock_pip
 from cuenv.solve import PIXI

@@ -16,7 +16,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, channel_url, index_url, redact
 from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.formats.pixi_lock import PixiEnvironment, PixiPlatform, render
+from cuenv.lockfile.formats.others.pixi_lock import PixiEnvironment, PixiPlatform, render
 from cuenv.lockfile.wheel_target import WheelTarget
 from cuenv.resolver.asked_torch import torch_asked
 from cuenv.resolver.policy import asks_for_cpu, wants_cuda

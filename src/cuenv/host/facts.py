@@ -11,7 +11,6 @@ from packaging.version import Version
 from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.rows import NUMBERS, Feature
 
 if TYPE_CHECKING:  # types alone
@@ -321,6 +320,8 @@ def feature_of(gpu: Gpu, knowledge: Knowledge) -> Feature | None:
     """
     if gpu.capability is None:
         return None
+    from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - most runs ask for no feature
+
     model = find_gpu(gpu.name, knowledge.gpus) if gpu.name else None
     chip = model.chip if model and model.capability == gpu.capability else ""
     return knowledge.feature(gpu.capability, chip)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from cuenv.core.errors import InputError
@@ -20,10 +21,9 @@ from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.coverage import coverage
 from cuenv.lockfile.files import (
     LOCK_NAME,
-    environment_files,
+    environments,
     lock_there,
     locks,
-    read_environment,
     read_lock,
     recorded_host,
 )
@@ -98,7 +98,8 @@ class CheckedLock:
         self.path = path = lock_there(path)
         self.lock = lock = read_lock(path, part or LockPart())
         self._knowledge = knowledge
-        self._own = (*edited(lock), *companion_findings(lock, path), *_environment(lock, path))
+        asked = cache(lambda: tuple(environments(lock, path.parent)))
+        self._own = (*edited(lock), *companion_findings(lock, path, asked), *_environment(lock, asked()))
         self._alone: dict[str, tuple[Finding, ...]] = {}
 
     def check(
@@ -220,10 +221,9 @@ def _chosen(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | N
     return candidate_of(solution, knowledge) if solution else None
 
 
-def _environment(lock: Lock, path: Path) -> Iterator[Finding]:
+def _environment(lock: Lock, named: Iterable[tuple[Path, EnvironmentSpec]]) -> Iterator[Finding]:
     """The lock against the environment files that it names, where they lie beside it."""
-    for file in environment_files(lock, path.parent):
-        spec, _ = read_environment(file)
+    for file, spec in named:
         if not locks(lock, spec):
             yield from _unsatisfied(lock, spec, file)
 

@@ -7,20 +7,22 @@ later one was killed between two files.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import TypeAlias
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, counted, first_of
 from cuenv.core.io.files import is_file, read_text
-from cuenv.core.io.products import write_over
-from cuenv.lockfile.files import LOCK_NAME, environment_files, locks, read_environment, read_lock
+from cuenv.lockfile.files import LOCK_NAME, environments, locks, read_lock
 from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats, unlocked_txt
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock
 
 _SHOWN = 3
+Named: TypeAlias = Callable[[], Iterable[tuple[Path, EnvironmentSpec]]]
+"""Reads the environment files that a lock names."""
 
 
 def write_formats(
@@ -36,6 +38,8 @@ def write_formats(
     Returns:
         The files, and what other programs had written in their place, with where it is kept.
     """
+    from cuenv.core.io.products import write_over  # noqa: PLC0415 - a check writes nothing
+
     origin = f"Written by {made.metadata['created_by']} from {path.name}; change that file, then: cuenv lock"
     texts: dict[Path, str] = {}
     gone: dict[Path, str] = {}
@@ -81,7 +85,7 @@ def hook_command(made: Lock, spec: EnvironmentSpec, folder: Path) -> str | None:
     return f"cuenv hook -n {shlex.quote(spec.name or 'cuenv')}{lock}"
 
 
-def companion_findings(lock: Lock, path: Path) -> Iterator[Finding]:
+def companion_findings(lock: Lock, path: Path, named: Named | None = None) -> Iterator[Finding]:
     """Companion files beside a lock that say something else than the lock does.
 
     A missing file is no finding, but for that of the requirements that the lock leaves for pip.
@@ -89,27 +93,30 @@ def companion_findings(lock: Lock, path: Path) -> Iterator[Finding]:
     Args:
         lock: what was read.
         path: its file; a companion file is compared with the lock that lies beside it.
+        named: reads the environment files that the lock names, where the caller needs them too.
     """
     folder = path.parent
     if lock.program and lock.sources:  # of pip's part alone, which cuenv wrote
         source = (folder / lock.sources[0]).parent
         for solution in lock.solutions if "cuenv_content" in lock.metadata else ():
-            file = LockedFile(lock, solution, source, partial(_asked, lock, source))
+            file = LockedFile(lock, solution, source, partial(_asked, lock, partial(environments, lock, source)))
             yield from _unlocked(file, unlocked_txt.FORMAT.path(source, solution.platform), path.name, lock.again)
         return
     if path.name != LOCK_NAME:
         beside = path.with_name(LOCK_NAME)
         platforms = [item.platform for item in lock.solutions[:1]]
         if is_file(beside) and any(item.path(folder, name) == path for item in formats() for name in platforms):
-            yield from _compared(read_lock(beside), folder, path, platforms)
+            whole = read_lock(beside)
+            yield from _compared(whole, folder, path, platforms, partial(environments, whole, folder))
         return
-    yield from _compared(lock, folder, None, [item.platform for item in lock.solutions])
+    platforms = [item.platform for item in lock.solutions]
+    yield from _compared(lock, folder, None, platforms, named or partial(environments, lock, folder))
 
 
-def _compared(lock: Lock, folder: Path, only: Path | None, platforms: list[str]) -> Iterator[Finding]:
+def _compared(lock: Lock, folder: Path, only: Path | None, platforms: list[str], named: Named) -> Iterator[Finding]:
     if "cuenv_content" not in lock.metadata:
         return  # of another program, whose other files are its own affair
-    asked = cache(partial(_asked, lock, folder))
+    asked = cache(partial(_asked, lock, named))
     for solution in lock.solutions:
         if solution.platform not in platforms:
             continue
@@ -157,10 +164,6 @@ def _different(
         )
 
 
-def _asked(lock: Lock, folder: Path) -> EnvironmentSpec | None:
+def _asked(lock: Lock, named: Named) -> EnvironmentSpec | None:
     """The environment file that was locked, if it lies there unchanged."""
-    for file in environment_files(lock, folder):
-        asked, _ = read_environment(file)
-        if locks(lock, asked):
-            return asked
-    return None
+    return next((spec for _, spec in named() if locks(lock, spec)), None)

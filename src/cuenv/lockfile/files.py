@@ -17,7 +17,6 @@ from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.select import ARCH, CUDA, GLIBC, HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats import LockPart, other_than_environment, parse_lock, reader_of
-from cuenv.lockfile.requirement_files import with_lists
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, digest
 
@@ -74,6 +73,8 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
         message = f"{path} is {other[0]}; cuenv lock reads an environment file, such as {ENVIRONMENT}"
         raise InputError(message, hint=other[1]) from None
     if spec.pip:
+        from cuenv.lockfile.requirement_files import with_lists  # noqa: PLC0415 - many files have no pip part
+
         spec = with_lists(spec, path.parent)
     return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
 
@@ -121,6 +122,15 @@ def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
         file = folder / source
         if file.suffix in (".yml", ".yaml") and file.name != "meta.yaml" and is_file(file):
             yield file
+
+
+def environments(lock: Lock, folder: Path) -> Iterator[tuple[Path, EnvironmentSpec]]:
+    """Each of `environment_files` with what it says.
+
+    Raises:
+        InputError: one is not valid.
+    """
+    return ((file, read_environment(file)[0]) for file in environment_files(lock, folder))
 
 
 def locked_from(folder: Path) -> Path:

@@ -23,10 +23,8 @@ from cuenv.knowledge.rows import WHEELS, Requirement, TorchBuild
 from cuenv.resolver.candidates import NO_TORCH, Candidate, no_row
 from cuenv.resolver.compilers import locked_gcc
 from cuenv.resolver.conflicts import locked_conflicts
-from cuenv.resolver.decision import decide
-from cuenv.resolver.ranking import LAYERS
 from cuenv.resolver.requirements import demands
-from cuenv.resolver.rules import Context, Judge, Reason, Verdict, rule_named, verdict_of
+from cuenv.resolver.rules import LAYERS, Context, Judge, Reason, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.rules.libraries import glibc_verdict, range_for, younger
 from cuenv.resolver.verdict import of_capability, told
@@ -184,6 +182,8 @@ def _at_once(found: list[Finding], case: Context) -> list[Finding]:
             return [replace(each, fix=item.fix, edits=item.edits) if each in errors else each for each in found]
     if len({item.fix for item in errors}) > 1 and not any(item.edits and item.edits[0].pip for item in errors):
         last = errors[-1]
+        from cuenv.resolver.decision import decide  # noqa: PLC0415 - only where several fixes stand beside each other
+
         both = f"{last.fix}; or, in place of {'both' if len(errors) == 2 else 'all'} fixes: {whole}"
         if decide(replace(case, request=Request(dev=False))).chosen:
             return [replace(each, fix=both) if each == last else each for each in found]

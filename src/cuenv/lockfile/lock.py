@@ -36,7 +36,6 @@ from cuenv.lockfile.files import (
     spec_digest,
 )
 from cuenv.lockfile.formats import LockPart, unlocked_txt
-from cuenv.lockfile.formats.pixi_lock import install_command
 from cuenv.lockfile.host_check import drift_findings, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
@@ -142,6 +141,8 @@ class Locked(Drawable):
     def making(self) -> Mapping[str, tuple[str, ...]]:
         """For each platform the commands that make the environment from what was written; none when it was refused."""
         if self.lock and self.wheels == PIXI:
+            from cuenv.lockfile.formats.others.pixi_lock import install_command  # noqa: PLC0415 - only for pixi
+
             command = install_command(self.written[0].parent)
             return {item.platform: (command,) for item in self.lock.solutions}
         if self.lock and self.wheels:

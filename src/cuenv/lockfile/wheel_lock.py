@@ -21,7 +21,6 @@ from cuenv.lockfile.formats import (
     LockPart,
     aside_record,
     parse_lock,
-    pylock_toml,
     requirements_txt,
     unlocked_txt,
 )
@@ -158,6 +157,8 @@ def _text(
     kind: str, solution: Solution, spec: EnvironmentSpec, head: tuple[str, ...], record: Mapping[str, str]
 ) -> str:
     if kind == _PYLOCK:
+        from cuenv.lockfile.formats.others import pylock_toml  # noqa: PLC0415 - most locks hold packages of conda
+
         return pylock_toml.render(solution, record, head=head)
     indexes = requirements_txt.indexes(spec)
     pip = requirements_txt.findable(solution.pip)

@@ -22,8 +22,6 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host
 from cuenv.lockfile.formats import LockPart
-from cuenv.lockfile.io.conda_client import client_at_hand
-from cuenv.prefix.cuda_files import family
 from cuenv.solve.model import Lock
 
 if TYPE_CHECKING:  # a lock is checked without them
@@ -72,7 +70,8 @@ def check_prefix(
     Raises:
         InputError: it is not an environment, or the lock cannot be read.
     """
-    from cuenv.prefix.checks import CHECKS  # noqa: PLC0415 - a lock is checked without them
+    from cuenv.lockfile.io.conda_client import client_at_hand  # noqa: PLC0415 - a lock is checked without them
+    from cuenv.prefix.checks import CHECKS  # noqa: PLC0415 - as above
     from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
     from cuenv.prefix.subject import NO_LOCK, Subject  # noqa: PLC0415 - as above
 
@@ -327,6 +326,8 @@ def _explains(cause: Finding, names: frozenset[str], item: Finding) -> bool:
     if item.code not in _MISSING or (item.code == cause.code and cause.code != "CU215"):
         return False
     if item.code == "CU230" or _CAUSES.index(item.code) > _CAUSES.index(cause.code):
+        from cuenv.prefix.cuda_files import family  # noqa: PLC0415 - a lock is checked without it
+
         if item.code == "CU230" and ", " in cause.subject and family(item.subject.partition("*")[0].rstrip(".")):
             return True  # where several are gone, all of NVIDIA's are
         asked = item.subject.split(", ")

@@ -24,8 +24,7 @@ from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.explain import chosen_line, hints, rank_text, reason_text
-from cuenv.resolver.ranking import LAYERS
-from cuenv.resolver.rules import Context, Verdict, minimum_driver, rule_named
+from cuenv.resolver.rules import LAYERS, Context, Verdict, minimum_driver, rule_named
 from cuenv.solve.model import Solution
 
 if TYPE_CHECKING:  # types alone

@@ -13,7 +13,6 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor, version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, Cuda
-from cuenv.resolver.asked_torch import torch_asked
 from cuenv.resolver.requirements import pin_demand
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import LockedPackage, build_cuda
@@ -65,6 +64,8 @@ def torch_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> Named | None:
             return Named(torch.yaml_text(), own)
         release = _release(toolkit, spec) if toolkit else None
         return Named(toolkit.yaml_text(), release) if toolkit and release else None
+    from cuenv.resolver.asked_torch import torch_asked  # noqa: PLC0415 - only where conda's part names no release
+
     asked = torch_asked(spec.pip)
     linux = (row for row in knowledge.wheels if row.platform == PLATFORMS[0])
     cudas = {row.cuda for row in linux if row.cuda and asked.has(row)} if asked else set()

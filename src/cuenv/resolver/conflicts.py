@@ -9,7 +9,6 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, WHEELS, Conflict
-from cuenv.resolver.asked_torch import torch_asked
 from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
@@ -58,6 +57,8 @@ def _torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -> str:
     """The torch that a file asks for, where every release that it admits is one that fails; empty for another."""
     pin = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     if pin is None:
+        from cuenv.resolver.asked_torch import torch_asked  # noqa: PLC0415 - only where pip may bring torch
+
         wheel = torch_asked(spec.pip) if WHEELS in row.stacks else None
         return wheel.text if wheel and _all_before(wheel.demand, row, (WHEELS,), knowledge) else ""
     demand, home = pin_demand(pin), torch_home(pin, spec)

@@ -11,11 +11,8 @@ from cuenv.core.record import NamedTuple, dataclass
 from cuenv.knowledge.rows import LabelFit
 from cuenv.resolver.candidates import Candidate, distance
 from cuenv.resolver.engine import Asker, Unit, key_of, seen
-from cuenv.resolver.rules import RULES, Context, Verdict
+from cuenv.resolver.rules import LAYERS, RULES, Context, Verdict
 from cuenv.resolver.rules.device import jit_count
-
-LAYERS = ("device-code", "cudnn", "nccl")
-"""The rules on what must hold code for the GPUs: what nobody vouches for there is never fine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

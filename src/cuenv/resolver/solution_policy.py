@@ -11,7 +11,6 @@ from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import CudaVariant
 from cuenv.resolver.asked_torch import OF_TORCH
-from cuenv.resolver.policy import two_channels
 from cuenv.solve.model import Lock, LockedPackage, Solution, build_cuda, content_digest, names_cpu, names_cuda
 
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
@@ -89,13 +88,18 @@ def _locked_channels(cuda: list[LockedPackage], *, ours: bool) -> Iterator[Findi
     homes: dict[str, list[str]] = {}
     for package in cuda:
         homes.setdefault(package.channel_name, []).append(package.name)
+    message = ""
     if len(homes) > 1:
         parts = "; ".join(
             f"{len(names)} from {home} ({', '.join(sorted(names)[:3])})" for home, names in sorted(homes.items())
         )
-        yield two_channels(f"CUDA components come from {len(homes)} channels: {parts}", ours=ours)
+        message = f"CUDA components come from {len(homes)} channels: {parts}"
     elif homes and next(iter(homes)) == "nvidia" and ours:
-        yield two_channels("CUDA components come from the plain channel nvidia, which mixes releases", ours=ours)
+        message = "CUDA components come from the plain channel nvidia, which mixes releases"
+    if message:
+        from cuenv.resolver.policy import two_channels  # noqa: PLC0415 - a lock that is in order needs no other rules
+
+        yield two_channels(message, ours=ours)
 
 
 def _wanted(releases: Mapping[str, list[str]], packages: Mapping[str, LockedPackage]) -> tuple[str, bool]:

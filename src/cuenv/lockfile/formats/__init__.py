@@ -2,7 +2,8 @@
 
 A module declares the file that ``cuenv lock`` writes as ``FORMAT``, the file that cuenv reads as ``READER``, or both.
 Writing, the comparison with the lock, the commands that ``cuenv lock`` prints and its help go through `formats`;
-reading and lint through `readers`. A new format is one module here and its test.
+reading and lint through `readers`. A new format is one module here and its test; one without ``FORMAT`` stands in
+``others``, which is imported only where another lock than cuenv's may have to be read.
 """
 
 from __future__ import annotations
@@ -193,11 +194,12 @@ _WISH = regex(
 )
 
 
-@lru_cache(maxsize=1)
-def modules() -> tuple[ModuleType, ...]:
-    """The modules of this package, by name."""
-    files = (name for folder in __path__ for name in names_in(folder) if name.endswith(".py") and name != "__init__.py")
-    return tuple(import_module(f"{__name__}.{name.removesuffix('.py')}") for name in files)
+@lru_cache(maxsize=2)
+def modules(package: str = __name__) -> tuple[ModuleType, ...]:
+    """The modules of this package, or of ``others``, by name."""
+    folders = import_module(package).__path__
+    files = (name for folder in folders for name in names_in(folder) if name.endswith(".py") and name != "__init__.py")
+    return tuple(import_module(f"{package}.{name.removesuffix('.py')}") for name in files)
 
 
 def formats() -> tuple[LockFormat, ...]:
@@ -208,14 +210,18 @@ def formats() -> tuple[LockFormat, ...]:
 
 def readers() -> tuple[LockReader, ...]:
     """Every format that is read."""
-    return tuple(item.READER for item in modules() if hasattr(item, "READER"))
+    found = (item for item in (*modules(), *modules(f"{__name__}.others")) if hasattr(item, "READER"))
+    return tuple(item.READER for item in sorted(found, key=lambda item: item.__name__.rpartition(".")[2]))
 
 
 def reader_of(text: str) -> LockReader:
     """The format that the content of a text shows; what shows none is read as the first format that is written."""
     start = "\n".join(text[: _HEAD_LINES * 1000].splitlines()[:_HEAD_LINES])
-    usual = next(item for item in readers() if item.file == formats()[0].file)
-    return next((item for item in readers() if item is not usual and item.content.search(start)), usual)
+    first = formats()[0]
+    usual: LockReader = next(item.READER for item in modules() if getattr(item, "FORMAT", None) is first)
+    if usual.content.search(start):
+        return usual
+    return next((item for item in readers() if item.content.search(start)), usual)
 
 
 def mended_there(finding: Finding, lock: Lock) -> Finding:

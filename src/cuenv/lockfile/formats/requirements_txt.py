@@ -19,10 +19,8 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, LockReader, compiled, of_ours
-from cuenv.lockfile.wheel_target import WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, names_index, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
-from cuenv.solve.pip_lines import logical_lines
 
 UNLOCKED = "CU501"
 """Allowing this code leaves the pip part out of the lock."""
@@ -164,6 +162,8 @@ class _Line:
 
 
 def _read(text: str, source: str, part: LockPart) -> Lock:
+    from cuenv.solve.pip_lines import logical_lines  # noqa: PLC0415 - only to read such a file
+
     faults = Faults(source)
     found: list[_Line] = []
     indexes: list[str] = []
@@ -243,11 +243,15 @@ def _requirement(number: int, whole: str) -> _Line | str:
 
 def _version_of(url: str) -> str:
     """The version in the name of a wheel."""
+    from cuenv.lockfile.wheel_target import file_name  # noqa: PLC0415 - as above
+
     parts = file_name(url).split("-")
     return parts[1] if url.endswith(".whl") and len(parts) > 4 else ""
 
 
 def _chosen(found: list[_Line], indexes: list[str], remarks: tuple[Finding, ...], part: LockPart, named: str) -> Lock:
+    from cuenv.lockfile.wheel_target import WheelTarget  # noqa: PLC0415 - as above
+
     part = part if part.python else part._replace(python=named, python_from="its head")
     python = part.python or _python(found)
     index = f"{indexes[0].rstrip('/')}/" if len(set(indexes)) == 1 else ""
@@ -281,6 +285,8 @@ def _chosen(found: list[_Line], indexes: list[str], remarks: tuple[Finding, ...]
 
 def _python(found: list[_Line]) -> str:
     """The newest Python for which the file has torch, if it has it at all, and most of its packages."""
+    from cuenv.lockfile.wheel_target import WheelTarget, best_python, pythons  # noqa: PLC0415 - as above
+
     names = {line.name for line in found}
 
     def judged(minor: str) -> tuple[bool, int]:

@@ -10,7 +10,6 @@ from cuenv.core.urls import blanked
 from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat
 from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.model import Solution
-from cuenv.solve.pip_lines import unpinnable
 
 _GUARDED = {"pytorch": "torch", "torch": "torch", "torchvision": "torchvision", "torchaudio": "torchaudio"}
 """What pip must not replace while it installs the rest, by its name in conda and on PyPI."""
@@ -32,6 +31,8 @@ def _is_local(text: str) -> bool:
     """Whether a line means something in one folder alone."""
     if text.startswith("--find-links "):
         return "://" not in text
+    from cuenv.solve.pip_lines import unpinnable  # noqa: PLC0415 - most locks set nothing aside
+
     found = unpinnable(text.removeprefix("-e "))
     return text.startswith(("-r ", "-c ")) or (found is not None and found[0] in ("folder", "file"))
 

@@ -20,6 +20,7 @@ from cuenv.resolver.rules import device, driver, libraries, requested  # noqa: F
 from cuenv.resolver.verdict import Context, Outcome, Reason, Remedy, Verdict
 
 __all__ = [
+    "LAYERS",
     "RULES",
     "Context",
     "Judge",
@@ -63,6 +64,8 @@ def requested_libraries(
 
 
 RULES: tuple[Rule, ...] = rules()
+LAYERS = ("device-code", "cudnn", "nccl")
+"""The rules on what must hold code for the GPUs: what nobody vouches for there is never fine."""
 _BY_NAME = {one.name: one for one in RULES}
 
 

@@ -13,7 +13,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.formats import LockPart, LockReader, of_ours
-from cuenv.lockfile.formats.uv_lock import no_wheel, toml_document
+from cuenv.lockfile.formats.others.uv_lock import no_wheel, toml_document
 from cuenv.lockfile.wheel_target import NamedFile, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, PipLocked, Solution
