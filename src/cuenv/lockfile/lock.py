@@ -232,7 +232,7 @@ def locked(
     if isinstance(solutions, Finding):
         return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
     if isinstance(solutions, Unsatisfiable):
-        old = _of_driver(request, spec, hosts, knowledge)
+        old = [] if solutions.missing else _of_driver(request, spec, hosts, knowledge)
         if old:
             return replace(refused, report=report(request.path.name, [*early.findings, *old]))
         return replace(refused, unsatisfiable=solutions)
