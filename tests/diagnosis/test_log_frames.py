@@ -84,3 +84,19 @@ def test_what_python_raises_in_a_package_stays_unknown_and_names_the_package() -
     found = read(log.encode())
     assert (found.verdict, found.in_words) == ("unknown", True)
     assert any("raised in foo" in item for item in found.causes[0].because)
+
+
+@collect(
+    ("code", "error"),
+    [
+        ("out = flash_attn_func(q, k, v)", "NameError: name 'flash_attn_func' is not defined"),
+        ("fused_layer_norm_cuda.forward_affine(x)", "TypeError: 'NoneType' object is not callable"),
+        ("v = torch.version.cuda.split('.')", "AttributeError: 'NoneType' object has no attribute 'split'"),
+        ("assert torch.cuda.device_count() >= 2", "AssertionError"),
+        ("home = os.environ['CUDA_HOME']", "KeyError: 'CUDA_HOME'"),
+    ],
+)
+def test_what_the_environment_may_be_to_blame_for_is_not_told_as_the_programs_own(code: str, error: str) -> None:
+    found = read(f'  File "/home/u/a.py", line 3, in f\n    {code}\n{error}\n'.encode())
+    assert not any(cause.kind == "raised" for cause in found.causes)
+    assert found.verdict == "unknown"

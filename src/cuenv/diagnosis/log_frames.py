@@ -20,14 +20,19 @@ _FRAME = regex(
 _PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi)$")
 _STANDARD = regex(r"/lib(?:64)?/python[23](?:\.[0-9]{1,2})?/(?!(?:site|dist)-packages/)|^<|/python[0-9.-]{1,8}/Lib/")
 _LIBRARIES = regex(
-    r"/(accelerate|datasets|deepspeed|diffusers|flash_attn|jax|lightning|megatron|peft|pytorch_lightning|ray|sglang|"
-    r"tensorflow|torch|transformers|transformers_modules|triton|trl|vllm|xformers)/"
+    r"/(accelerate|deepspeed|diffusers|flash_attn|megatron|peft|pytorch_lightning|sglang|transformers|"
+    r"transformers_modules|triton|trl|vllm|xformers|(?<=pytorch/)torch|(?<=src/)(?:datasets|lightning))/"
     r"(?!\S*(?:examples?|scripts|benchmarks|recipes|tests)/)"
 )
 """Libraries that lie in a folder of their sources, and the code that a model on the Hub brings."""
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
 """Functions that raise for their caller."""
 _CHECKS = regex(rb"(?:^|[\])>|:])\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
+_BUILT = regex(
+    rb"(?i)torch\.cuda\.|version\.cuda|\w_cuda\b|\bcuda_\w|flash_?attn|\bbnb\b|bitsandbytes|xformers|triton|\bapex\b|"
+    rb"\bamp_C\b|\bfused_|selective_scan|causal_conv1d|\b_C\b|os\.environ|getenv|nccl|(?<!per_)\bgpus?\b|__version__"
+)
+"""What is built or installed apart, or set for the program: where it fails, the environment may be to blame."""
 _OTHER = regex(rb"(?:^|[\])>|:] )[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?:: |\s*$)")
 """An exception: what stands before it belongs to that one."""
 
@@ -41,12 +46,14 @@ class Frame:
         line: the number of its line; empty where the traceback does not tell it.
         package: the package that the file belongs to; empty for a file of the program itself.
         checked: whether the line is a ``raise`` or ``assert`` of Python: what is there was looked at, and refused.
+        built: whether the line, or the message, names what is built, installed or set apart from the program.
     """
 
     file: str
     line: str = ""
     package: str = ""
     checked: bool = False
+    built: bool = False
 
 
 def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
@@ -62,6 +69,7 @@ def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
 def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:
     """The same among the lines of one rank; of all, where the ranks are torn apart."""
     checked = passed = False
+    built = bool(_BUILT.search(lines[index]))
     for at in range(index - 1, max(-1, index - 1 - _REACH), -1):
         line = plain(lines[at])
         if rank is not None and rank_of(line) != rank:
@@ -71,6 +79,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
         if found is None:
             if _OTHER.search(line):
                 return None
+            built = built or bool(_BUILT.search(line))
             checked = checked or (not passed and bool(_CHECKS.search(line)))
             continue
         file = (found["file"] or found["path"] or b"").decode("utf-8", "replace")
@@ -84,5 +93,6 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
             line=(found["line"] or found["row"] or b"").decode(),
             package=next(filter(None, library.groups()), "") if library else "",
             checked=checked,
+            built=built,
         )
     return None

@@ -236,7 +236,7 @@ class _End:
             return one
         line = plain(self.lines[one.line - self.first])
         for row in wanted.raised:
-            if (row.within == "package") != bool(frame.package):
+            if (row.within == "package") != bool(frame.package) or frame.built:
                 continue
             if row.within != "program" and (not frame.checked or of_an_installation(line)):
                 continue
