@@ -42,6 +42,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -
     ("words", "some"),
     [
         (("",), ["demo", "resolve", "why-not", "completion"]),
+        (("--ver",), ["--version"]),
         (("resolve", "--gp"), ["--gpu"]),
         (("resolve", "--gpu", "rtx 3090 t"), ["RTX-3090-Ti"]),
         (("resolve", "--gpu", "rtx-3090-t"), ["RTX-3090-Ti"]),

@@ -19,6 +19,10 @@ from cuenv.core.render import github, markdown
 from cuenv.host.facts import HostFacts
 from cuenv.host.io.probe import probe
 from cuenv.host.io.record import Private, scrub_report
+from cuenv.lockfile.formats.conda_lock import render
+from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.solve.model import Lock
+from given import package, solution
 from prefixes import make_buildable
 
 HOST = ("--host", "rtx4090-535")
@@ -43,6 +47,26 @@ def test_one_line_for_each_check(demo: Path) -> None:
     assert [line.split()[0] for line in lines[1:4]] == ["ok", "ok", "ok"]
     assert re.fullmatch(r"ok   packages +\d+ conda packages; against the lock", lines[1])
     assert lines[-1] == "fine"
+
+
+def test_the_torch_of_a_lock_is_held_against_the_nvcc_on_path(demo: Path) -> None:
+    told = json.loads(run("check", "conda-lock.yml", "--host", "rtx4090-560-nvcc101", "--json", folder=demo).stdout)
+    (found,) = [item for item in told["findings"] if item["code"] == "CU412"]
+    assert found["message"].startswith("nvcc 10.1.243 of ")
+    assert "cannot build extensions for a torch of CUDA 12." in found["message"]
+
+
+@collect(("platforms", "errors"), [(("linux-64", "linux-aarch64"), 0), (("linux-aarch64",), 1)])
+def test_each_of_several_platforms_is_judged_for_itself_and_another_one_alone_is_an_error(
+    tmp_path: Path, platforms: tuple[str, ...], errors: int
+) -> None:
+    made = tuple(solution(package("numpy", "2.3.1", subdir=item), platform=item) for item in platforms)
+    lock = Lock(channels=("conda-forge",), sources=(), solutions=made, metadata={"cuenv_content": "edited"})
+    spec = EnvironmentSpec(name="test", channels=("conda-forge",), pins=())
+    (tmp_path / "conda-lock.yml").write_text(render(lock, spec))
+    done = run("check", "conda-lock.yml", *HOST, "--json", folder=tmp_path)
+    found = [item for item in json.loads(done.stdout)["findings"] if item["code"] == "CU106"]
+    assert [item["severity"] for item in found] == ["error"] * errors, found
 
 
 def test_without_arguments_both_are_reported_and_the_worse_counts(demo: Path, tmp_path: Path) -> None:
