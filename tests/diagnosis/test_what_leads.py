@@ -607,3 +607,34 @@ def test_an_unexplained_error_of_an_earlier_run_does_not_lead_over_the_end_of_th
 def test_a_pipe_that_breaks_behind_an_error_is_its_effect() -> None:
     memory = TRACEBACK + b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     assert ids(read(memory + TRACEBACK + b"BrokenPipeError: [Errno 32] Broken pipe\n")) == ["cuda-out-of-memory"]
+
+
+LAUNCHER = b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+MORE_STEPS = b"".join(b"[rank0]: {'loss': 1.25, 'epoch': 0.%d}\n" % number for number in range(9))
+
+
+def test_of_several_runs_of_several_ranks_the_last_one_leads() -> None:
+    """What the launcher said to have failed was another run than the one that makes steps behind it."""
+    first = TRACEBACK + b"[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    last = TRACEBACK + b"[rank0]: RuntimeError: CUDA error: device-side assert triggered\n"
+    assert ids(read(first + last + LAUNCHER))[0] == "cuda-out-of-memory"
+    assert ids(read(first + MORE_STEPS + last + LAUNCHER))[0] == "cuda-out-of-memory"  # one run, which prints late
+    assert ids(read(first + LAUNCHER + MORE_STEPS + last + LAUNCHER))[0] == "device-assert"
+
+
+def test_what_is_out_of_scope_leads_only_where_something_fails() -> None:
+    windows = b"Platform: win-64\nC:\\env\\python.exe train.py\n"
+    assert read(windows + b"the model is written\n").verdict == "harmless"
+    assert read(windows + b"CondaError: KeyboardInterrupt\n").verdict == "known"
+
+
+def test_a_count_of_nothing_that_failed_is_no_failure() -> None:
+    assert read(b"[build] Failed: No packages failed.\nDone\n").verdict == "clean"
+    found = read(b"1 | INFO | tools | Failed indices: [543]\n" + HEALTHY)
+    assert found.verdict == "clean"
+
+
+def test_an_error_that_no_row_knows_and_that_the_run_survived_is_said_to_be_so() -> None:
+    found = read(b"10:00 - ERROR - tools - Saving directory (out) should be a directory\n" + HEALTHY * 300)
+    assert (found.verdict, found.outlived, found.causes) == ("unknown", True, ())
+    assert [number for number, _ in found.strange] == [1]

@@ -60,9 +60,8 @@ class Ranked:
 def ranked(found: Scan) -> Ranked:
     """Put the symptoms of a log in order, and say what the log means."""
     if _goes_on_after_all(found):
-        gone = tuple(one for one in found.sightings if _outlived(one, found))
-        if gone and not any(one.symptom.layer in _OF_MACHINE for one in gone):
-            return _none_ended(gone, found)
+        if told := _none_ended(found):
+            return told
         found = replace(found, outlived=0)
     order = _Order(found)
     sightings = tuple(_survived(one, found) for one in found.sightings)
@@ -75,6 +74,9 @@ def ranked(found: Scan) -> Ranked:
     inner = tuple(one for one in failed if not one.outer)
     first = roots[0].sighting if roots else None
     quiet = all(one.kind == "remark" or one.grade == "warning" for one in sightings)
+    scoped = all(one.kind == "remark" or (one.symptom.layer == "scope" and one.grade == "line") for one in sightings)
+    if first is not None and scoped and not (found.failures or found.weak):
+        return Ranked(verdict="harmless", roots=roots)
     if first is not None and quiet and found.goes_on > first.last and not (found.failures or found.weak):
         return Ranked(verdict="harmless", roots=roots)
     if first is not None and first.kind == "cause":
@@ -118,12 +120,23 @@ def _goes_on_after_all(found: Scan) -> bool:
     return all(one <= found.outlived for one in (*(one.last for one in graver), *(one.line for one in found.failures)))
 
 
-def _none_ended(gone: tuple[SymptomMatch, ...], found: Scan) -> Ranked:
-    """Errors of which none ended the run: what they mean for it, nobody knows."""
+def _none_ended(found: Scan) -> Ranked | None:
+    """Errors of which none ended the run: what they mean for it, nobody knows.
+
+    ``None`` where there are none, or where one of the machine may say what the run goes on without.
+    """
+    gone = tuple(one for one in found.sightings if _outlived(one, found))
+    if any(one.symptom.layer in _OF_MACHINE for one in gone):
+        return None
+    if not gone and not (found.failures and all(one.kind == "remark" for one in found.sightings)):
+        return None
     order = _Order(found)
-    roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in folded(gone))
-    strange = tuple(FailedLine(line=one.sighting.line, text=one.sighting.text, grade="error") for one in roots)
-    return Ranked(verdict="unknown", roots=roots, strange=_told(strange), outlived=True)
+    shown = folded(gone or found.sightings)
+    roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in shown)
+    errors = (
+        tuple(FailedLine(line=one.line, text=one.text, grade="error") for one, _ in shown) if gone else found.failures
+    )
+    return Ranked(verdict="unknown", roots=roots, strange=_told(errors), outlived=True)
 
 
 def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:

@@ -20,6 +20,7 @@ _WARNING = regex(
     rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
     rb"No CUDA runtime is found, using|unavailable_reason|we were unable to detect it|"
     rb"^(?:\([\w =.,-]{1,80}\))?[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|\[(?:INFO|DEBUG)\]|- (?:INFO|DEBUG) -|"
+    rb"\| (?:INFO|DEBUG) {1,8}\||"
     rb"CUDA initialization: |"
     rb"^\W{0,3}W[0-9]{4} |^W: |\[W[ 0-9]|: W (?:tensorflow|external)/"
 )
@@ -102,7 +103,7 @@ _FAILURE = regex(
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
 _HARMLESS_WORDS = regex(
-    rb"\b(?:0|no|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|\b(?:errors?|failed|"
+    rb"\b(?:[Ff]ailed: )?(?:0|[Nn]o|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|\b(?:errors?|failed|"
     rb"failures?)[\"']? {0,2}[:=] {0,2}0\b|"
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
     rb"[\"'](?:\w{0,30}_)?error[\"']|"

@@ -31,6 +31,9 @@ _STEPS = regex(
     rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]{1,9}(?![0-9.])"
 )
 """A run that makes steps: nothing that stood before has ended it."""
+_RUN_ENDED = regex(rb"ChildFailedError|\[launch\.py:[0-9]{1,5}:sigkill_handler\]")
+"""What a launcher prints when all its processes have ended: steps behind it are those of a later run."""
+_LATER_STEPS = 3
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
@@ -105,16 +108,20 @@ def worked(tail: bytes, total: int, before: int) -> int:
 def outlived(tail: bytes, total: int, distance: int, *, ends: bool) -> int:
     """The last line that a run outlived: it makes steps, or ends well, this many bytes later; 0 without any.
 
-    Fewer bytes prove nothing: what a program has printed may be written only when it ends, behind its last error.
+    Fewer bytes prove nothing: what a program has printed may be written only when it ends, behind its last error. Steps
+    after a launcher said that its processes have failed are those of a later run, however near they are.
     """
-    at = len(tail) if ends else 0
-    for found in () if ends else _STEPS.finditer(tail):
-        at = found.end()
-    if at <= distance:
+    steps = [found.end() for found in _STEPS.finditer(tail)]
+    at = len(tail) if ends else steps[-1] if steps else 0
+    before = max(0, at - distance)
+    if len(steps) >= _LATER_STEPS:
+        for found in _RUN_ENDED.finditer(tail, before, steps[-_LATER_STEPS]):
+            before = found.end()
+    if not before:
         return 0
     first = total - tail.count(b"\n") + tail.endswith(b"\n")
     begins = tail.rfind(b"\n", 0, at - 1)
-    return first + min(tail.count(b"\n", 0, at - distance), tail.count(b"\n", 0, begins + 1) - 1)
+    return first + min(tail.count(b"\n", 0, before), tail.count(b"\n", 0, begins + 1) - 1)
 
 
 def unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:

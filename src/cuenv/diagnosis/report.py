@@ -39,8 +39,9 @@ def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose
     if found.verdict != "known":
         head = _IN_WORDS if words else _OUTLIVED if found.outlived else _HEADS[found.verdict]
         text.append(f"{found.verdict}  {size}: {head}")
-    if found.verdict == "unknown" and not words and not found.outlived:
-        text += [f"         line {number}: {line}" for number, line in found.strange]
+    if found.verdict == "unknown" and not words:
+        told = {cause.sighting.line for cause in found.causes}
+        text += [f"         line {number}: {line}" for number, line in found.strange if number not in told]
     for index, cause in enumerate(found.causes):
         word = "also" if index or found.verdict == "unknown" else "cause"
         text += _cause(cause, guidance, knowledge, word=word, verbose=verbose, brief=brief)
