@@ -7,7 +7,7 @@ say what the file with the least device code serves, never the union over a pack
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
 
@@ -19,7 +19,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.host_check import candidate_of, evidence_of
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.rules import Context, Verdict, verdict_of
+from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
@@ -51,24 +51,21 @@ def _components(
     candidate: Candidate, solution: Solution, facts: HostFacts, knowledge: Knowledge
 ) -> Iterator[ComponentSupport]:
     torch = solution.package("pytorch")
-    for rule, component in _COMPONENTS.items():
+    rules = [rule for rule in _COMPONENTS if rule != "nvcc" or any(map(solution.package, NVCC))]
+    of_gpus = [served_alone(rules, candidate, device, facts, knowledge) for device in facts.capabilities]
+    for rule, *judged in zip(rules, *of_gpus, strict=True) if of_gpus else ():
         packages: list[LockedPackage | PipLocked] = []
         packages += [found for name in _PACKAGES[rule] if (found := solution.package(name))]
         if rule in _WHEELS:
             packages += [item for item in solution.pip if re.fullmatch(_WHEELS[rule], item.name)]
-        if rule == "nvcc" and not packages:
-            continue
-        judged = [served_alone(rule, candidate, device, facts, knowledge) for device in facts.capabilities]
-        if not judged:
-            continue
         inside = packages[0] if packages else next((item for item in solution.pip if item.name == "torch"), torch)
         worst = min(judged, key=lambda item: RANK[item[1]])[2]
         yield ComponentSupport(
             rule=rule,
-            name=component,
+            name=_COMPONENTS[rule],
             package=(f"{inside.name} {inside.version}" if packages else f"in {inside.name} {inside.version}")
             if inside
-            else component,
+            else _COMPONENTS[rule],
             support=tuple((device, how) for device, how, _ in judged),
             because=worst.because,
             evidence=tuple(evidence_of(worst, knowledge)),
@@ -76,19 +73,19 @@ def _components(
 
 
 def served_alone(
-    rule: str,
+    rules: Sequence[str],
     candidate: Candidate,
     device: Capability,
     facts: HostFacts,
     knowledge: Knowledge,
     *,
     request: Request = _DEVELOPING,
-) -> tuple[Capability, How, Verdict]:
-    """What a rule says of one GPU alone.
+) -> list[tuple[Capability, How, Verdict]]:
+    """What rules say of one GPU alone, each with whether and how the GPU is supported.
 
     Args:
-        rule: its name.
-        candidate: that it judges.
+        rules: their names.
+        candidate: that they judge.
         device: the compute capability of the GPU.
         request: what is wanted; nothing but a compiler by default.
     """
@@ -96,13 +93,19 @@ def served_alone(
     if len(one.gpus) < len(facts.gpus):
         one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
     case = Context(facts=one, request=request, knowledge=knowledge)
-    verdict = verdict_of(rule, candidate, case)
+    verdicts = Judge(case, map(rule_named, rules)).verdicts(candidate)
+    return [
+        (device, _how(rule, candidate, device, verdict), verdict) for rule, verdict in zip(rules, verdicts, strict=True)
+    ]
+
+
+def _how(rule: str, candidate: Candidate, device: Capability, verdict: Verdict) -> How:
     if verdict.outcome == "reject":
-        return device, "no", verdict
+        return "no"
     if verdict.outcome == "unknown":
-        return device, "unknown", verdict
+        return "unknown"
     code = candidate.build.code if rule == "device-code" else None
-    return device, "jit" if code and isinstance(support_of(code, device), Jit) else "native", verdict
+    return "jit" if code and isinstance(support_of(code, device), Jit) else "native"
 
 
 def _only(facts: HostFacts, device: Capability) -> HostFacts:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, allowed, report
-from cuenv.core.io.exclusive import side_by_side
+from cuenv.core.io.exclusive import meanwhile, side_by_side
 from cuenv.core.io.files import exists, is_file, read_text
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, field, replace
@@ -257,15 +257,8 @@ def locked(
     after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
     added = of_defaults(spec, solutions, request.sources)
     after += added
-    from cuenv.resolver.prove import solved_findings  # noqa: PLC0415 - the solver is heavy
-
-    for host, solution in zip(hosts, solutions, strict=True):
-        of_solution = solved_findings(solution, spec, host, request.sources, knowledge)
-        after += for_file(of_solution, str(request.path))
-        after += host_findings(solution, host, knowledge)
-        after += drift_findings(spec, solution, knowledge)
-        after += build_findings(solution, host, knowledge)
-        after += undated_findings(solution, request.sources.as_of)
+    of_solutions, least = _judged(spec, hosts, solutions, request, knowledge)
+    after += of_solutions
     of_cpu = [item for item in after if (item.code, item.subject) == ("CU103", "torch")]
     if any(item not in early.findings for item in of_cpu):  # the wheel that was taken says it, and what to take instead
         after = [item for item in after if item not in of_cpu or item not in early.findings]
@@ -276,9 +269,41 @@ def locked(
         channels=with_named((*spec.channels, "defaults") if added else spec.channels or ("defaults",), spec.pins),
         sources=(request.path.name,),
         solutions=tuple(solutions),
-        metadata=_metadata(spec, hosts[0], solutions, request, knowledge),
+        metadata=_metadata(spec, hosts[0], solutions, request, knowledge, least=least),
     )
     return replace(refused, report=late, lock=made)
+
+
+def _judged(
+    spec: EnvironmentSpec,
+    hosts: list[HostFacts],
+    solutions: list[Solution],
+    request: LockRequest,
+    knowledge: Knowledge,
+) -> tuple[list[Finding], dict[str, str]]:
+    """What is found about the solutions, and the least host that runs them; the channels are asked meanwhile."""
+    from cuenv.resolver.prove import cuda_offered, solved_findings  # noqa: PLC0415 - the solver is heavy
+
+    questions = [cuda_offered(solution, spec, request.sources, knowledge) for solution in solutions]
+
+    def of_tables() -> tuple[list[list[Finding]], dict[str, str]]:
+        found = [
+            [
+                *host_findings(solution, host, knowledge),
+                *drift_findings(spec, solution, knowledge),
+                *build_findings(solution, host, knowledge),
+                *undated_findings(solution, request.sources.as_of),
+            ]
+            for host, solution in zip(hosts, solutions, strict=True)
+        ]
+        return found, minimum_host(solutions, hosts[0], knowledge)
+
+    after: list[Finding] = []
+    offers, (judged, least) = meanwhile(lambda: [ask() for ask in questions], of_tables)
+    for host, solution, offered, found in zip(hosts, solutions, offers, judged, strict=True):
+        of_solution = solved_findings(solution, spec, host, offered, knowledge)
+        after += [*for_file(of_solution, str(request.path)), *found]
+    return after, least
 
 
 @contextmanager
@@ -512,9 +537,11 @@ def _metadata(
     solutions: list[Solution],
     request: LockRequest,
     knowledge: Knowledge,
+    *,
+    least: dict[str, str],
 ) -> dict[str, str]:
     """What the lock remembers: its inputs, the host it was made for, and a digest over what it locks."""
-    least = dict(minimum_host(solutions, facts, knowledge))
+    least = {**least}
     if spec.variables:
         least[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
     if request.sources.as_of:

@@ -50,8 +50,9 @@ def components_of(candidate: Candidate, case: Context) -> list[ComponentSupport]
 def _component(rule: str, component: str, package: str, candidate: Candidate, case: Context) -> ComponentSupport:
     facts = case.facts
     judged = [
-        served_alone(rule, candidate, device, facts, case.knowledge, request=case.request)
+        one
         for device in facts.capabilities
+        for one in served_alone((rule,), candidate, device, facts, case.knowledge, request=case.request)
     ]
     worst = min(judged, key=lambda item: RANK[item[1]])[2]
     support = tuple((device, how) for device, how, _ in judged)

@@ -126,34 +126,31 @@ def solved(
     return _refused(answer, spec, decision, sources) or answer
 
 
+Offered: TypeAlias = dict[str, str] | None
+"""CUDA builds that the channels have of packages that were chosen without CUDA; ``None`` without any CUDA."""
+
+
 def cuda_offered(
     solution: Solution, spec: EnvironmentSpec, sources: Sources, knowledge: Knowledge
-) -> dict[str, str] | None:
-    """CUDA builds that the channels have of packages that were chosen without CUDA; ``None`` without any CUDA.
-
-    Raises:
-        ChannelError: a channel cannot be read.
-    """
+) -> Callable[[], Offered]:
+    """What asks the channels for `Offered`; it may be called in a thread, and raises `ChannelError`."""
     if not cuda_components(solution.packages, knowledge):
-        return None
+        return lambda: None
     doubtful = tuple(without_row(solution.packages, knowledge))
-    return cuda_builds(doubtful, spec.reached, solution.platform, sources)
+    return lambda: cuda_builds(doubtful, spec.reached, solution.platform, sources)
 
 
 def solved_findings(
-    solution: Solution, spec: EnvironmentSpec, facts: HostFacts, sources: Sources, knowledge: Knowledge
+    solution: Solution, spec: EnvironmentSpec, facts: HostFacts, offered: Offered, knowledge: Knowledge
 ) -> tuple[Finding, ...]:
     """What is wrong with the packages that were solved for an environment: a lock is refused for an error among them.
 
     Args:
         solution: of one platform.
-
-    Raises:
-        ChannelError: a channel cannot be read.
+        offered: what `cuda_offered` found.
     """
     of_cpu = spec.cpu_builds
     asked = {pin.name for pin in spec.pins} - of_cpu
-    offered = cuda_offered(solution, spec, sources, knowledge)
     found = lock_findings(
         solution.packages, solution.platform, knowledge, offered, asked, ours=spec.ours, of_cpu=of_cpu
     )
@@ -165,8 +162,9 @@ def solved_findings(
 def _refused(solution: Solution, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> str | None:
     """Why the lock of a solution is refused; ``None`` where it is not."""
     knowledge = decision.case.knowledge
+    offered = cuda_offered(solution, spec, sources, knowledge)()
     found = [
-        *solved_findings(solution, spec, decision.case.facts, sources, knowledge),
+        *solved_findings(solution, spec, decision.case.facts, offered, knowledge),
         *locked_conflicts(solution.packages, (), knowledge),
         *locked_gcc(solution.packages, knowledge),
     ]

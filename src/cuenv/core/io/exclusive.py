@@ -36,6 +36,22 @@ def side_by_side(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+def meanwhile(ask: Callable[[], U], work: Callable[[], T]) -> tuple[U, T]:
+    """Ask in a thread while the caller works; the answer and the work, and the error of the question before its own.
+
+    After an error or Ctrl-C the question is not waited for.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="cuenv-ask")
+    try:
+        asked = pool.submit(ask)
+        done = work()
+        return asked.result(), done
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 class BusyError(OutsideError):
     """Another run is at work there."""
 
