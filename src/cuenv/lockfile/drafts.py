@@ -105,7 +105,7 @@ def without_triton(draft: Draft) -> Draft | None:
 
 
 def pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator[Pin]:
-    """What may stand for the Python of a file: its release, its minor, then the nearest minors, or one of them."""
+    """What may stand for the Python of a file: its release, its minor, the nearest minors, any, or one minor."""
     asked = minor_of(pin)
     if asked is None:
         yield from (form for form in forms_of(pin) if shelf.has(form))
@@ -114,6 +114,7 @@ def pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator
     minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - asked), minor < asked))
     minors = [minor for minor in minors if only in (None, minor)]
     forms += (replace(pin, version=f"3.{minor}.*", build="") for minor in minors)
+    forms += [replace(pin, version="", build="")] if only is None else []
     yield from (form for form in dict.fromkeys(forms) if shelf.has(form))
 
 
@@ -198,11 +199,6 @@ def nears(spec: EnvironmentSpec) -> dict[Near, int]:
     for near, cost in zip(order, (0, 2, 4, 7), strict=True):
         found.setdefault(near, cost)
     return found
-
-
-def losses(draft: Draft) -> tuple[int, int]:
-    """How much a draft has lost; of torchvision and torchaudio first."""
-    return len(draft.lost.intersection(OF_TORCH)), len(draft.lost)
 
 
 def of_variant(torch: Pin) -> str:
