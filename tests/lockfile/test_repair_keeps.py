@@ -161,6 +161,15 @@ def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path)
     )
 
 
+@pytest.mark.slow
+def test_torch_moves_to_the_nearest_before_a_package_is_lost(channel: Sources, tmp_path: Path) -> None:
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - of-old-torch\n"
+    _, made = repaired(tmp_path, channel, text)
+    kept = pins(made)
+    assert kept["of-old-torch"] == "of-old-torch"
+    assert (kept["pytorch"], kept["python"]) == ("pytorch=2.4.0=*cuda*", "python=3.12")
+
+
 @collect(
     ("entries", "lost", "why"),
     [

@@ -185,20 +185,13 @@ def torch_of(spec: EnvironmentSpec) -> Pin | None:
     return next((pin for name in TORCH if (pin := spec.pin(name))), None)
 
 
-def nears(spec: EnvironmentSpec) -> dict[Near, int]:
-    """The minors of torch and Python that a file names, then less of that, and what each costs.
-
-    The minor of Python is worth one entry, that of torch two, and both a little more than three.
-    """
+def nears(spec: EnvironmentSpec) -> tuple[Near, ...]:
+    """The minors of torch and Python that a file names, then less of that: torch is kept longest."""
     asked = spec_of(torch_of(spec))
     prefix = asked.prefix if asked else None
     torch = version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
     python = minor_of(spec.pin("python"))
-    found: dict[Near, int] = {}
-    order = (Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())
-    for near, cost in zip(order, (0, 2, 4, 7), strict=True):
-        found.setdefault(near, cost)
-    return found
+    return tuple(dict.fromkeys((Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())))
 
 
 def of_variant(torch: Pin) -> str:

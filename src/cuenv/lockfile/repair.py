@@ -390,9 +390,7 @@ class _Repair:
     def _own_near(self, draft: Draft, judged: _Judged | None, shelf: Shelf) -> dict[Near, tuple[Pin, ...]]:
         """The torch and the Python that the file names, by the minors of them that are kept to."""
         found: dict[Near, tuple[Pin, ...]] = {}
-        meant = [
-            near for near in nears(self.file) if judged is None or near.torch == next(iter(nears(self.file))).torch
-        ]
+        meant = [near for near in nears(self.file) if judged is None or near.torch == nears(self.file)[0].torch]
         for near in meant:
             python = version(f"3.{near.python}") if near.python else None
             asked = ((torch_of(draft.spec), near.torch), (draft.spec.pin("python"), python))
@@ -446,7 +444,7 @@ class _Repair:
 
     def _meant(self, whole: Draft, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft with its own torch that locks, else with the nearest one."""
-        moves = draft.near.torch is None and next(iter(nears(self.file))).torch is not None
+        moves = draft.near.torch is None and nears(self.file)[0].torch is not None
         own = None if moves else self._until_locked(draft, self.request.path.name, needed)
         return self._anew(whole, draft, needed) if own is None and torch_of(self.file) else own
 
