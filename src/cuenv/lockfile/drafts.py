@@ -105,7 +105,7 @@ def without_triton(draft: Draft) -> Draft | None:
 
 
 def pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator[Pin]:
-    """What may stand for the Python of a file: its release, its minor, the nearest minors, any, or one minor."""
+    """What may stand for the Python of a file: its release, its minor, then the nearest minors, or one of them."""
     asked = minor_of(pin)
     if asked is None:
         yield from (form for form in forms_of(pin) if shelf.has(form))
@@ -114,7 +114,6 @@ def pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator
     minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - asked), minor < asked))
     minors = [minor for minor in minors if only in (None, minor)]
     forms += (replace(pin, version=f"3.{minor}.*", build="") for minor in minors)
-    forms += [replace(pin, version="", build="")] if only is None else []
     yield from (form for form in dict.fromkeys(forms) if shelf.has(form))
 
 
@@ -185,13 +184,25 @@ def torch_of(spec: EnvironmentSpec) -> Pin | None:
     return next((pin for name in TORCH if (pin := spec.pin(name))), None)
 
 
-def nears(spec: EnvironmentSpec) -> tuple[Near, ...]:
-    """The minors of torch and Python that a file names, then less of that: torch is kept longest."""
+def nears(spec: EnvironmentSpec) -> dict[Near, int]:
+    """The minors of torch and Python that a file names, then less of that, and what each costs.
+
+    The minor of Python is worth one entry, that of torch two, and both a little more than three.
+    """
     asked = spec_of(torch_of(spec))
     prefix = asked.prefix if asked else None
     torch = version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
     python = minor_of(spec.pin("python"))
-    return tuple(dict.fromkeys((Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())))
+    found: dict[Near, int] = {}
+    order = (Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())
+    for near, cost in zip(order, (0, 2, 4, 7), strict=True):
+        found.setdefault(near, cost)
+    return found
+
+
+def losses(draft: Draft) -> tuple[int, int]:
+    """How much a draft has lost; of torchvision and torchaudio first."""
+    return len(draft.lost.intersection(OF_TORCH)), len(draft.lost)
 
 
 def of_variant(torch: Pin) -> str:

@@ -27,7 +27,7 @@ ReadShelf = Callable[[Sequence[str], Sequence[str]], "Shelf"]
 
 
 def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf) -> str:
-    """What a package conflicts with; empty where that is not found beside the torch and the Python of the environment.
+    """What a package conflicts with.
 
     Args:
         spec: the environment that lost it.
@@ -38,33 +38,33 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf) -> str:
     lost, torch, python = Pin(name=name), torch_of(spec), spec.pin("python")
     homes: list[Choice] = [((Pin(name=pin.name, channel=pin.channel),), ()) for pin in spec.pins if pin.channel]
     none, core = f"no release of {name} that the channels have", [pin for pin in (torch, python) if pin]
-    others = [Pin(name=pin.name, channel=pin.channel) for pin in spec.pins if pin not in core and pin.name[:2] != "__"]
-    texts = [replace(pin, channel="").yaml_text() for pin in core]
-    found = ask([lost, *core], [((pin,), ()) for pin in others])
-    if isinstance(found, Settled):
-        out = [pin for pin, place in zip(others, found.taken, strict=True) if place]
-        beside = f" beside {' and '.join(texts)}" if texts else ""
-        if out and isinstance(ask([lost, *core, *others], ()), Unsatisfiable):
-            return _among(lost, out, partial(_with, ask, [lost, *core]), homes, beside)
-        return ""
     alone = ask([lost], homes)
     if isinstance(alone, Unsatisfiable):
         return f"{none} can be installed: {_lacking(alone, spec, shelf)}"
+    texts = [replace(pin, channel="").yaml_text() for pin in core]
     for pin, text in zip(core, texts, strict=True):
         if isinstance(ask([lost, pin], homes), Unsatisfiable):
             return f"{none} goes with {text}"
-    return f"{none} goes with {' and '.join(texts)} together"
+    if isinstance(ask([lost, *core], homes), Unsatisfiable):
+        return f"{none} goes with {' and '.join(texts)} together"
+    others = [Pin(name=pin.name, channel=pin.channel) for pin in spec.pins if pin not in core and pin.name[:2] != "__"]
+    beside = f" beside {' and '.join(texts)}" if texts else ""
+    return _among(lost, others, partial(_with, ask, [lost, *core]), homes, beside)
 
 
 def _with(ask: Ask, core: Sequence[Pin], pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
     return ask([*core, *pins], choices)
 
 
-def _among(lost: Pin, out: Sequence[Pin], ask: Ask, homes: Sequence[Choice], beside: str) -> str:
-    """Which of the entries that a solve left out a package conflicts with."""
+def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], beside: str) -> str:
+    """Which of the other entries a package conflicts with."""
+    found = ask([], [((pin,), ()) for pin in others])
+    out = [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Settled) else []
     for other in out[:_SHOWN]:
         if isinstance(ask([other], homes), Unsatisfiable):
             return f"no release of {lost.name} that the channels have goes with any release of {other.name}{beside}"
+    if not out or isinstance(ask(others, ()), Settled):
+        return f"no file with {lost.name} that locks was found in time"
     names = first_of([pin.name for pin in out], _SHOWN)
     return f"{lost.name} can be installed{beside} without {names}, and cannot be with all of them"
 

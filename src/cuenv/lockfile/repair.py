@@ -39,6 +39,7 @@ from cuenv.lockfile.drafts import (
     Near,
     as_read,
     forge_first,
+    losses,
     nears,
     of_torch,
     of_variant,
@@ -199,10 +200,6 @@ class _Repair:
     composed: dict[tuple[Candidate, tuple[str, ...]], EnvironmentSpec] = field(default_factory=dict)
     clock: Callable[[], float] = float
     began: float = 0
-    fitting: frozenset[str] | None = None
-    """The entries that can stay beside a torch that fits the host: as many that no other one can."""
-    proven: frozenset[str] = frozenset()
-    """Entries of which no release goes with those that are kept, beside any torch that fits the host."""
     gives_up: bool = False
     """Whether an entry goes whose CUDA build does not fit; before that, another torch is looked for."""
 
@@ -265,187 +262,86 @@ class _Repair:
         return None
 
     def _moved(self, found: Repaired) -> Repaired:
-        """The nearest environment that locks, and that has as many of the entries as go together beside any torch.
+        """The nearest environment that locks: with the torch of the file, else with the nearest torch.
 
-        No entry is lost for the sake of another release, or of the torch and the Python that the file names.
+        As many entries as can be had stay, before torch keeps its release.
         """
-        names, label = frozenset(pin.name for pin in self.file.pins), self.request.path.name
         whole = with_torch_of_pip(self._of_linux(self._own()))
-        own = self._until_locked(whole, label, names)
+        own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
         tried: list[Draft] = []
-        for draft in self._lesser(whole) if own is None else ():
-            own = self._meant(whole, draft, frozenset(pin.name for pin in draft.spec.pins))
+        for base, draft in self._lesser(whole) if own is None else ():
+            if tried and self._spent > _TRYING:
+                break
+            own = self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins))
             if own:
                 break
             tried.append(draft)
         self.gives_up = own is None
-        for draft in tried if own is None else ():
-            own = own or self._until_locked(draft, label, frozenset(pin.name for pin in draft.spec.pins))
+        for draft in tried[:_TWICE] if own is None else ():
+            names = frozenset(pin.name for pin in draft.spec.pins)
+            own = own or self._until_locked(draft, self.request.path.name, names)
         for needed in (_NEEDED, _NEEDED.difference(OF_TORCH)) if own is None else ():
             own = own or self._meant(whole, whole, needed)
-        if own and self.gives_up:
-            own = self._restored(own)
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
-        own = self._proven(own) if own else None
+        own = self._proven(self._restored(own)) if own else None
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
             return replace(found, obstacles=obstacles, has_torch=torch_of(self.file) is not None)
         told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=own.anew)
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
 
-    def _lesser(self, whole: Draft) -> Iterator[Draft]:
-        """Drafts without what cannot be had beside the rest, the one that has most first.
+    def _lesser(self, whole: Draft) -> Iterator[tuple[Draft, Draft]]:
+        """Drafts without what cannot be had, the one that has most first; each after the whole of which it is less.
 
-        The file's own channels may have more beside their torch, or those that torch of the tables is composed with.
+        The releases of torch and Python that the file names are worth a few entries; else what has more is nearer.
         """
-        names = frozenset(pin.name for pin in whole.spec.pins if further(pin, self.knowledge))
-        judged = self._judged(whole, frozenset()) if torch_of(self.file) else None
-        own = [draft for draft in (whole, self._forge_first(whole)) if draft]
-        here: list[_Place] = [partial(self._beside_own, draft, judged) for draft in own]
-        mine = self._most(here, names)
-        if judged and mine is not None and not self._placeless(self._without(whole, mine)):
-            yield self._nearest_own(own, judged, mine) or self._without(whole, mine)
-        there = self._fitting(judged) if judged else []
-        theirs, free = self._most(there, names), without_triton(whole)
-        if judged and free and theirs is not None and theirs < names:
-            wider = self._judged(free, frozenset())
-            more = self._most(self._fitting(wider), names)
-            if more and theirs < more:
-                why = f"beside the torch that takes this triton {', '.join(sorted(more - theirs))} cannot be installed"
-                whole, judged, theirs = free.noting(["triton"], why), wider, more
-        self.fitting = theirs
-        sets = [kept for kept in dict.fromkeys((mine, theirs)) if kept is not None]
-        sets.sort(key=lambda kept: (-len(kept.intersection(OF_TORCH)), -len(kept)))
-        if sets:
-            sets[0] = self._grown(there if sets[0] == mine else here, sets[0], names)
-        for kept in sets:
-            most = kept in (sets[0], self._grown(here, kept, names))
-            self.proven = self._placeless(self._without(whole, kept)) if most else frozenset()
-            yield self._nearest_own(own, judged, kept) or self._without(whole, kept)
-
-    def _fitting(self, judged: _Judged) -> list[_Place]:
-        """Each order of channels that torch which fits the host is composed with."""
-        groups = [[judged.rows[place] for place in places] for places in _by_channels(judged.rows).values()]
-        return [partial(self._beside, rows, judged.intent) for rows in groups]
-
-    def _most(self, places: Sequence[_Place], names: frozenset[str]) -> frozenset[str] | None:
-        """Entries that can stay in one of several places, so many that no other one can stay beside them in any.
-
-        Returns:
-            ``None`` where no place has a torch.
-        """
-        pairs = names.intersection(OF_TORCH)
-        found: list[tuple[int, _Beside]] = []
-        for hard in dict.fromkeys((pairs, pairs - {"torchaudio"}, frozenset[str]())):
-            for place in places:
-                beside = place(hard)
-                channels = ", ".join(map(short_channel, beside.spec.channels)) if beside else "no channel"
-                self._say(f"looking what can stay beside torch of {channels}")
-                answer = self._ask_beside(beside, (), [(entry.forms, ()) for entry in beside.free]) if beside else None
-                if beside and isinstance(answer, Settled):
-                    found.append((len(beside.free) - sum(answer.taken), beside))
-            if found:
+        if torch_of(self.file) is None:
+            yield whole, self._keepable(whole) or whole
+            return
+        bases = [(cost, replace(whole, near=near)) for near, cost in nears(self.file).items()]
+        bases = [(cost, base) for cost, base in bases if self._judged(base, frozenset()).rows]
+        found: list[_Less] = []
+        for cost, base in [*bases[-1:], *bases[:-1]]:  # what can stay at all, then what costs less
+            self._say(f"looking what can stay beside {base.near}")
+            found += self._counted(cost, base, self._keepable(base))
+            most = next(iter(found), None)
+            nearest = most and found[-1] is not most and found[-1].worth <= most.worth
+            if nearest or (found and self._spent > _CHOOSING):
                 break
-        if not found:
-            return None
-        count, beside = max(found, key=lambda item: item[0])
-        swaps = SWAPS if count < len(beside.free) and self._spent < _CHOOSING else 0
-        best = relax(beside.free, partial(self._ask_beside, beside), near=False, swaps=swaps)
-        return self._grown(places, hard.union(pin.name for pin in best.pins if pin) if best else hard, names)
-
-    def _grown(self, places: Sequence[_Place], kept: frozenset[str], names: frozenset[str]) -> frozenset[str]:
-        """What is kept with all of some names that can stay beside it in one of several places."""
-        while more := next(filter(None, (self._one_more(place, kept, names - kept) for place in places)), ""):
-            kept |= {more}
-        return kept
-
-    def _one_more(self, place: _Place, kept: frozenset[str], lost: frozenset[str]) -> str:
-        """One of some entries that can stay beside all that is kept; empty where a solve shows that none can."""
-        beside = place(kept) if lost else None
-        free = [entry for entry in beside.free if entry.pin.name in lost] if beside else []
-        if not beside or not free:
-            return ""
-        answer = self._ask_beside(beside, (), [tuple(entry.forms for entry in free)])
-        return free[answer.taken[0]].pin.name if isinstance(answer, Settled) else ""
-
-    def _beside_own(self, draft: Draft, judged: _Judged | None, hard: frozenset[str]) -> _Beside | None:
-        """The torch of the channels of a draft that fits the host, with its entries; ``None`` where one is lacking."""
-        shelf = self._shelf_of(draft.spec)
-        if shelf is None:
-            return None
-        listed = [pin for pin in draft.spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
-        entries = entries_of(listed, shelf)
-        if any(entry.pin.name in hard and not entry.forms for entry in entries):
-            return None
-        torches = [*self._own_near(draft, judged, shelf).values(), *self._own_other(draft, judged, shelf)]
-        return _Beside(
-            spec=draft.spec,
-            fixed=tuple(entry.forms[-1] for entry in entries if entry.pin.name in hard),
-            free=tuple(
-                replace(item, forms=item.forms[-1:]) for item in entries if item.forms and item.pin.name not in hard
-            ),
-            choice=tuple(torches),
-        )
-
-    def _own_near(self, draft: Draft, judged: _Judged | None, shelf: Shelf) -> dict[Near, tuple[Pin, ...]]:
-        """The torch and the Python that the file names, by the minors of them that are kept to."""
-        found: dict[Near, tuple[Pin, ...]] = {}
-        meant = [near for near in nears(self.file) if judged is None or near.torch == nears(self.file)[0].torch]
-        for near in meant:
-            python = version(f"3.{near.python}") if near.python else None
-            asked = ((torch_of(draft.spec), near.torch), (draft.spec.pin("python"), python))
-            forms = [self._any(pin, number, shelf) for pin, number in asked if pin]
-            if all(forms) and (judged is None or any(near.takes(row.item) for row in judged.rows)):
-                found[near] = (*filter(None, forms), *self._bounds(draft.spec, near.torch, shelf))
-        return found
-
-    def _own_other(self, draft: Draft, judged: _Judged | None, shelf: Shelf) -> Iterator[tuple[Pin, ...]]:
-        """Each minor of torch of the file's own channels that fits the host, with any Python."""
-        torch, here = torch_of(draft.spec), tuple(map(short_channel, draft.spec.channels))
-        builds = [row.item.candidate.build for row in judged.rows] if judged else []
-        minors = dict.fromkeys((series(item.version), bool(item.cuda)) for item in builds if item.stack in here)
-        for minor, cuda in minors:
-            if torch is None:
+        best = min(found, key=lambda item: item.worth, default=None)
+        if best and not best.misses:
+            yield best.base, best.draft
+        served: list[_Less] = []
+        for cost, base in sorted(bases, key=lambda item: item[0] not in (0, bases[-1][0])):
+            served += self._counted(cost, base, self._servable(base))
+            if served and (not served[-1].misses or (cost and self._spent > _CHOOSING)):
                 break
-            form = Pin(name=torch.name, version=f"{minor}.*", build="*cuda*" if cuda else "", channel=torch.channel)
-            if shelf.has(form):
-                yield (form, *self._bounds(draft.spec, minor, shelf))
+        if served and all(item.misses for item in served):
+            served = self._without_triton(whole, served)
+        found += served
+        seen = [best.draft.spec] if best and not best.misses else []
+        for item in sorted(found, key=lambda item: item.worth):
+            if item.draft.spec not in seen:
+                seen.append(item.draft.spec)
+                yield item.base, item.draft
 
-    def _bounds(self, spec: EnvironmentSpec, torch: Version | None, shelf: Shelf) -> Iterator[Pin]:
-        """Bounds of packages with whose later releases a torch fails."""
-        pin = torch_of(spec)
-        home = (pin.channel or shelf.home(Pin(name=pin.name))) if pin else ""
-        for row in self.knowledge.conflicts_of(home, torch) if home and torch else ():
-            if row.needed or spec.pin(row.package):
-                yield Pin(name=row.package, version=row.bound)
+    def _without_triton(self, whole: Draft, found: list[_Less]) -> list[_Less]:
+        """The drafts, or one without the triton of the pip part where it keeps entries away by the torch it takes."""
+        free, least = without_triton(whole), min(found, key=lambda item: item.worth)
+        other = self._servable(free) if free else None
+        gained = sorted(least.draft.lost - other.lost) if other else ()
+        if free is None or other is None or not gained or other.lost - least.draft.lost:
+            return found
+        why = f"beside the torch that takes this triton {', '.join(gained)} cannot be installed"
+        return [replace(least, base=free.noting(["triton"], why), draft=other.noting(["triton"], why))]
 
-    def _nearest_own(self, own: Sequence[Draft], judged: _Judged | None, kept: frozenset[str]) -> Draft | None:
-        """The draft whose channels have the entries that are kept, with the torch of the file or with another one."""
-        best: tuple[int, Draft] | None = None
-        for draft in own:
-            beside, shelf = self._beside_own(draft, judged, kept), self._shelf_of(draft.spec)
-            answer = self._ask(beside.spec, beside.fixed, [beside.choice]) if beside else None
-            if shelf and isinstance(answer, Settled) and (best is None or answer.taken[0] < best[0]):
-                known = [*self._own_near(draft, judged, shelf)]
-                place = min(answer.taken[0], len(known))
-                best = place, replace(self._without(draft, kept), near=[*known, Near()][place])
-        return best[1] if best else None
-
-    def _without(self, draft: Draft, kept: frozenset[str]) -> Draft:
-        """A draft without the further entries that are not kept; those stay that another channel of torch may have."""
-        shelf, pins = self._shelf_of(draft.spec), draft.spec.pins
-        if shelf is None:
-            return draft
-        listed = [pin for pin in pins if further(pin, self.knowledge) and pin.name not in draft.bound]
-        gone = {pin.name for pin in listed} - kept
-        wide = self._shelf_beyond(sorted(gone), draft.spec.channels or ("defaults",), ("pytorch", FORGE))
-        gone = {name for name in gone if shelf.has(Pin(name=name)) or not (wide and wide.has(Pin(name=name)))}
-        return with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
+    def _counted(self, cost: int, base: Draft, draft: Draft | None) -> Iterator[_Less]:
+        if draft:
+            yield _Less(base=base, draft=draft, cost=cost, misses=len(self._placeless(draft)))
 
     def _meant(self, whole: Draft, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft with its own torch that locks, else with the nearest one."""
-        moves = draft.near.torch is None and nears(self.file)[0].torch is not None
-        own = None if moves else self._until_locked(draft, self.request.path.name, needed)
+        own = self._until_locked(draft, self.request.path.name, needed)
         return self._anew(whole, draft, needed) if own is None and torch_of(self.file) else own
 
     def _own(self) -> Draft:
@@ -475,6 +371,47 @@ class _Repair:
                 break
             draft = self._obeying(draft, replace(answer, report=replace(answer.report, findings=tuple(of_system))))
         return draft
+
+    def _keepable(self, draft: Draft) -> Draft | None:
+        """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
+        moved = self._forge_first(draft)
+        most = self._kept(moved) if moved else None
+        if most and not most.lost.intersection(OF_TORCH):
+            return self._kept(draft, frozenset(pin.name for pin in most.spec.pins)) or most
+        return min((item for item in (self._kept(draft), most) if item), key=losses, default=None)
+
+    def _kept(self, draft: Draft, needed: frozenset[str] = frozenset()) -> Draft | None:
+        """A draft without entries that the channels do not have beside the others and the torch that it keeps to.
+
+        Returns:
+            ``None`` where there is no such torch beside torchvision and torchaudio, and what else is needed.
+        """
+        spec, near = draft.spec, draft.near
+        shelf = self._shelf_of(spec)
+        if shelf is None:
+            return None
+        listed = [pin for pin in spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
+        entries: Sequence[ListedEntry] = entries_of(listed, shelf)
+        python = version(f"3.{near.python}") if near.python else None
+        of_core = ((torch_of(spec), near.torch), (spec.pin("python"), python))
+        fixed = [form for pin, number in of_core if (form := self._any(pin, number, shelf))]
+        if any(number and (pin is None or not self._any(pin, number, shelf)) for pin, number in of_core):
+            return None
+        beside_torch = [item for item in entries if item.pin.name in OF_TORCH]
+        pairs = self._solved(spec, beside_torch, fixed, near=False)
+        kept = needed.union(pin.name for pin in pairs.pins if pin) if pairs else needed
+        if near != Near() and any(item.forms and item.pin.name not in kept for item in beside_torch):
+            return None
+        entries = [replace(item, needed=item.pin.name in kept) for item in entries]
+        found = self._solved(spec, entries, fixed, near=False, swaps=0)
+        if found is None:
+            return None if needed or near != Near() else draft
+        wide = self._shelf_beyond([pin.name for pin in listed], spec.channels or ("defaults",), ("pytorch", FORGE))
+        elsewhere = {
+            pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
+        }
+        gone = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new is None} - elsewhere
+        return with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
 
     def _any(self, pin: Pin | None, number: Version | None, shelf: Shelf) -> Pin | None:
         """Any release, or any of a minor, of what a file names; ``None`` where there is none.
@@ -557,17 +494,9 @@ class _Repair:
         spec = (self._forge_first(own) or own).spec  # what hides less says more
         said = dict(own.why)
         for name in sorted(self._placeless(own)):
-            if not said.get(name, "").endswith(TOGETHER):
-                continue
-            why = ""
-            if self._spent < _PROVING:
+            if self._spent < _PROVING and said.get(name, "").endswith(TOGETHER):
                 self._say(f"finding what {name} conflicts with")
-                why = odds(spec, name, partial(self._ask, spec), self._shelf)
-            if name in self.proven:
-                core = "torch and any Python that fit the host" if torch_of(own.spec) else "Python"
-                why = f"{why}, nor" if why else f"no release of {name} that the channels have goes"
-                why += f" with the other entries beside any {core}"
-            own = own.saying({name: why or f"no file with {name} that locks was found in time"})
+                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._shelf)})
         return own
 
     def _placeless(self, draft: Draft) -> frozenset[str]:
@@ -763,18 +692,47 @@ class _Repair:
             self.decisions.append((request, found))
         return found
 
+    def _servable(self, draft: Draft) -> Draft | None:
+        """A draft without what cannot be had beside a torch that fits the host; ``None`` where none is there."""
+        judged = self._judged(draft, frozenset())
+        names = frozenset(pin.name for pin in judged.intent.packages)
+        pairs = names.intersection(OF_TORCH)
+        found: Relaxed | None = None
+        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == Near() else ()
+        for hard in dict.fromkeys((pairs, *fewer)):
+            able: list[tuple[int, _Beside]] = []
+            for places in _by_channels(judged.rows).values():
+                beside = self._beside([judged.rows[place] for place in places], judged.intent, hard)
+                answer = (
+                    self._ask_beside(beside, (), [((*entry.forms,), ()) for entry in beside.free]) if beside else None
+                )
+                if beside and isinstance(answer, Settled):
+                    able.append((sum(answer.taken) - len(beside.free), beside))
+            if able:
+                beside = min(able, key=lambda item: item[0])[1]
+                found = relax(beside.free, partial(self._ask_beside, beside), near=False)
+                break
+        if found is None:
+            return None
+        there = {pin.name for pin in found.pins if pin}
+        best = names.difference(hard, there)
+        shelf = self._shelf_of(draft.spec)
+        if shelf is None:
+            return None
+        pins = draft.spec.pins
+        return with_entries(draft, pins, [None if pin.name in best else pin for pin in pins], shelf)
+
     def _anew(self, whole: Draft, first: Draft, needed: frozenset[str]) -> Draft | None:
         """What was meant, decided anew: the nearest torch beside which the entries can stand."""
         pins = tuple(pin for pin in whole.spec.pins if pin.name not in first.lost)
         why = tuple(item for item in first.why if item[0] in first.lost)
-        plain = Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost)
+        plain = Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost, near=first.near)
         judged = self._judged(plain, needed)
         mine = self._of_own_channels(first, [row.item for row in judged.rows], judged.needed)
-        hopeless = self.fitting is not None and self.fitting < needed & {pin.name for pin in judged.intent.packages}
         for tried in range(_LOCKS):
             if tried > 1 and self.late:  # those of the file's own channels and one other are tried in any case
                 return None
-            place = None if hopeless else self._first_that_closes(judged)
+            place = self._first_that_closes(judged)
             if mine and (place is None or mine[0] <= place):
                 label = f"{mine[2]} from the channels of the file"
                 found = self._until_locked(mine[1], label, judged.needed)
@@ -909,7 +867,7 @@ class _Repair:
         minors: dict[tuple[str, Version, bool], int] = {}
         for place, item in enumerate(able):
             build = item.candidate.build
-            if build.stack in here and series(build.version) != first.near.torch:  # that one was tried
+            if build.stack in here:
                 minors.setdefault((build.stack, series(build.version), bool(build.cuda)), place)
         forms = {
             key: Pin(name=torch.name, version=f"{key[1]}.*", build="*cuda*" if key[2] else "", channel=torch.channel)
@@ -922,9 +880,9 @@ class _Repair:
             if not entry.forms and entry.pin.name in needed and further(entry.pin, self.knowledge):
                 return None
             fixed += entry.forms[-1:]
-        choices: list[Choice] = [tuple((form, *self._bounds(spec, key[1], shelf)) for key, form in forms.items())]
+        choices: list[Choice] = [tuple((form,) for form in forms.values())]
         if python:
-            choices.append(tuple((form,) for form in pythons_near(python, shelf)))
+            choices.append(tuple((form,) for form in (*pythons_near(python, shelf), Pin(name="python"))))
         answer = self._ask(spec, fixed, choices) if forms else None
         if not isinstance(answer, Settled):
             return None
@@ -933,8 +891,28 @@ class _Repair:
         judged = {str(item.candidate.build.version) for item in able if item.candidate.build.stack == key[0]}
         if found is None or found.version not in judged:
             return None
-        draft = with_core(replace(first, near=Near()), torch, answer.solution, self.knowledge)
+        draft = with_core(first, torch, answer.solution, self.knowledge)
         return minors[key], draft, f"pytorch {key[1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Less:
+    """A draft without what cannot be had, and the whole of which it is less.
+
+    Attributes:
+        cost: what the releases are worth that it does not keep to, in halves of an entry.
+        misses: how many entries it lost that the channels have.
+    """
+
+    base: Draft
+    draft: Draft
+    cost: int
+    misses: int
+
+    @property
+    def worth(self) -> tuple[int, int, int]:
+        """What it costs in all; what has lost torchvision or torchaudio more than all else."""
+        return len(self.draft.lost.intersection(OF_TORCH)), 2 * self.misses + self.cost, self.cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -969,10 +947,6 @@ class _Beside:
     fixed: tuple[Pin, ...]
     free: tuple[ListedEntry, ...]
     choice: Choice
-
-
-_Place = Callable[[frozenset[str]], "_Beside | None"]
-"""What is asked of the solver in one order of channels, with some entries that have to be there."""
 
 
 def _kind(row: _Row) -> tuple[object, ...]:
