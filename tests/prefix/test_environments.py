@@ -146,8 +146,10 @@ def test_the_venv_of_cuenv_is_not_that_of_the_lock(
     monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: object())
     assert asked(None, variables) == both
     LOCK.unlink()
-    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: None)
     assert asked(None, variables) == CheckRequest(prefix=own)
+    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="does not exist, and the active environment holds cuenv and no torch"):
+        asked(None, variables)
 
 
 def test_what_is_named_counts_alone(here: Path, home: Path, tmp_path: Path) -> None:

@@ -212,16 +212,16 @@ def _at_hand(here: Path, active: Path | None, part: LockPart | None) -> CheckReq
     from cuenv.prefix.io.prefix import is_conda_base, is_of_cuenv_alone  # noqa: PLC0415 - only without arguments
 
     if exists(here):
-        # Shells activate conda's own environment unasked, and people that of cuenv: beside a lock it is nobody's.
+        # Shells activate conda's own environment unasked, and people that of cuenv: neither is that of the lock.
         nobodys = active is None or is_conda_base(active) or is_of_cuenv_alone(active)
         return CheckRequest(lock=here, prefix=None if nobodys else active, against=here, part=part)
     other = next((name for name in _OTHER_LOCKS if exists(name)), None)
     if other:
         return CheckRequest(lock=Path(other), part=part)
-    if active is None:
+    if active is None or is_of_cuenv_alone(active):
+        why = "the active environment holds cuenv and no torch" if active else "no environment is active"
         raise InputError(
-            f"{LOCK_NAME} does not exist, and no environment is active",
-            hint="cuenv lock environment.yml, or cuenv check --prefix DIR",
+            f"{LOCK_NAME} does not exist, and {why}", hint="cuenv lock environment.yml, or cuenv check --prefix DIR"
         )
     return CheckRequest(prefix=active)
 
