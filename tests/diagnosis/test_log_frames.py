@@ -61,6 +61,7 @@ def test_python_itself_is_passed_over_and_so_is_a_function_that_raises_for_its_c
 
 def test_a_rank_has_its_own_frames_and_an_exception_keeps_its_own() -> None:
     mixed = f"""
+        [rank1]: Traceback (most recent call last):
         [rank1]:   File "/home/u/a.py", line 3, in f
         [rank0]:   File "{SITE}/foo/a.py", line 9, in f
         [rank1]: KeyError: 1

@@ -10,6 +10,8 @@ from cuenv.diagnosis.log_lines import in_box, plain, rank_of
 
 _REACH = 60
 """Lines before an exception in which its last frame stands."""
+_APART = 4 * _REACH
+"""Lines before an exception in which the head of its rank's traceback stands, between the lines of other ranks."""
 _SHOWN = 80
 _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
@@ -27,7 +29,7 @@ _LIBRARIES = regex(
 """Libraries that lie in a folder of their sources, and the code that a model on the Hub brings."""
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
 """Functions that raise for their caller."""
-_CHECKS = regex(rb"(?:^|[\])>|:])\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
+_CHECKS = regex(rb"(?:^|[\])>|:]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
 _BUILT = regex(
     rb"(?i)torch\.cuda\.|version\.cuda|\w_cuda\b|\bcuda_\w|flash_?attn|\bbnb\b|bitsandbytes|xformers|triton|\bapex\b|"
     rb"\bamp_C\b|\bfused_|selective_scan|causal_conv1d|\b_C\b|os\.environ|getenv|nccl|(?<!per_)\bgpus?\b|__version__"
@@ -63,7 +65,10 @@ def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
         lines: the lines of a log.
         index: the exception among them.
     """
-    return _frame(lines, index, rank_of(plain(lines[index]))) or _frame(lines, index, None)
+    rank = rank_of(plain(lines[index]))
+    above = lines[max(0, index - _APART) : index]
+    whole = any(b"Traceback" in line and rank_of(plain(line)) == rank for line in above)
+    return (_frame(lines, index, rank) if whole else None) or _frame(lines, index, None)
 
 
 def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:
