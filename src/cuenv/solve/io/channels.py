@@ -7,7 +7,6 @@ the network go through rattler's gateway, a mirror through its mirror middleware
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import fcntl
@@ -221,14 +220,18 @@ class Channels:
         self._making = Lock()
 
     def open_ahead(self, channels: Sequence[str], platform: str) -> None:
-        """Begin to open the channels that are folders, in a thread, while the caller still thinks; `open` waits."""
+        """Begin to open the channels in a thread, and a gateway for folders, while the caller thinks; `open` waits."""
         ahead = Thread(target=self._open_quietly, args=(channels, platform), daemon=True)
         ahead.start()
         self._ahead = ahead  # begun: another thread may wait for it at once
+        import asyncio  # noqa: F401, PLC0415 - `run` needs it, and here it costs no time of its own
 
     def _open_quietly(self, channels: Sequence[str], platform: str) -> None:
-        with suppress(CuenvError):  # `open` meets it again, and says it
+        # whoever asks next meets it again, and says it
+        with suppress(CuenvError, OSError), translated("the channels cannot be opened"):
             self._open(channels, platform, None)
+            if not self._remote:
+                self._gateway()
 
     def open(self, channels: Sequence[str], platform: str, progress: Progress | None = None) -> tuple[Part, ...]:
         """Open channels for a platform, in order of priority.
@@ -499,6 +502,8 @@ def _known(sources: Sources) -> Channels:
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine of rattler to its end, also where a loop is running already (a notebook)."""
+    import asyncio  # noqa: PLC0415 - not needed for folders that are only asked for records
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
