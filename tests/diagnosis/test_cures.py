@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from cases import collect
-from cuenv.diagnosis.causes import Cause
+from cuenv.core.record import replace
+from cuenv.diagnosis.causes import Cause, Diagnosis, diagnose
 from cuenv.diagnosis.cures import package_in
+from cuenv.diagnosis.log_host import log_host
+from cuenv.diagnosis.log_scan import scan
+from cuenv.host.io.record import read_host
+from cuenv.host.select import HostOptions
 from failure_logs import read, tables
 
 A100_470 = """\
@@ -658,3 +665,56 @@ def test_a_cudnn_that_does_not_start_is_cured_by_what_stopped_it() -> None:
     line = "E cuda_dnn.cc:502] {} CUDNN_STATUS_INTERNAL_ERROR\n"
     assert led(line.format("external/xla/xla/stream_executor")).command == "export XLA_PYTHON_CLIENT_PREALLOCATE=false"
     assert led("OSError: (External) Cudnn error, CUDNN_STATUS_INTERNAL_ERROR\n").command == ""
+
+
+def test_a_torchvision_of_another_torch_is_replaced_by_the_one_that_belongs_to_it() -> None:
+    asked = "The conflict is caused by:\n    The user requested torch==2.3.1+cu118\n"
+    log = f"{asked}    torchvision 0.16.1+cu118 depends on torch==2.1.1+cu118\nERROR: ResolutionImpossible: see help\n"
+    assert led(log).command == (
+        "python -m pip install torch==2.3.1+cu118 torchvision==0.18.1+cu118 "
+        "--index-url https://download.pytorch.org/whl/cu118"
+    )
+    there = "ERROR: pip's dependency resolver does not currently take into account all the packages.\n"
+    log = f"{there}torchaudio 2.1.0 requires torch==2.1.0, but you have torch 2.3.1 which is incompatible.\n"
+    assert led(log).command == "python -m pip install torch==2.3.1 torchaudio==2.3.1"
+    assert not led(f"{there}a 1.0 requires b<2, but you have b 2.1 which is incompatible.\n").command
+
+
+def test_apt_ends_what_was_left_half_done_where_it_says_so() -> None:
+    log = "The following packages have unmet dependencies:\n cuda : Depends: cuda-7-5 but it is not installable\n"
+    said = "E: Unmet dependencies. Try 'apt --fix-broken install' with no packages (or specify a solution).\n"
+    assert led(log + said).command == "sudo apt-get --fix-broken install -y"
+    assert not led(log).command
+
+
+def test_a_log_of_another_platform_is_repaired_for_it() -> None:
+    log = "ResolvePackageNotFound: \n  - pytorch=1.11.0\n   virtual packages : __glibc=2.35=0\n  __archspec=1=aarch64\n"
+    assert "--repair --platform linux-aarch64 " in led(log).command
+
+
+def of(name: str, log: str) -> Diagnosis:
+    knowledge, guidance = tables()
+    host = replace(read_host(name, str, knowledge), asked_as=name)
+    return diagnose([log.encode()], guidance.symptoms, knowledge, host)
+
+
+def test_a_host_that_is_named_has_its_own_driver_and_not_the_one_of_the_log() -> None:
+    cause = of("v100-rtx5090-575", A100_470 + TOO_OLD).causes[0]
+    assert not any("v100-rtx5090-575 has a driver that supports CUDA 11.4" in item for item in cause.because)
+    assert cause.remedy.startswith("this did not happen on v100-rtx5090-575")
+    assert cause.command == "cuenv resolve --host v100-rtx5090-575 -o environment.yml"
+    bare = of("no-gpu", A100_470 + TOO_OLD)
+    assert not any("no-gpu has driver" in item for item in bare.causes[0].because)
+    assert "the log tells of driver 470.129.06, and no-gpu was given without one" in bare.contradictions
+
+
+def test_a_log_that_tells_its_platform_alone_is_not_from_a_machine_without_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    knowledge, guidance = tables()
+    here = replace(read_host("no-gpu", str, knowledge), detected=True)
+    monkeypatch.setattr("cuenv.diagnosis.log_host.host_facts", lambda *_: here)
+    text = b"sh: 1: nvcc: not found\ncreating build/lib.linux-x86_64-3.8\nerror: command 'g++' failed\n"
+    found = log_host(scan([text], guidance.symptoms), HostOptions(environ={}), knowledge, lambda _: False)
+    assert found.facts is not None
+    assert found.facts.label == "the machine of this log"

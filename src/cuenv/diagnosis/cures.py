@@ -36,7 +36,7 @@ from cuenv.diagnosis.on_host import (
 )
 from cuenv.diagnosis.on_host_run import library_path
 from cuenv.knowledge.io.load import load_guidance
-from cuenv.knowledge.rows import TorchWheel
+from cuenv.knowledge.rows import PLATFORMS, TorchWheel
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.wheels import INDEX
 
@@ -560,12 +560,47 @@ def companion(case: LogContext) -> Joined:
 def conda_file(case: LogContext) -> Joined:
     """The file that conda was given; without one, and without a file of that name, there is nothing to repair."""
     name = case.mentions.get("file", "environment.yml" if "ResolvePackageNotFound" in case.line else "")
+    usual, platform = PLATFORMS[0], case.facts.platform if case.facts else PLATFORMS[0]
+    says = f"the log is from {platform}, for which many packages of {usual} were never built"
+    because = (says,) if platform != usual else ()
     if name:
-        return Joined(command=f"cuenv lock {quote(name)} --repair -o environment.new.yml")
+        asked = f" --platform {platform}" if because else ""
+        return Joined(because=because, command=f"cuenv lock {quote(name)} --repair{asked} -o environment.new.yml")
+    if "no candidates were found" in case.line:
+        remedy = "name the channel that has it, mostly conda-forge, beside the others; else ask for another version"
+        return Joined(because=because, remedy=remedy)
     remedy = (
         "ask for fewer or looser versions; or write what you need into environment.yml: cuenv lock --repair mends it"
     )
-    return Joined(remedy=remedy)
+    return Joined(because=because, remedy=remedy)
+
+
+def pip_conflict(case: LogContext) -> Joined:
+    """A torchvision or torchaudio of another torch: the one for the torch that is asked for, or is there."""
+    release = version_in(case.mentions.get("requested", "") or case.mentions.get("torch", ""))
+    names = case.mentions.get("clashings", "").split()
+    if release is None or not names:
+        return Joined()
+    partners = {name: partner_of(case, name, release) for name in names}
+    if None in partners.values():
+        return Joined()
+    local = f"+{release.local}" if (release.local or "").startswith("cu") else ""
+    because = tuple(f"torch {release.public} belongs with {name} {found}" for name, found in partners.items())
+    wanted = " ".join(f"{name}=={found}{local}" for name, found in partners.items())
+    index = f" --index-url {INDEX}{release.local}" if local else ""
+    remedy = f"install the {' and '.join(names)} of this torch, and write it so where the other one was asked for"
+    return Joined(because=because, remedy=remedy, command=f"{PIP} install torch=={release} {wanted}{index}")
+
+
+def apt_dependencies(case: LogContext) -> Joined:
+    """What apt itself proposes, where an earlier installation was left half done."""
+    if case.mentions.get("hint") not in ("fix-broken", "-f"):
+        return Joined()
+    remedy = (
+        "let apt end the installation that was left half done; where it cannot, keep one source of the packages that "
+        "the lines below name, and remove those of the other"
+    )
+    return Joined(remedy=remedy, command="sudo apt-get --fix-broken install -y")
 
 
 def fork(case: LogContext) -> Joined:
@@ -709,7 +744,7 @@ def driver_module(case: LogContext) -> Joined:
 
 def uv_hint(case: LogContext) -> Joined:
     """What uv proposes where the first index that has a package does not have the release."""
-    if case.mentions.get("hint") != "unsafe-best-match":
+    if case.mentions.get("hint") not in ("unsafe-best-match", "--extra-index-url"):
         return Joined()
     says = "uv takes all releases of a package from the first index that has it"
     return Joined(because=(says,), command="export UV_INDEX_STRATEGY=unsafe-best-match")
@@ -800,6 +835,7 @@ def isolation(case: LogContext) -> Joined:
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "isolation": isolation,
+    "apt_dependencies": apt_dependencies,
     "arch_list": arch_list,
     "asked_release": asked_release,
     "container_driver": container_driver,
@@ -815,6 +851,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "other_python": other_python,
     "own_environment": own_environment,
     "peers": peers,
+    "pip_conflict": pip_conflict,
     "python_too_new": python_too_new,
     "registry": registry,
     "requirement": requirement,

@@ -41,7 +41,8 @@ def log_host(found: Scan, options: HostOptions, knowledge: Knowledge, is_here: C
     """The host of a log.
 
     Options come first, then what the log tells. This machine counts where the log tells what this machine shows, or
-    where every file of its tracebacks lies here; a log that tells nothing may be from here if this machine has a GPU.
+    where every file of its tracebacks lies here; a log that tells nothing, or its platform alone, may be from here if
+    this machine has a GPU.
 
     Args:
         found: what was read.
@@ -60,7 +61,8 @@ def log_host(found: Scan, options: HostOptions, knowledge: Knowledge, is_here: C
     paths = paths_told(found.told)
     elsewhere = bool(told.system) or not all(map(is_here, paths))
     here = None if elsewhere else host_facts(options, knowledge)
-    if here is not None and (_same(told.facts, here) if told.says else bool(paths or (here.driver and here.gpus))):
+    shown = told.facts.driver or told.facts.gpus or paths or (here and here.driver and here.gpus)
+    if here is not None and shown and (not told.says or _same(told.facts, here)):
         return LogHost(facts=here, told=told, contradictions=told.contradictions)
     return LogHost(facts=told.facts if told.says else None, told=told, contradictions=told.contradictions)
 
@@ -88,6 +90,8 @@ def _against(told: HostFacts, given: HostFacts) -> Iterator[str]:
     named = [item.driver.version for item in given.machines if item.driver and item.driver.version]
     if said and named and all(driver_key(said) != driver_key(item) for item in named):
         yield f"the log tells of driver {said}, and {given.label} was given with driver {' and '.join(named)}"
+    if said and not named and given.label != LABEL and given.asked_as:
+        yield f"the log tells of driver {said}, and {given.label} was given without one"
     ours, theirs = set(told.capabilities), set(given.capabilities)
     if ours and theirs and not ours <= theirs:
         yield (

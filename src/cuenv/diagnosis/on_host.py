@@ -39,6 +39,7 @@ _NEWER_PTXAS = (
     "export PATH=$(python -c \"import sysconfig; print(sysconfig.get_path('purelib'))\")/nvidia/cuda_nvcc/bin:$PATH"
 )
 """What jax-ml/jax#25718 ends with: the ptxas of NVIDIA's wheel in place of the system's."""
+_LOG = "the machine of this log"
 _IMAGE = "image"
 """What a log mentions only where it is of a container."""
 
@@ -100,8 +101,11 @@ def host_words(facts: HostFacts | None) -> str:
 def resolve_anew(case: LogContext, *options: str, gpus: str = "") -> str:
     """The command that chooses another environment for the host; for ``gpus`` when it is the machine at hand."""
     facts = case.facts
-    if facts and not facts.asked_as and other_driver(case):  # what failed is the machine of the line
-        facts = replace(facts, driver=driver_of(case), detected=False, members=())
+    if facts and other_driver(
+        case
+    ):  # what failed is the machine of the line; one that was named is chosen for as it is
+        options = () if facts.asked_as else options
+        facts = facts if facts.asked_as else replace(facts, driver=driver_of(case), detected=False, members=())
     driver = facts.driver if facts and facts.gpus and not facts.detected else None
     level = f"CONDA_OVERRIDE_CUDA={driver.cuda}" if driver and driver.cuda and not driver.version else ""
     words = (level, RESOLVE, host_words(facts) or gpus, *options, "-o environment.yml")
@@ -140,7 +144,8 @@ def other_driver(case: LogContext) -> tuple[str, ...]:
     level = driver.cuda if driver else None
     if case.facts is None or told is None or level is None or told == level:
         return ()
-    named = f"driver {driver.version} of {case.facts.label}" if driver and driver.version else f"{case.facts.label}"
+    whose = "that was given for it" if case.facts.label == _LOG else f"of {case.facts.label}"
+    named = f"driver {driver.version} {whose}" if driver and driver.version else f"{case.facts.label}"
     return (f"the line tells of a driver for CUDA {told}, but {named} supports CUDA {level}: they are not one machine",)
 
 
@@ -160,9 +165,11 @@ def capabilities(case: LogContext) -> tuple[Capability, ...]:
 
 def host_of(case: LogContext) -> HostFacts:
     """The host that the rules are asked about: what the log tells goes before what the machine shows."""
-    facts = case.facts or HostFacts(label="the machine of this log", platform=PLATFORMS[0])
+    facts = case.facts or HostFacts(label=_LOG, platform=PLATFORMS[0])
     if case.told.get("level") or not facts.driver:
-        facts = replace(facts, driver=driver_of(case), members=())
+        own, driver = effective(facts, case.knowledge).driver, driver_of(case)
+        label = _LOG if driver and (own is None or other_driver(case)) else facts.label  # it is no driver of that host
+        facts = replace(facts, label=label, driver=driver, members=())
     if case.told.get("sm"):
         gpus = tuple(Gpu(index=0, name="", capability=capability) for capability in capabilities(case))
         facts = replace(facts, gpus=gpus, members=())
@@ -224,6 +231,8 @@ def driver_floor(case: LogContext) -> Joined:
         f"now: a build of torch for CUDA {runs}, which this driver supports; in the long run: {verdict.remedy.text}. "
         "Exporting LD_LIBRARY_PATH does not help, because the driver decides"
     )
+    if differs and case.facts and case.facts.asked_as:
+        remedy = f"this did not happen on {case.facts.label}: choose an environment for it; where it happened, {remedy}"
     command = resolve_anew(case, f"--cuda {runs}")
     return Joined(because=because, remedy=remedy, command=command, values={"cuda": str(runs)})
 

@@ -87,6 +87,17 @@ def _without_toolkit(case: LogContext) -> str:
     return ""
 
 
+def nvcc_test(case: LogContext) -> Joined:
+    """The nvcc of the toolkit itself, where CMake met none that works."""
+    if re.search(r"_CMAKE_CUDA_WHOLE_FLAG|CMakeTestCUDACompiler", case.line):
+        return Joined()
+    remedy = (
+        "name the nvcc of the toolkit as CUDACXX, empty the folder of the build, and build again; where CMake refuses "
+        "that one too, compile an empty file with it: nvcc says why"
+    )
+    return Joined(remedy=remedy, command="export CUDACXX=/usr/local/cuda/bin/nvcc PATH=/usr/local/cuda/bin:$PATH")
+
+
 def mismatch(case: LogContext) -> Joined:
     """An nvcc of another CUDA than torch's."""
     _, cuda = torch_of(case)
@@ -303,6 +314,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "host_compiler": host_compiler,
     "mismatch": mismatch,
     "nvcc_targets": nvcc_targets,
+    "nvcc_test": nvcc_test,
     "runtime": runtime,
     "toolchain": toolchain,
 }

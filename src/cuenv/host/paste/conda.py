@@ -13,6 +13,7 @@ _NAME = r"(?P<about>[A-Za-z0-9][\w.-]{0,60})"
 INFO_MARKS = (
     *("Pixi version", '"platform": "', "::__cuda", "::__glibc"),
     *("virtual packages", "Virtual packages", "__cuda=", '"__cuda"', "__glibc=", '"__glibc"', '"virtual_pkgs"'),
+    *("__archspec=1=", "/linux-aarch64"),
 )
 _INFO = (
     ("driver.cuda", regex(rf"(?<!\w)__cuda={{1,2}}({LEVEL})\b(?!\.\d)")),
@@ -25,6 +26,8 @@ _INFO = (
     ("libc", regex(r'"__glibc", *"([0-9]\.[0-9]{1,2})"')),
     ("platform", regex(r"^\s*\"?[Pp]latform\"? ?: \"?((?:linux|osx|win)-[a-z0-9]+)")),
     ("platform", regex(r"\bfeature:/?((?:linux|osx|win)-[a-z0-9]+)::__")),
+    ("machine", regex(r"(?<!\w)__archspec=1=(aarch64|x86_64)\b")),
+    ("platform", regex(r"^\s*(?:- |channel URLs : )https?://\S+/(linux-aarch64)$")),
 )
 _ASKED = regex(r"nothing provides|__(?:cuda|glibc)[^\s\w=]{0,2}=?[<>]|package .* requires|needed by|depends on")
 

@@ -155,7 +155,8 @@ class HostTold:
         others: what is told of software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and by messages
             the package that is ``building``, the file that is ``importing``, ``companions`` of torch, ``image``,
             ``script``, ``nccl``, ``built``, the ``file`` of an environment, the ``manager`` of the environment (conda,
-            uv, poetry, pixi, or the system), a ``hint`` of uv, and ``root`` where that user ran it.
+            uv, poetry, pixi, or the system), a ``hint`` of uv or apt, the torch that was ``requested`` of pip,
+            ``clashings`` with it, and ``root`` where that user ran it.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -448,6 +449,7 @@ _SOFTWARE = {
     "building": ("failed", "building"),
     **{name: (name,) for name in ("nvcc", "python", "gcc", "image", "nccl", "built", "script", "file", "hint", "root")},
     "interface": ("interface",),
+    "requested": ("requested",),
 }
 
 
@@ -467,7 +469,7 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
     own = [path for path in tally.by_fact.get("main", {}) if not _FOREIGN.search(path)]
     if own and not tally.first("script"):
         yield "script", own[0]
-    for name in ("companion", "framework"):
+    for name in ("clashing", "companion", "framework"):
         if name in tally.by_fact:
             yield f"{name}s", " ".join(sorted({value.lower() for value in tally.by_fact[name]}))
     packaged = [path for path in paths if "-packages/" in path]
