@@ -107,6 +107,26 @@ def test_libraries_of_another_cuda_major_or_for_another_torch_are_errors() -> No
     assert codes(found(facts, torch, wheel("numpy", "1.26.4"), wheel("accelerate", "0.1")), "error") == set()
 
 
+def test_wheels_beside_a_torch_of_conda_are_judged_as_beside_one_of_pip() -> None:
+    facts = options("8.0", driver="560.35.05")
+    conda = solution(PYTHON, package("pytorch", "2.5.1", "cuda126_py311_h1_300"), package("cuda-version", "12.6"))
+    (other,) = host_findings(replace(conda, pip=(wheel("torchvision", "0.22.1"),)), facts, base())
+    assert (other.code, other.severity, other.fix) == ("CU505", "error", "with pip: torchvision==0.20.1")
+    assert not host_findings(replace(conda, pip=(wheel("torchvision", "0.20.1"),)), facts, base())
+
+
+@pytest.mark.parametrize(
+    ("requires", "verdict"), [("torch>=1.13", "unknown"), ("torch==2.5.1", "fine"), ("torch-geometric", "fine")]
+)
+def test_compiled_code_for_an_unnamed_torch_is_not_called_fine(requires: str, verdict: str) -> None:
+    facts = options("8.0", driver="560.35.05")
+    kernels = replace(wheel("some-kernels", "0.1"), depends=("numpy", requires))
+    told = report("lock", found(facts, wheel("torch", "2.5.1"), kernels))
+    assert told.verdict(strict=False) == verdict
+    pure = replace(kernels, url="https://files.example/some_kernels-0.1-py3-none-any.whl")
+    assert report("lock", found(facts, wheel("torch", "2.5.1"), pure)).verdict(strict=False) == "fine"
+
+
 def test_cuda_from_wheels_without_a_torch_is_judged_by_its_driver() -> None:
     jax = (wheel("jax", "0.4.30"), wheel("nvidia-cuda-runtime-cu12", "12.6.77"))
     assert codes(found(options("8.0", driver="470.129.06"), *jax), "error") == {"CU401"}

@@ -194,9 +194,9 @@ def verdicts_on(
     solution: Solution, candidate: Candidate, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Context, tuple[Verdict, ...]]:
     """What the rules that judge a solved environment say of it, each about something that is there, and the case."""
-    torch, by_pip = candidate.build.version != NO_TORCH, candidate.build.stack == WHEELS
+    torch = candidate.build.version != NO_TORCH
     has_nvcc = any(package.name in NVCC for package in solution.packages)
-    beside = locked_libraries(solution.pip, knowledge) if by_pip else ()
+    beside = locked_libraries(solution.pip, knowledge) if torch else ()
     # A wheel is built already: it needs no nvcc, whatever its source would need.
     case = Context(facts=facts, request=Request(dev=has_nvcc or bool(beside), pip=beside), knowledge=knowledge)
     there = {"nvcc": has_nvcc, "device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
@@ -366,7 +366,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         evidence=tuple(evidence_of(verdict, case.knowledge)),
         fix=fix,
         edits=edits,
-        unknown=verdict.outcome == "unknown" and verdict.rule in LAYERS,
+        unknown=verdict.outcome == "unknown" and verdict.rule in (*LAYERS, "extensions"),
     )
 
 
@@ -387,7 +387,7 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
     if verdict.outcome != "reject" or _outdone(verdict, candidate, case):
         return None, ()
-    if candidate.build.stack == WHEELS and verdict.rule == "extensions":
+    if verdict.rule == "extensions":
         better = library_advice(case.request.pip, candidate.build.version, case.knowledge)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
     if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn"):

@@ -38,6 +38,8 @@ _PYTHON = regex(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
 _NUMBERS = regex(r"\d{1,4}\.\d{1,4}")
 _NAMED = regex(r"(?!nvidia-).+-cu(?:da)?(?P<major>1\d)x?(?:-.+)?")
 """A program whose name bears the CUDA major that it is made for: ``cupy-cuda12x``, ``jax-cuda12-plugin``."""
+_OF_TORCH = regex(r"torch(?![\w.-])")
+"""A requirement of torch itself."""
 _PROGRAMS = regex(r"tensorflow|jaxlib|(?!nvidia-).+-gpu")
 """Other programs that use CUDA; jaxlib does so by itself where its local version says that."""
 _RUNTIMES = regex(r"nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d\d)?|cuda-toolkit")
@@ -208,17 +210,26 @@ def _runs(row: TorchWheel, judge: Judge) -> bool:
 
 
 def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tuple[str, ...]:
-    """The wheels that sit on torch and of whose release the tables speak, as requirements of exactly that release.
+    """The wheels that are compiled for one torch, as requirements of exactly their releases.
 
-    A wheel that its requirement names by a URL is somebody's own build, of which they say nothing.
+    These are the wheels of which the tables speak, and those with compiled code that require torch, but no release of
+    it. A wheel that its requirement names by a URL is somebody's own build, of which the tables say nothing.
     """
     found = []
     for item in packages:
         release = version_or_none(item.version)
+        if release is None or item.from_source or item.direct:
+            continue
         rows = [row for row in knowledge.extension(item.name) if "wheel" in row.comes]
-        if release and not (item.from_source or item.direct) and any(row.covers(release) for row in rows):
+        if any(row.covers(release) for row in rows) or (not rows and _compiled_for_some(item)):
             found.append(f"{item.name}=={release.public}")
     return tuple(found)
+
+
+def _compiled_for_some(item: PipLocked) -> bool:
+    """Whether a wheel holds compiled code and requires torch, so that it may load with one release of torch alone."""
+    torch = [text for text in item.depends if _OF_TORCH.match(text)]
+    return bool(torch) and item.url.endswith(".whl") and "-none-any." not in item.url and "==" not in "".join(torch)
 
 
 def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowledge) -> tuple[FileEdit, ...]:
