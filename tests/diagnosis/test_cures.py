@@ -718,3 +718,26 @@ def test_a_log_that_tells_its_platform_alone_is_not_from_a_machine_without_a_gpu
     found = log_host(scan([text], guidance.symptoms), HostOptions(environ={}), knowledge, lambda _: False)
     assert found.facts is not None
     assert found.facts.label == "the machine of this log"
+
+
+def test_an_nvcc_for_another_cuda_than_torchs_is_no_cure_where_torch_is_too_old_for_the_gpu() -> None:
+    log = "torch.__version__  =  1.4.0+cu92\nnvcc fatal   : Unsupported gpu architecture 'compute_75'\n"
+    assert led(log).command == "cuenv resolve -o environment.yml"
+
+
+def test_an_older_release_is_asked_of_uv_only_where_the_c_library_is_too_old_for_the_wheel() -> None:
+    said = (
+        "error: Distribution `torch==2.7.0 @ registry+https://x` can't be installed because it doesn't have a source "
+    )
+    said += (
+        "distribution or wheel for the current platform\nhint: You're on Linux (`manylinux_2_27_x86_64`), but `torch` "
+    )
+    said += "(v2.7.0) only has wheels for the following platforms: "
+    assert led(f"{said}`manylinux_2_28_x86_64`, `win_amd64`\n").command == "uv add 'torch<2.7.0'"
+    assert not led(f"{said}`macosx_11_0_arm64`\n").command
+
+
+def test_the_module_of_dnf_is_enabled_for_nvidias_repository_and_disabled_for_rpm_fusion() -> None:
+    line = " - package nvidia-settings-3:580.65.06-1.x86_64 from {} is filtered out by modular filtering\n"
+    assert "module enable -y nvidia-driver:open-dkms" in led(line.format("cuda-rhel10-x86_64")).command
+    assert "module disable" in led(line.format("rpmfusion-nonfree")).command

@@ -750,6 +750,16 @@ def uv_hint(case: LogContext) -> Joined:
     return Joined(because=(says,), command="export UV_INDEX_STRATEGY=unsafe-best-match")
 
 
+def dnf_modular(case: LogContext) -> Joined:
+    """The stream of NVIDIA's own repository; RPM Fusion brings the driver without one."""
+    if "rpmfusion" in case.line or "xorg-x11-drv-nvidia" in case.line:
+        return Joined(command="sudo dnf module disable -y nvidia-driver")
+    if "cuda-" in case.line:
+        stream = "sudo dnf module enable -y nvidia-driver:open-dkms"
+        return Joined(command=f"sudo dnf module reset -y nvidia-driver && {stream}")
+    return Joined()
+
+
 def uv_wheel(case: LogContext) -> Joined:
     """An older release, where the C library is too old for the wheel; an index without the wheel is another matter."""
     told = case.told
@@ -811,7 +821,10 @@ def download(case: LogContext) -> Joined:
     return Joined(command=next((command for words, command in _DOWNLOADS if re.search(words, case.line)), ""))
 
 
-_UNNAMED = regex(r"Name or service not known|[Nn]ame resolution|Failed to resolve|getaddrinfo|Could not resolve")
+_UNNAMED = regex(
+    r"Name or service not known|[Nn]ame resolution|Failed to resolve|getaddrinfo|Could not resolve|"
+    r"Network is unreachable"
+)
 _DOWNLOADS = (
     (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
     (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),
@@ -844,6 +857,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "built_again": built_again,
     "companion": companion,
     "conda_file": conda_file,
+    "dnf_modular": dnf_modular,
     "download": download,
     "driver_module": driver_module,
     "fork": fork,

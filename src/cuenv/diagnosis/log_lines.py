@@ -58,6 +58,7 @@ FAILURE_MARKS = (
     "exit",
     "Exit",
     "return code",
+    ": *** ",
     "core dumped",
     "Abort",
     "panicked",
@@ -88,6 +89,7 @@ _FAILURE = regex(
     rb"[a-z]Error\w{0,40}\b(?! ?=)|"
     rb"\b[A-Z]\w{0,60}(?:Error|Exception)\b|"
     rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec|Invalid):|\[E\]|(?:^|[\s|>:])E: [A-Z]|\*\*\* \[|\bNo rule to make target|"
+    rb"\bmake(?:\[[0-9]{1,2}\])?: \*\*\* (?![^\n]{0,80}\.\.\.\.)|"
     rb"\bERROR\b|\bFATAL\b|\bCRITICAL\b|\b[Ff]atal\b(?: error)?|\bError\b|"
     rb"\berror (?:at|in|while|loading|occurred)\b|"
     rb"\bError #[0-9]|[Cc]ore dumped|\bAbort(?:ed|ing)?\b|\bSIG(?:ABRT|SEGV|KILL|BUS|ILL|FPE|TERM)\b|"

@@ -161,6 +161,9 @@ def nvcc_targets(case: LogContext) -> Joined:
         said = f"compute capability {asked} was removed from this nvcc" if asked else "no architecture was named"
         because.append(f"{said}: build for the GPU that is there")
         return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{wanted}"')
+    if cuda is not None and own is None and cuda < min(row.version for row in rows):
+        because.append(f"torch is built for CUDA {cuda}, whose nvcc does not know it: another nvcc alone does not help")
+        return Joined(because=tuple(because), remedy=_NEWER_TORCH, command=resolve_anew(case))
     dropped = latest < newest and release is None  # by the nvcc that is there, which is newer than all that know it
     able = [row.version for row in rows if install_toolchain(case, row.version)] or [rows[-1].version]
     taken = own or (max(able) if dropped else min(able))
@@ -168,6 +171,9 @@ def nvcc_targets(case: LogContext) -> Joined:
         "that of torch" if own else f"the {'last' if dropped else 'first'} that does"
     )
     return Joined(because=tuple(because), remedy=remedy, command=install_toolchain(case, taken))
+
+
+_NEWER_TORCH = "take a torch that is built for a CUDA which knows the GPU, and the nvcc of that CUDA"
 
 
 def _knows(row: Cuda, asked: str) -> bool:
@@ -269,6 +275,10 @@ def bitsandbytes(case: LogContext) -> Joined:
         says = f"BNB_CUDA_VERSION={case.mentions['override']} chooses this library instead of the one for torch's CUDA"
         remedy = "let bitsandbytes choose the library itself"
         return Joined(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
+    if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", case.line) and "-packages/" not in case.line:
+        says = "this is a copy of the sources, in whose folder the library was never built"
+        command = "cmake -DCOMPUTE_BACKEND=cuda -S . && cmake --build . && python -m pip install ."
+        return Joined(because=(says,), remedy="build it in the folder of the sources, with CMake", command=command)
     if not text and wanted is None:
         return Joined()
     cuda = version(text) if text else wanted

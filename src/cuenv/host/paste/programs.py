@@ -251,7 +251,12 @@ MESSAGES = by_patterns(
             "file",
             regex(r"\b(?:conda|mamba) env (?:create|update)\b[^\n]{0,120}?(?:-f|--file)[ =]([\w./-]{1,80}\.ya?ml)\b"),
         ),
-        ("hint", regex(r"(unsafe-best-match)|You're on Linux \(`(?P<value>manylinux)_")),
+        (
+            "hint",
+            regex(
+                r"(unsafe-best-match)|You're on Linux \(`(?P<value>manylinux)_[0-9_]+_(\w+)`.*`manylinux_[0-9_]+_\3`"
+            ),
+        ),
         ("hint", regex(r"\buv (?:pip|add)\b.*(--extra-index-url)\b")),
         ("hint", regex(r"\bapt(?:-get)? (?:--)?(fix-broken)|\bapt(?:-get)? (?P<value>-f) install")),
         ("requested", regex(r"The user requested torch[~=]=([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})")),
