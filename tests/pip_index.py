@@ -61,17 +61,28 @@ def wheel(
 
 
 def source(
-    folder: Path, name: str, version: str, *requires: str, first: str = "pass", build: Iterable[str] = ()
+    folder: Path,
+    name: str,
+    version: str,
+    *requires: str,
+    first: str = "pass",
+    build: Iterable[str] = (),
+    setup: str = "",
+    static: bool = False,
 ) -> Path:
     """A source distribution whose setup must run to learn what it requires; ``first`` is what it does then.
 
-    ``build`` is what it needs to be built.
+    ``build`` is what it needs to be built, and ``setup`` its ``setup.py``. Where its metadata is ``static``, no setup
+    has to run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name}-{version}"
     path = folder / f"{stem}.tar.gz"
     files = {
-        "PKG-INFO": _metadata(name, version, ()),
+        "PKG-INFO": _metadata(name, version, requires).replace("2.1", "2.4", 1)
+        if static
+        else _metadata(name, version, ()),
+        "setup.py": setup,
         "pyproject.toml": f"[build-system]\nrequires = {list(build)!r}\n"
         'build-backend = "backend"\nbackend-path = ["."]\n',
         "backend.py": _BACKEND.format(stem=stem, first=first, metadata=_metadata(name, version, requires)),

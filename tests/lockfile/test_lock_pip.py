@@ -569,6 +569,43 @@ def test_what_is_built_against_torch_is_named_with_what_it_needs(tmp_path: Path,
     assert "gxx_linux-64=13.*" in str(finding.fix)
 
 
+def test_a_build_against_torch_is_seen_in_a_source_distribution_that_uv_does_not_build(
+    tmp_path: Path, channel: Sources
+) -> None:
+    """Metadata 2.2 and later tells what a package requires, so that no build fails while it is locked."""
+    files = tmp_path / "files"
+    source(files, "kernels", "1.0", build=["setuptools", "Torch>=2"], static=True)
+    source(files, "scans", "1.0", setup="import os\nfrom torch.utils import cpp_extension\n", static=True)
+    source(files, "careful", "1.0", setup="try:\n    import torch\nexcept ImportError:\n    pass\n", static=True)
+    environment(tmp_path, "kernels", "scans", "careful")
+    with index(files) as own:
+        answer = locked(tmp_path, channel, own)
+    assert answer.lock, answer.report
+    (made,) = answer.lock.solutions
+    assert [item.name for item in made.pip] == ["careful"]
+    assert {item.text.partition(" ")[0]: item.why.partition(",")[0] for item in made.aside} == {
+        "kernels": "its build asks for torch",
+        "scans": "its setup imports torch",
+    }
+    assert all(item.build for item in made.aside)
+
+
+def test_the_apex_of_nvidia_is_built_from_its_repository(tmp_path: Path, channel: Sources) -> None:
+    """The Python package index has another project of that name."""
+    files = source(tmp_path / "files", "apex", "0.1").parent
+    environment(tmp_path, "apex==0.1")
+    with index(files) as own:
+        host = HostOptions(hosts=("rtx4090-535",), environ=variables(tmp_path / "home", own.url))
+        request = LockRequest(path=tmp_path / "environment.yml", host=host, sources=channel)
+        answer = lock(request, shipped_base())
+        assert answer.lock, answer.report
+        assert [item.text for item in answer.lock.solutions[0].aside] == ["git+https://github.com/NVIDIA/apex"]
+        environment(tmp_path, f"--extra-index-url {own.url}", "apex==0.1")  # an index of the user's own may have it
+        mine = lock(request, shipped_base())
+    assert mine.lock, mine.report
+    assert [item.name for item in mine.lock.solutions[0].pip] == ["apex"]
+
+
 @pytest.mark.parametrize("bound", ["", " >=22"])
 def test_pip_may_replace_what_the_file_does_not_ask_conda_for(tmp_path: Path, bound: str) -> None:
     """As ``conda env create`` does, unless a conda package needs the other release."""

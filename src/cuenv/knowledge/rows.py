@@ -496,7 +496,7 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
         "whether that is when it is installed, by a setup that imports torch",
         default=False,
     )
-    repository: str = column(TEXT, "name of its repository, where that is another", default="")
+    repository: str = column(TEXT, "its repository on GitHub, where the name is another: NVIDIA/apex", default="")
     checks: bool = column(
         FLAG,
         "whether it compares nvcc, where there is one, with torch's CUDA, and refuses another minor",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.findings import UNREADABLE, FileEdit, Finding, first_of
+from cuenv.core.io.exclusive import side_by_side
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
@@ -23,8 +24,9 @@ from cuenv.lockfile.pip_findings import (
     origin_findings,
     pip_findings,
 )
-from cuenv.lockfile.setups import compiles, with_setups
+from cuenv.lockfile.setups import compiles, known_lines
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
+from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, PipLocked, SetAside, Solution
 from cuenv.solve.pip_lines import PipLines, read_lines, shown
 from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, glibc_of, provided
@@ -60,9 +62,14 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
     """
     if not spec.pip:
         return ()
-    lines = read_lines(spec.pip, dict(spec.unread))
-    aside = with_setups(lines.aside, folder, knowledge)
+    lines = known_lines(read_lines(spec.pip, dict(spec.unread)), folder, knowledge)
+    built = () if lines.options.lines() else (text for text in lines.requirements if _built(text, knowledge))
+    aside = (*lines.aside, *(SetAside(text=shown(text), why=_COMPILED, build=True) for text in built))
     return (*before_pip(spec), *findings_aside(aside, None), *ignored_lines(lines), *built_lines(lines))
+
+
+def _built(text: str, knowledge: Knowledge) -> bool:
+    return " @ " not in text and compiles(requirement_name(text), knowledge)
 
 
 def lock_pip(
@@ -109,7 +116,7 @@ def lock_pip(
         made = [replace(item, aside=whole, options=lines.options.lines()) for item in solutions]
         return made, [finding for item in made for finding in findings_aside(item.aside, None)]
     made, found = [], [*ignored_lines(lines), *built_lines(lines)]
-    lines = replace(lines, aside=with_setups(lines.aside, folder, knowledge))
+    lines = known_lines(lines, folder, knowledge)
     for solution in solutions:
         kept = old.solution(solution.platform) if old else None
         moving = set(map(normalise, update))
@@ -196,7 +203,8 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
         return solution, [conflict_finding(broken, free=True)]
     silent = [item for item in packages if run.as_of and not item.uploaded and not _in_tables(item, run)]
     undated = (*solution.undated, *(f"{item.name} {item.version}" for item in silent))
-    whole = _parted(replace(solution, pip=packages, undated=undated), request, run.lines, run.knowledge)
+    failed = {item.name: item for item in request.unbuilt} | _against_torch(packages, request, run)
+    whole = _parted(replace(solution, pip=packages, undated=undated), failed, run.lines, run.knowledge)
     found = [
         *aside_findings(whole, run.folder),
         *pip_findings(whole, "" if python else "pip"),
@@ -273,9 +281,31 @@ _MOST_UNBUILT = 40
 """Packages whose setup fails, before the whole is given up."""
 
 
-def _parted(solution: Solution, request: PipRequest, lines: PipLines, knowledge: Knowledge) -> Solution:
+def _against_torch(packages: tuple[PipLocked, ...], request: PipRequest, run: PipRun) -> dict[str, Unbuilt]:
+    """The source distributions that build against torch, of which uv had to build none to know what they require."""
+    done = {item.name for item in request.unbuilt}
+    asked = [item for item in packages if item.from_source and item.name not in done]
+    asked = [item for item in asked if not compiles(item.name, run.knowledge)]
+    if not asked or run.offline:
+        return {}
+    from cuenv.solve.io.pip import logins  # noqa: PLC0415 - only where there are such packages
+    from cuenv.solve.io.source_distribution import builds_against_torch  # noqa: PLC0415 - as above
+
+    if run.progress:
+        run.progress(
+            f"reading how {first_of([item.name for item in asked], _SHOWN)} {'is' if len(asked) < 2 else 'are'} built"
+        )
+    sources, pairs = Sources(certificates=run.certificates), logins(run.environ)
+    reasons = side_by_side(lambda item: builds_against_torch(item, sources, pairs), asked)
+    return {
+        item.name: Unbuilt(name=item.name, version=item.version, why=why, build=True)
+        for item, why in zip(asked, reasons, strict=True)
+        if why
+    }
+
+
+def _parted(solution: Solution, failed: Mapping[str, Unbuilt], lines: PipLines, knowledge: Knowledge) -> Solution:
     """The solution without what no hash can pin, or what pip can build in the finished environment alone."""
-    failed = {item.name: item for item in request.unbuilt}
     locked: list[PipLocked] = []
     aside = list(lines.aside)
     for item in solution.pip:
@@ -292,6 +322,7 @@ def _parted(solution: Solution, request: PipRequest, lines: PipLines, knowledge:
     return replace(solution, pip=tuple(locked), aside=tuple(aside), options=options)
 
 
+_SHOWN = 3
 _COMPILED = "its setup imports torch and compiles CUDA code"
 
 

@@ -96,9 +96,10 @@ def built_lines(lines: PipLines) -> Iterator[Finding]:
     )
 
 
-# From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there.
+# From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there, and
+# nothing of conda's CUDA is in CUTLASS, nvCOMP and nvImageCodec.
 NVIDIA = regex(
-    r"(?:nvidia|cuda)-[a-z0-9-]+-cu\d\d|nvidia-(?!cudnn-frontend)(?:cublas|cuda|cudnn|cufft|cufile|curand|cusolver"
+    r"(?:nvidia|cuda)-(?!cutlass|nvcomp|nvimgcodec)[a-z0-9-]+-cu\d\d|nvidia-(?!cudnn-frontend)(?:cublas|cuda|cudnn|cufft|cufile|curand|cusolver"
     r"|cusparse|nccl|npp|nvfatbin|nvjitlink|nvjpeg|nvptxcompiler|nvshmem|nvtx|nvvm)[a-z0-9-]*"
 )
 _SHOWN = 3

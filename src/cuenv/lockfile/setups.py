@@ -14,11 +14,12 @@ from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Cuda
+from cuenv.knowledge.rows import Cuda, Extension
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.compilers import gcc_range
+from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import SetAside, Solution, build_cuda
-from cuenv.solve.pip_lines import folder_of, project_of
+from cuenv.solve.pip_lines import PipLines, folder_of, project_of, shown
 
 _SETUPS = ("setup.py", "pyproject.toml", "setup.cfg")
 _TORCH = regex(r"\b(?:import|from)\s+torch\b|[\"']torch\b")
@@ -27,15 +28,36 @@ _LONGEST = 1 << 20
 _SHOWN = 4
 
 
-def with_setups(aside: tuple[SetAside, ...], folder: Path | None, knowledge: Knowledge) -> tuple[SetAside, ...]:
-    """What was set aside, with what is known of its build: whether it needs torch, and compiles CUDA code.
+def known_lines(lines: PipLines, folder: Path | None, knowledge: Knowledge) -> PipLines:
+    """The lines with what is known of those that are set aside: whether a build needs torch, and compiles CUDA code.
+
+    A name under which the index has another project is set aside as well: the one that is meant is in its repository.
 
     Args:
-        aside: lines of a pip part.
+        lines: of a pip part.
         folder: where the environment file lies, for the folders that they name; ``None`` where nobody knows.
         knowledge: the tables, which name projects that compile CUDA code.
     """
-    return tuple(_of_project(_of_folder(item, folder) if folder else item, knowledge) for item in aside)
+    moved = {} if lines.options.lines() else {text: _of_repository(text, knowledge) for text in lines.requirements}
+    aside = (*lines.aside, *(item for item in moved.values() if item))
+    known = (_of_project(_of_folder(item, folder) if folder else item, knowledge) for item in aside)
+    left = tuple(text for text in lines.requirements if not moved.get(text))
+    return replace(lines, requirements=left, aside=tuple(known))
+
+
+def _of_repository(text: str, knowledge: Knowledge) -> SetAside | None:
+    """A requirement by a name that is no package of a project, but that of its repository: NVIDIA's apex."""
+    name = requirement_name(text)
+    row = next((row for row in knowledge.extensions if row.builds and name and name == _repository(row)), None)
+    if row is None or knowledge.extension(name):
+        return None
+    why = f"{shown(text)} names another project of the index, or none; this one is built from its repository"
+    return SetAside(text=f"git+https://github.com/{row.repository}", why=why, build=True)
+
+
+def _repository(row: Extension) -> str:
+    """The name of a repository, as a package would bear it."""
+    return normalise(row.repository.rpartition("/")[2])
 
 
 def _of_folder(item: SetAside, folder: Path) -> SetAside:
@@ -56,13 +78,15 @@ def _of_folder(item: SetAside, folder: Path) -> SetAside:
 
 
 def _of_project(item: SetAside, knowledge: Knowledge) -> SetAside:
-    """A repository of a project that the tables know, such as flash-attention."""
-    return replace(item, build=True) if not item.build and compiles(project_of(item.text), knowledge) else item
+    """A repository or a package of a project that the tables know, such as flash-attention."""
+    name = project_of(item.text)
+    known = name and any(name in (row.package, _repository(row)) for row in knowledge.extensions if row.builds)
+    return replace(item, build=True) if known and not item.build else item
 
 
 def compiles(name: str, knowledge: Knowledge) -> bool:
-    """Whether a project compiles CUDA code when it is installed from source."""
-    return bool(name) and any(name in (row.package, row.repository) for row in knowledge.extensions if row.builds)
+    """Whether a package of an index compiles CUDA code when it is installed from source."""
+    return any(row.builds for row in knowledge.extension(name))
 
 
 def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
