@@ -15,7 +15,7 @@ from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.resolver.asked_torch import pair_findings
 from cuenv.resolver.solution_policy import lock_findings
-from cuenv.solve.model import Lock, PipLocked
+from cuenv.solve.model import Lock, PipLocked, SetAside
 from given import base, options, package, shipped_base, solution, spec
 
 INDEX = "https://download.pytorch.org/whl/"
@@ -125,6 +125,29 @@ def test_compiled_code_for_an_unnamed_torch_is_not_called_fine(requires: str, ve
     assert told.verdict(strict=False) == verdict
     pure = replace(kernels, url="https://files.example/some_kernels-0.1-py3-none-any.whl")
     assert report("lock", found(facts, wheel("torch", "2.5.1"), pure)).verdict(strict=False) == "fine"
+
+
+def test_what_is_built_against_torch_is_judged_by_its_release() -> None:
+    url = "https://files.example/flash_attn-2.8.3.tar.gz#sha256=" + "0" * 64
+    item = SetAside(text=f"flash-attn @ {url}", why="its setup imports torch", build=True)
+    locked = replace(solution(PYTHON), pip=(wheel("torch", "2.4.0"),), aside=(item,))
+    old = host_findings(locked, options("7.0", driver="560.35.05"), base())
+    assert (
+        "flash-attn==2.8.3 needs compute capability 8.0 or later"
+        in next(x for x in old if x.severity == "error").message
+    )
+    assert codes(list(host_findings(locked, options("8.0", driver="560.35.05"), base())), "error") == set()
+
+
+def test_a_program_with_gpu_code_of_its_own_is_not_vouched_for_by_the_torch_beside_it() -> None:
+    facts = options("8.0", driver="560.35.05")
+    beside = found(facts, wheel("torch", "2.7.1"), wheel("cupy-cuda12x", "13.4.0"))
+    assert [(item.code, item.subject) for item in beside if item.unknown] == [("CU403", "cupy-cuda12x")]
+    forge = (package("pytorch", "2.5.1", "cuda126_py311_h1_300"), package("cuda-version", "12.6"))
+    cupy = package("cupy", "13.4.0", "py311h1_0", depends=("cuda-version >=12,<13",))
+    conda = host_findings(solution(PYTHON, *forge, cupy), facts, base())
+    assert [(item.code, item.subject) for item in conda if item.unknown] == [("CU403", "cupy")]
+    assert not [item for item in host_findings(solution(PYTHON, *forge), facts, base()) if item.unknown]
 
 
 def test_cuda_from_wheels_without_a_torch_is_judged_by_its_driver() -> None:

@@ -16,6 +16,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, TorchBuild
 from cuenv.lockfile.host_check import (
+    CUDA_PROGRAMS,
     CUDNN_USERS,
     as_findings,
     build_name,
@@ -43,8 +44,6 @@ _MAJOR = regex(
     r"|\s*==[0-9.]+\+cuda(?P<local>1\d))"
 )
 """A wheel that bears the CUDA major that it is made for."""
-_PROGRAMS = frozenset((*CUDNN_USERS, "cupy", "cudf", "cuml", "cugraph", "rapids")) - {"keras"}
-"""Programs for GPUs other than torch."""
 
 
 def judge_file(
@@ -67,9 +66,9 @@ def judge_file(
 
 def _programs(spec: EnvironmentSpec) -> Iterator[Finding]:
     """Programs for GPUs of which no row says for which they hold code."""
-    names = [pin.name for pin in spec.pins if pin.name in _PROGRAMS and "cpu" not in pin.build]
+    names = [pin.name for pin in spec.pins if pin.name in CUDA_PROGRAMS and "cpu" not in pin.build]
     lines = {text: requirement_name(text) for text in spec.pip if not text.startswith("-")}
-    known = (*_PROGRAMS, *(name for name in lines.values() if name.startswith("cupy-cuda")))
+    known = (*CUDA_PROGRAMS, *(name for name in lines.values() if name.startswith("cupy-cuda")))
     theirs = {text for text, name in lines.items() if _MAJOR.match(text) and not name.startswith("nvidia-")}
     names += [name for text, name in lines.items() if name in known or text in theirs]
     if names and not asks_for_cpu(spec):

@@ -42,6 +42,7 @@ from cuenv.resolver.wheels import (
 )
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, build_cuda, names_cpu, names_cuda
+from cuenv.solve.pip_lines import project_of
 
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
@@ -155,12 +156,15 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     yield from _at_once(found, case) if torch else found
     if torch and not torch.build.sources:
         yield unknown_build(torch)
-    if torch is None:
-        yield from _programs(solution, facts, candidate.cuda, knowledge)
+    yield from _programs(solution, facts, None if torch else candidate.cuda, knowledge)
 
 
 CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
 """Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
+
+
+CUDA_PROGRAMS = CUDNN_USERS - {"keras"} | {"cudf", "cugraph", "cuml", "cupy", "rapids"}
+"""Programs for GPUs other than torch."""
 
 
 def newer_cuda(names: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> str | None:
@@ -196,7 +200,7 @@ def verdicts_on(
     """What the rules that judge a solved environment say of it, each about something that is there, and the case."""
     torch = candidate.build.version != NO_TORCH
     has_nvcc = any(package.name in NVCC for package in solution.packages)
-    beside = locked_libraries(solution.pip, knowledge) if torch else ()
+    beside = (*locked_libraries(solution.pip, knowledge), *_to_build(solution, knowledge)) if torch else ()
     # A wheel is built already: it needs no nvcc, whatever its source would need.
     case = Context(facts=facts, request=Request(dev=has_nvcc or bool(beside), pip=beside), knowledge=knowledge)
     there = {"nvcc": has_nvcc, "device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
@@ -206,9 +210,25 @@ def verdicts_on(
     return case, tuple(found)
 
 
-def _programs(solution: Solution, facts: HostFacts, cuda: Version, knowledge: Knowledge) -> Iterator[Finding]:
-    """Programs for GPUs of which no row says for which they hold code, such as TensorFlow, JAX and CuPy."""
-    names = [package.name for package in solution.packages if _uses_cuda(package, knowledge)]
+_RELEASE = regex(r"[-_](\d[\w.+!]*?)\.(?:tar\.\w+|tgz|zip)(?:#|\Z)")
+
+
+def _to_build(solution: Solution, knowledge: Knowledge) -> Iterator[str]:
+    """The libraries that pip is to build against torch, as requirements of their releases."""
+    for item in solution.aside:
+        name, release = project_of(item.text), _RELEASE.search(item.text)
+        if item.build and name and knowledge.extension(name):
+            yield f"{name}=={release[1]}" if release else name
+
+
+def _programs(solution: Solution, facts: HostFacts, cuda: Version | None, knowledge: Knowledge) -> Iterator[Finding]:
+    """Programs for GPUs of which no row says for which they hold code, such as TensorFlow, JAX and CuPy.
+
+    Args:
+        cuda: that they are for; ``None`` beside a torch, whose release says nothing of theirs.
+    """
+    made = (package.name for package in solution.packages if _uses_cuda(package, knowledge))
+    names = [name for name in made if cuda or name in CUDA_PROGRAMS]
     names += [item.name for item in gpu_programs(solution.pip)]
     if not names or not facts.capabilities:
         return
@@ -216,7 +236,7 @@ def _programs(solution: Solution, facts: HostFacts, cuda: Version, knowledge: Kn
     exact = (
         _release(solution) or cuda_of_wheels(solution.pip) or any(build_cuda(item.build) for item in solution.packages)
     )
-    newer = [item for item in facts.capabilities if exact and younger(item, cuda, knowledge)]
+    newer = [item for item in facts.capabilities if cuda and exact and younger(item, cuda, knowledge)]
     message = f"the cuenv tables do not list the GPU code of {listed}"
     if newer:
         verb = "is" if len(names) == 1 else "are"
