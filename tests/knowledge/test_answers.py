@@ -13,6 +13,7 @@ from cases import collect
 from commands import inside as run
 from cuenv.cli.main import load
 from cuenv.diagnosis.answers import FILLS, AskedQuestion, asked_about, here
+from cuenv.diagnosis.yes_or_no import JUDGES, yes_or_no
 from cuenv.host.io.record import read_host
 from cuenv.knowledge.search import WordPage, ranked, words_of
 from failure_logs import tables
@@ -265,3 +266,39 @@ def test_a_page_that_covers_little_of_a_question_is_told_as_the_nearest(tmp_path
     weak = run("explain", "pip wheels or snake oil for pytorch conda", folder=tmp_path).stdout
     assert weak.startswith("nearest topic: pip-or-conda\nShould I install PyTorch")
     assert "nearest topic" not in run("explain", "pip or conda", folder=tmp_path).stdout
+
+
+@collect(
+    ("question", "host", "answer"),
+    [
+        ("Is my driver new enough for CUDA 12?", "a800-470", "No: CUDA 12.x needs driver 525.60.13 or later"),
+        ("Is my driver too old for CUDA 12?", "a800-470", "Yes: CUDA 12.x needs driver 525.60.13 or later"),
+        ("Is my driver new enough for CUDA 12?", "rtx4090-535", "Yes: rtx4090-535 has driver 535"),
+        ("Will PyTorch 2.6 run on my card?", "rtx5090-560", "No: no wheel of torch 2.6"),
+        ("Is my GPU too old?", "gtx1080ti-580", "No: torch "),
+        ("Does CUDA 13 support my GTX 1080?", "no-gpu", "No: CUDA 13.0 does not support compute capability 6.1"),
+        ("Can flash attention be used on my GPU?", "gtx1080ti-580", "No: flash-attn needs compute capability 8.0"),
+        ("Is bfloat16 supported on my GPU?", "a800-470", "Yes: "),
+        ("Is bfloat16 supported on my GPU?", "pool-v100", "No: "),
+        ("Does torch.compile work on my GPU?", "gtx1080ti-580", "No: triton needs compute capability 7.0"),
+        ("Does NCCL work with my GTX 970?", "rtx4090-535", "Yes: NCCL before 2.28"),
+        ("Do I have to install CUDA before pip install torch?", "no-gpu", "No: to run PyTorch"),
+        ("Is cudnn included in the torch wheel?", "no-gpu", "Yes: cuDNN is included"),
+        ("Does upgrading the driver break my old environments?", "no-gpu", "No: a newer driver"),
+        ("Is it safe to update the driver?", "no-gpu", "Yes: it is safe"),
+        ("Can I use conda and pip in the same environment?", "no-gpu", "Yes: one environment can use"),
+    ],
+)
+def test_a_question_of_yes_or_no_is_answered_so_first(question: str, host: str, answer: str) -> None:
+    found, knowledge = asked(question), tables()[0]
+    told = yes_or_no(found.answers[0], found, knowledge, read_host(host, str, knowledge))
+    assert told[0].startswith(answer), (found.answers[0].topic, told)
+
+
+def test_what_is_no_question_of_yes_or_no_and_what_nobody_knows_gets_neither() -> None:
+    knowledge = tables()[0]
+    for question in ("Which driver does CUDA 12 need?", "Is my driver new enough for CUDA 12?"):
+        found = asked(question)
+        assert not yes_or_no(found.answers[0], found, knowledge, None), question
+    assert {row.topic for row in tables()[1].answers} >= set(JUDGES)
+    assert all(text.startswith(("Yes", "No")) for row in tables()[1].answers for text in row.short)

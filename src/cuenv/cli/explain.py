@@ -74,6 +74,7 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
     """The page that a question means, for the host that it names, the options name, or this machine."""
     from cuenv.diagnosis import explain as page  # noqa: PLC0415 - as above
     from cuenv.diagnosis.answers import asked_about, here, host_asked  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.yes_or_no import yes_or_no  # noqa: PLC0415 - as above
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
     asked = asked_about(question, guidance, knowledge)
@@ -90,7 +91,9 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
     host = None if options.given else host_asked(asked, knowledge)
     if host is None and any(row.join for row in asked.answers):
         host = host_facts(options, knowledge)
-    heres = {row.id: here(row, asked, knowledge, host) for row in asked.answers}
+    heres = {
+        row.id: (*yes_or_no(row, asked, knowledge, host), *here(row, asked, knowledge, host)) for row in asked.answers
+    }
     if values["as_json"]:
         emit_json(page.errata_plain(asked.errata, guidance, knowledge, asked, heres))
         return

@@ -16,23 +16,24 @@ from cuenv.core.versions import Capability, target_for, version
 from cuenv.diagnosis.log_scan import scan
 from cuenv.diagnosis.on_host import LogContext, floor_verdict, newest_for, with_code
 from cuenv.host.describe import gpu_text
-from cuenv.host.facts import Driver, Gpu, HostFacts
+from cuenv.host.facts import Driver, Gpu, HostFacts, sentence
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.guidance import AnswerPage, Erratum, Guidance, Symptom
-from cuenv.knowledge.rows import PLATFORMS, Cuda, GpuModel, TorchBuild
+from cuenv.knowledge.io.load import load_guidance
+from cuenv.knowledge.rows import PLATFORMS, Cuda, GpuModel, LibrarySupport, TorchBuild
 from cuenv.knowledge.search import WordPage, ranked
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.rules import Context, minimum_driver, verdict_of
 from cuenv.resolver.verdict import both
 
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
-_MAJOR = regex(r"(?i)\bcuda[ -]?(1[0-9])(?![.\d])")
+MAJOR = regex(r"(?i)\bcuda[ -]?(1[0-9])(?![.\d])")
 _OF_A_MAJOR = regex(r"cuda-([0-9]+)-.*")
 """Topics about one major version of CUDA."""
 _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
-_RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
+RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
 _LETTER = regex(r"\b[A-Za-z]\b")
 _LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
 """A library that is asked for by its file name is one that was not found."""
@@ -91,7 +92,7 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
     pasted = f"{lost[0]}: cannot open shared object file" if lost else question
     shown = scan([pasted.encode()], guidance.symptoms).sightings
     exact = tuple(item.symptom for item in shown if item.symptom.kind != "remark")[:1]
-    named = {item.major for item in cudas} | set(map(int, _MAJOR.findall(question)))
+    named = {item.major for item in cudas} | set(map(int, MAJOR.findall(question)))
     hits = ranked(f"{rest} gpu" if models else rest, _concerned(pages(guidance), guidance, named if gpus else set()))
     if gpus and named:  # of pages that cover as much, those on CUDA and GPUs
         on_both = {row.id for row in guidance.answers if row.join == "cuda_gpu"}
@@ -269,7 +270,8 @@ def _virtual(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
         yield f"{facts.label}: __glibc is {facts.libc.version}"
 
 
-def _capabilities(asked: AskedQuestion, facts: HostFacts | None) -> Sequence[Capability]:
+def capabilities_of(asked: AskedQuestion, facts: HostFacts | None) -> tuple[Capability, ...]:
+    """The GPUs that a question is about: those that it names, else those of the host."""
     return asked.gpus or (facts.capabilities if facts else ())
 
 
@@ -286,13 +288,54 @@ def _capability(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | N
 
 
 def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    for capability in _capabilities(asked, facts):
+    for capability in capabilities_of(asked, facts):
         yield from _torch_for((capability,), asked, knowledge, facts.platform if facts else PLATFORMS[0])
+    yield from _several(asked, knowledge, facts)
+
+
+def _several(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """What NCCL, which several GPUs need, has code for; a GPU that every release serves is not worth a line."""
+    rows = layers_for("nccl", knowledge, facts)
+    for capability in capabilities_of(asked, facts):
+        of = gpus_of((capability,), asked)
+        lacks = [row for row in rows if capability < row.serves_from]
+        if lacks and lacks[0].first:
+            yield f"{of}: NCCL {lacks[0].first} and later has no code for it, so several such GPUs need an older one"
+        elif lacks:
+            yield f"{of}: no release of NCCL for this CUDA has code for it"
+
+
+def layers_for(library: str, knowledge: Knowledge, facts: HostFacts | None) -> tuple[LibrarySupport, ...]:
+    """From which compute capability on each release of a library serves GPUs, in builds for the CUDA of the driver."""
+    return knowledge.layers_of(library, facts.driver.cuda if facts and facts.driver else None)
+
+
+def numbers_of(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The kinds of number in which the GPUs compute."""
+    for capability in capabilities_of(asked, facts):
+        if feature := knowledge.feature(capability, ""):
+            yield f"{gpus_of((capability,), asked)}: {sentence(feature)}"
+
+
+def lowest_for(package: str, knowledge: Knowledge) -> Capability | None:
+    """The lowest compute capability for which a package can be compiled."""
+    text = load_guidance(knowledge).gives("capability", package)
+    return Capability.parse(text) if text else None
+
+
+def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator[str]]:
+    def fill(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+        lowest = lowest_for(package, knowledge)
+        for capability in capabilities_of(asked, facts) if lowest else ():
+            runs = "can" if lowest and capability >= lowest else "cannot"
+            yield f"{gpus_of((capability,), asked)}: {package} {runs} run on it, as it needs {lowest} or later"
+
+    return fill
 
 
 def _mixed(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     """The builds for all GPUs together, and those for each of them where no build is for all."""
-    if found := tuple(_capabilities(asked, facts)):
+    if found := tuple(capabilities_of(asked, facts)):
         yield from _torch_for(found, asked, knowledge, facts.platform if facts else PLATFORMS[0])
 
 
@@ -306,8 +349,8 @@ def _which_cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | N
 def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     """For each GPU: the CUDA releases that know it, those of the question, the lowest driver, and torch."""
     platform = facts.platform if facts else PLATFORMS[0]
-    for capability in _capabilities(asked, facts):
-        of, row = _of((capability,), asked), knowledge.compute_capability(capability)
+    for capability in capabilities_of(asked, facts):
+        of, row = gpus_of((capability,), asked), knowledge.compute_capability(capability)
         if row is None or row.first_cuda is None:
             yield f"{of}: the cuenv tables do not list the CUDA releases for it"
             continue
@@ -317,7 +360,7 @@ def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
             else f"on, and {knowledge.cudas[-1].version} still does"
         )
         yield f"{of}: nvcc compiles for it from CUDA {row.first_cuda} {last}"
-        wanted = _releases_asked(asked, knowledge, capability)
+        wanted = releases_asked(asked, knowledge, capability)
         for cuda in wanted:
             yield f"{of}: {_serves(cuda, capability)}"
         able = [cuda.version for cuda in wanted if target_for(capability, cuda.targets)] or [row.first_cuda]
@@ -333,13 +376,13 @@ def _lowest_driver(cuda: Version, capability: Capability, asked: AskedQuestion, 
     facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=(gpu,))
     case = Context(facts=facts, request=Request(), knowledge=knowledge)
     if lowest := minimum_driver(bare_candidate(cuda, facts.platform), case):
-        yield f"{_of((capability,), asked)}: CUDA {cuda} needs driver {lowest} or later"
+        yield f"{gpus_of((capability,), asked)}: CUDA {cuda} needs driver {lowest} or later"
 
 
-def _releases_asked(asked: AskedQuestion, knowledge: Knowledge, capability: Capability) -> list[Cuda]:
+def releases_asked(asked: AskedQuestion, knowledge: Knowledge, capability: Capability) -> list[Cuda]:
     """The CUDA releases that a question names; of a major version alone, the first that serves the GPU."""
     found = [row for row in map(knowledge.cuda, asked.cudas) if row]
-    for major in () if found else map(int, _MAJOR.findall(asked.question)):
+    for major in () if found else map(int, MAJOR.findall(asked.question)):
         rows = [row for row in knowledge.cudas if row.version.major == major]
         own = [row for row in rows if target_for(capability, row.targets) == capability]
         near = [row for row in rows if target_for(capability, row.targets)]
@@ -361,7 +404,7 @@ def _torch_for(
     """The first and the last wheels with machine code for GPUs, else with PTX for them, and the newest conda build."""
     wheels = [row for row in knowledge.wheels if row.platform == platform and row.cuda and row.code]
     builds = [row for row in knowledge.torch if row.platform == platform and row.cuda and row.code]
-    of = _of(capabilities, asked)
+    of = gpus_of(capabilities, asked)
     native, jit = _able(wheels, capabilities, knowledge)
     if able := native or jit:
         last, newest = max(row.version for row in able), max(row.version for row in wheels)
@@ -382,7 +425,7 @@ def _torch_for(
         yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
 
 
-def _of(capabilities: tuple[Capability, ...], asked: AskedQuestion) -> str:
+def gpus_of(capabilities: tuple[Capability, ...], asked: AskedQuestion) -> str:
     """``compute capability 7.0 (V100) and 12.0 (GeForce RTX 5090)``."""
     parts = []
     for capability in capabilities:
@@ -418,7 +461,7 @@ def _releases(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
     """For which CUDA and Python the wheels of the releases of torch are that the question names, else of the newest."""
     platform = facts.platform if facts else PLATFORMS[0]
     rows = [row for row in knowledge.wheels if row.platform == platform]
-    named = [version(text) for text in _RELEASE.findall(asked.question)]
+    named = [version(text) for text in RELEASE.findall(asked.question)]
     wanted = named or [max(row.version for row in rows)]
     for release in wanted:
         patches = {row.version for row in rows if row.version.release[:2] == release.release[:2]}
@@ -444,7 +487,7 @@ def _gcc(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) ->
 
 
 def _archs(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    found = _capabilities(asked, facts)
+    found = capabilities_of(asked, facts)
     if not found:
         return
     whose = "the GPUs of the question" if asked.gpus else f"the GPUs of {facts.label}" if facts else "these GPUs"
@@ -476,13 +519,17 @@ FILLS: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator
     "capability": _capability,
     "cuda_gpu": _cuda_gpu,
     "drivers": _drivers,
+    "flash_attn": _lowest("flash-attn"),
     "gcc": _gcc,
     "mixed": _mixed,
+    "nccl": _several,
+    "numbers": numbers_of,
     "releases": _releases,
     "sees": _sees,
     "three_versions": _three_versions,
     "toolkits": _toolkits,
     "torch": _torch,
+    "triton": _lowest("triton"),
     "virtual": _virtual,
     "which_cuda": _which_cuda,
 }

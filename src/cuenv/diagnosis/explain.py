@@ -57,9 +57,11 @@ def errata_lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brie
 def answer_lines(
     row: AnswerPage, here: Iterable[str], guidance: Guidance, knowledge: Knowledge, *, brief: bool = False
 ) -> list[str]:
-    """A question, its answer, and what the tables say for the host."""
-    text = [f"{row.asks} ({row.id})", *(f"  {item}" for item in row.says)]
-    text += [named("here", item) for item in here]
+    """A question, its answer, and what the tables say for the host; yes or no goes first."""
+    told = tuple(here)
+    first = [item for item in told if item.startswith(("Yes", "No:", "No,"))]
+    text = [f"{row.asks} ({row.id})", *(f"  {item}" for item in (*first, *row.says))]
+    text += [named("here", item) for item in told if item not in first]
     text.append(named("do", row.do))
     return text if brief else [*text, *(named("source", item.shown) for item in sources_of(row, guidance, knowledge))]
 

@@ -133,6 +133,11 @@ class AnswerPage(Row, key=("id",)):
     asks: str = column(TEXT, "the question")
     words: tuple[str, ...] = column(several(TEXT), "the question in other words: a question that shares them finds it")
     says: tuple[str, ...] = column(several(TEXT), "the answer that holds everywhere, a paragraph each")
+    short: tuple[str, ...] = column(
+        several(TEXT),
+        "answers to yes-or-no questions, each begins so: the one that shares most words with the question goes first",
+        default=(),
+    )
     do: str = column(TEXT, "the command that shows it, or does it")
     join: str | None = column(
         shaped(r"[a-z]+(_[a-z]+)*", "a name such as drivers"),

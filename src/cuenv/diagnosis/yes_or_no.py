@@ -1,0 +1,193 @@
+"""Yes or no, before the rest of a page: from the tables and the host, else as the page has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from packaging.version import Version
+
+from cuenv.core.regex import regex
+from cuenv.core.versions import target_for, version
+from cuenv.diagnosis.answers import (
+    MAJOR,
+    RELEASE,
+    AskedQuestion,
+    capabilities_of,
+    gpus_of,
+    layers_for,
+    lowest_for,
+    numbers_of,
+    releases_asked,
+)
+from cuenv.diagnosis.on_host import LogContext, floor_verdict
+from cuenv.host.facts import Gpu, HostFacts
+from cuenv.host.request import Request
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.guidance import AnswerPage
+from cuenv.knowledge.rows import PLATFORMS, TorchWheel
+from cuenv.knowledge.search import words_of
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.rules import Context, verdict_of
+
+_ASKS = regex(
+    r"(?i)^\W*(?:(?:so|and|but|ok|okay|hi|hello|please)\W+)*(?:is|are|am|was|do|does|did|can|could|will|would|shall|"
+    r"should|may|might|must|has|have|need)\b"
+)
+_TOO = regex(r"(?i)\btoo (?:old|new)\b|\b(?:outdated|obsolete|unsupported)\b")
+_TELLING = 2
+"""Words that a question has to share with an answer of the page."""
+
+Judged = tuple[bool, str] | None
+"""Whether it is so, and why; ``None`` where nobody can say."""
+
+
+def yes_or_no(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
+    """The answer to a question that wants yes or no; empty where it wants more, or where nobody can say."""
+    if not _ASKS.match(asked.question):
+        return ()
+    judge = JUDGES.get(row.topic)
+    judged = judge(asked, knowledge, facts) if judge else None
+    if judged is None:
+        return _of_the_page(row, asked)
+    so, why = judged
+    return (f"{'Yes' if so != bool(_TOO.search(asked.question)) else 'No'}: {why}",)
+
+
+def _of_the_page(row: AnswerPage, asked: AskedQuestion) -> tuple[str, ...]:
+    """The answer of the page that shares most words with the question; none where two share as many."""
+    wanted = set(words_of(asked.question))
+    shared = sorted(((len(wanted & set(words_of(text))), text) for text in row.short), reverse=True)
+    if not shared or shared[0][0] < _TELLING or (len(shared) > 1 and shared[0][0] == shared[1][0]):
+        return ()
+    return (shared[0][1],)
+
+
+def _driver(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+    """Whether the driver of the host runs the CUDA releases that the question names."""
+    cudas = asked.cudas or tuple(version(f"{major}.0") for major in MAJOR.findall(asked.question))
+    driver = facts.driver if facts else None
+    if facts is None or driver is None or not cudas:
+        return None
+    has = f"{facts.label} has driver {driver.version}" if driver.version else f"{facts.label} has CUDA {driver.cuda}"
+    case = LogContext(knowledge=knowledge, facts=facts)
+    for cuda in cudas:
+        floor = knowledge.minimum_driver(cuda)
+        outcome = floor_verdict(case, cuda).outcome
+        if floor is None or outcome not in ("pass", "reject"):
+            return None
+        if outcome == "reject":
+            return False, f"CUDA {cuda.major}.x needs driver {floor.driver} or later, and {has}"
+    return True, f"{has}, and CUDA {' and '.join(dict.fromkeys(f'{cuda.major}.x' for cuda in cudas))} runs on it"
+
+
+def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+    """Whether a wheel of torch, of the release that is named, has code for the GPUs and a CUDA for the driver."""
+    found = capabilities_of(asked, facts)
+    if not found:
+        return None
+    platform = facts.platform if facts else PLATFORMS[0]
+    named = [version(text).release[:2] for text in RELEASE.findall(asked.question)][:1]
+    what = f"torch {'.'.join(map(str, named[0]))}" if named else "torch"
+    gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(found))
+    host = HostFacts(label="the host", platform=platform, driver=facts.driver if facts else None, gpus=gpus)
+    rows = [
+        row
+        for row in knowledge.wheels
+        if row.platform == platform and row.cuda and row.code and (not named or row.version.release[:2] == named[0])
+    ]
+    if not rows:
+        return None
+    able = [row for row in rows if _passes("device-code", row, host, knowledge)]
+    if not able:
+        return False, f"no wheel of {what} that the cuenv tables list has code for {gpus_of(found, asked)}"
+    runs = [row for row in able if host.driver is None or _passes("driver-floor", row, host, knowledge)]
+    if not runs:
+        cudas = " and ".join(dict.fromkeys(f"{row.cuda.major}.x" for row in able if row.cuda))
+        return (
+            False,
+            f"the wheels of {what} for {gpus_of(found, asked)} are for CUDA {cudas}, and the driver is too old",
+        )
+    best = max(runs, key=lambda row: (row.version, row.cuda or Version("0")))
+    driver = f", and driver {host.driver.version} runs it" if host.driver and host.driver.version else ""
+    return True, f"torch {best.version} for CUDA {best.cuda} has code for {gpus_of(found, asked)}{driver}"
+
+
+def _passes(rule: str, row: TorchWheel, host: HostFacts, knowledge: Knowledge) -> bool:
+    candidate = Candidate(build=row, cuda=row.cuda, python=row.pythons[-1])
+    case = Context(facts=host, request=Request(), knowledge=knowledge)
+    return verdict_of(rule, candidate, case).outcome == "pass"
+
+
+def _cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+    """Whether the CUDA releases that are named compile for the GPUs."""
+    pairs = [
+        (capability, cuda)
+        for capability in capabilities_of(asked, facts)
+        for cuda in releases_asked(asked, knowledge, capability)
+    ]
+    if not pairs:
+        return None
+    for capability, cuda in pairs:
+        if target_for(capability, cuda.targets) is None:
+            return False, f"CUDA {cuda.version} does not support {gpus_of((capability,), asked)}"
+    capability, cuda = pairs[0]
+    return True, f"CUDA {cuda.version} supports {gpus_of((capability,), asked)}"
+
+
+def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | None], Judged]:
+    def judge(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+        found, lowest = capabilities_of(asked, facts), lowest_for(package, knowledge)
+        if not found or lowest is None:
+            return None
+        needs = f"{package} needs compute capability {lowest} or later"
+        return all(item >= lowest for item in found), f"{needs}, and this is {gpus_of(found, asked)}"
+
+    return judge
+
+
+def _bf16(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+    """Whether the GPUs compute in bfloat16."""
+    found = capabilities_of(asked, facts)
+    features = [knowledge.feature(item, "") for item in found]
+    if not features or any(feature is None for feature in features):
+        return None
+    so = all(feature.bf16 for feature in features if feature)
+    return so, f"{gpus_of(found, asked)}: {_words(numbers_of(asked, knowledge, facts))}"
+
+
+def _words(lines: Iterable[str]) -> str:
+    return "; ".join(line.partition(": ")[2] for line in lines)
+
+
+def _nccl(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+    """Whether any release of NCCL has code for the GPUs; a question on its installation is answered by the page."""
+    found = capabilities_of(asked, facts)
+    if not found or "install" in asked.question.lower():
+        return None
+    rows = layers_for("nccl", knowledge, facts)
+    able = [row for row in rows if all(item >= row.serves_from for item in found)]
+    if not rows:
+        return None
+    if not able:
+        return False, f"no release of NCCL that the cuenv tables list has code for {gpus_of(found, asked)}"
+    until = able[-1].below
+    if able[-1] is rows[-1] or until is None:
+        return True, f"NCCL has code for {gpus_of(found, asked)}"
+    return True, (
+        f"NCCL before {until} has code for {gpus_of(found, asked)}; from {until} on it serves compute capability "
+        f"{rows[-1].serves_from} and later, so take a torch with an older NCCL"
+    )
+
+
+JUDGES: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Judged]] = {
+    "bf16": _bf16,
+    "cuda-13-gpus": _cuda,
+    "cuda-and-gpu": _cuda,
+    "driver": _driver,
+    "flash-attn": _lowest("flash-attn"),
+    "minor-version-compatibility": _driver,
+    "nccl": _nccl,
+    "torch-compile": _lowest("triton"),
+    "torch-for-gpu": _torch,
+}
+"""What answers a question of yes or no, by the topic of its page."""
