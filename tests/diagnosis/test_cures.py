@@ -741,3 +741,27 @@ def test_the_module_of_dnf_is_enabled_for_nvidias_repository_and_disabled_for_rp
     line = " - package nvidia-settings-3:580.65.06-1.x86_64 from {} is filtered out by modular filtering\n"
     assert "module enable -y nvidia-driver:open-dkms" in led(line.format("cuda-rhel10-x86_64")).command
     assert "module disable" in led(line.format("rpmfusion-nonfree")).command
+
+
+def test_a_wheel_for_another_python_is_installed_into_that_python() -> None:
+    line = "ERROR: torch-1.6.0-cp36-cp36m-linux_aarch64.whl is not a supported wheel on this platform.\n"
+    cause = led(line)
+    assert "the file is for Python 3.6, and for linux_aarch64" in cause.because
+    assert cause.command.endswith("conda run -n py36 python -m pip install torch-1.6.0-cp36-cp36m-linux_aarch64.whl")
+
+
+def test_the_gcc_that_is_named_is_one_for_the_nvcc_that_failed() -> None:
+    line = "/usr/include/c++/{}/tuple:605:4: error: parameter packs not expanded with '...':\n"
+    assert "gxx_linux-64=10.*" in led(line.format(11)).command
+    assert not led(line.format(6)).command
+
+
+def test_pixi_is_told_the_c_library_that_the_log_tells() -> None:
+    said = "Virtual package '__glibc >=2.28' does not match any of the available virtual\n"
+    log = f"{said}packages on your machine: [__unix=0=0, __linux=3.10.0=0, __glibc=2.17=0]\n"
+    assert led(log).command == "pixi workspace system-requirements add glibc 2.17"
+
+
+def test_the_repository_of_the_container_toolkit_is_added_where_apt_does_not_know_it() -> None:
+    command = led("E: Unable to locate package nvidia-container-toolkit-base\n").command
+    assert "https://nvidia.github.io/libnvidia-container/stable/deb/nvidia-container-toolkit.list" in command

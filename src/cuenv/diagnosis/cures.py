@@ -321,9 +321,20 @@ def torchvision(case: LogContext) -> Joined:
     return Joined(because=because, command=command)
 
 
+_WHEEL = regex(
+    r"(?P<file>\S{1,200}-cp3(?P<minor>[0-9]{1,2})-\S{1,40}-(?P<system>[a-z]\w{3,60})\.whl) is not a supported wheel"
+)
+
+
 def distribution(case: LogContext) -> Joined:
     """A release that pip does not find: what the tables know of the wheels of torch."""
     asked = version_in(case.told.get("asked", ""))
+    if wheel := _WHEEL.search(case.line):
+        python = f"3.{wheel['minor']}"
+        name = f"py{python.replace('.', '')}"
+        because = (f"the file is for Python {python}, and for {wheel['system']}",)
+        run = f"conda run -n {name} python -m pip install {quote(wheel['file'])}"
+        return Joined(because=because, command=f"conda create -y -n {name} -c conda-forge python={python} pip && {run}")
     if asked is None:
         newest = max((row for row in case.knowledge.wheels if row.cuda), key=lambda row: row.version)
         pythons = newest.pythons
@@ -750,6 +761,17 @@ def uv_hint(case: LogContext) -> Joined:
     return Joined(because=(says,), command="export UV_INDEX_STRATEGY=unsafe-best-match")
 
 
+def solver_glibc(case: LogContext) -> Joined:
+    """The C library for which pixi shall solve: that of the machine, where the log tells it."""
+    libc = case.facts.libc if case.facts else None
+    if "tags" in case.line or case.mentions.get("manager") not in ("pixi", None) or "__glibc" not in case.line:
+        return Joined()
+    if libc is None or "Virtual package" not in case.line:
+        return Joined()
+    remedy = f"let pixi solve for glibc {libc.version}: it takes older releases, where there are any"
+    return Joined(remedy=remedy, command=f"pixi workspace system-requirements add glibc {libc.version}")
+
+
 def dnf_modular(case: LogContext) -> Joined:
     """The stream of NVIDIA's own repository; RPM Fusion brings the driver without one."""
     if "rpmfusion" in case.line or "xorg-x11-drv-nvidia" in case.line:
@@ -868,6 +890,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "pip_conflict": pip_conflict,
     "python_too_new": python_too_new,
     "registry": registry,
+    "solver_glibc": solver_glibc,
     "requirement": requirement,
     "uv_hint": uv_hint,
     "uv_wheel": uv_wheel,

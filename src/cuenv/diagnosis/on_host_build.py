@@ -199,6 +199,19 @@ _OLDEST_GXX = 7
 """The first g++ of conda-forge."""
 
 
+def param_packs(case: LogContext) -> Joined:
+    """The gcc for an nvcc before 11.6; one that fails at an older gcc is of a CUDA before 11."""
+    found = case.told.get("found", "")
+    if found.isdigit() and int(found) < _FIRST_UNREAD:
+        remedy = f"gcc {found} is newer than this old toolkit takes: a newer toolkit, or the gcc of the toolkit's time"
+        return Joined(remedy=remedy, command="")
+    return host_compiler(case)
+
+
+_FIRST_UNREAD = 11
+"""The gcc whose headers no nvcc before 11.6 reads."""
+
+
 def _cuda_of_file(case: LogContext) -> str:
     """The CUDA major that the file name of a library stands for: most libraries count their releases otherwise."""
     major = case.told.get("major", "")
@@ -325,6 +338,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "mismatch": mismatch,
     "nvcc_targets": nvcc_targets,
     "nvcc_test": nvcc_test,
+    "param_packs": param_packs,
     "runtime": runtime,
     "toolchain": toolchain,
 }

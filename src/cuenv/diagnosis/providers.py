@@ -162,9 +162,31 @@ _COMPILED = frozenset(
 """Packages on PyPI whose compiled part belongs to one torch."""
 
 
+_RING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
+_TOOLKIT = "https://nvidia.github.io/libnvidia-container"
+_TOOLKIT_KEY = f"curl -fsSL {_TOOLKIT}/gpgkey | sudo gpg --dearmor --yes -o {_RING}"
+_TOOLKIT_LIST = (
+    f"{_TOOLKIT_KEY} && curl -fsSL {_TOOLKIT}/stable/deb/nvidia-container-toolkit.list | "
+    f"sed 's#deb https://#deb [signed-by={_RING}] https://#' | "
+    "sudo tee /etc/apt/sources.list.d/nvidia-container-toolkit.list"
+)
+
+
+def apt_source_twice(case: LogContext) -> Joined:
+    """The files that older guides of the container toolkit wrote; what others wrote is not known."""
+    if "nvidia.github.io" not in case.line:
+        return Joined()
+    older = ("libnvidia-container", "nvidia-docker", "nvidia-container-runtime")
+    files = " ".join(f"/etc/apt/sources.list.d/{name}.list" for name in older)
+    return Joined(command=f"sudo rm -f {files} && sudo apt-get update")
+
+
 def apt_package(case: LogContext) -> Joined:
     """A package of the system under its name of today; what NVIDIA has is found in NVIDIA's repository alone."""
     name = case.told.get("name", "")
+    if name.startswith(("nvidia-container", "nvidia-docker", "libnvidia-container")):
+        remedy = "add the repository of the NVIDIA Container Toolkit first"
+        return Joined(remedy=remedy, command=f"{_TOOLKIT_LIST} && sudo apt-get update")
     if "nvidia" in name or name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "tensorrt", "datacenter-gpu")):
         return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
     wanted = provider(case, "renamed", name) or name
@@ -257,11 +279,8 @@ def link(case: LogContext) -> Joined:
 
 def apt_key(case: LogContext) -> Joined:
     """The key of NVIDIA's repository that the line names; other repositories have other keys."""
-    if "nvidia.github.io" in case.line:
-        ring = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
-        key = "https://nvidia.github.io/libnvidia-container/gpgkey"
-        fetched = f"curl -fsSL {key} | sudo gpg --dearmor --yes -o {ring}"
-        return Joined(command=f"{fetched} && sudo chmod 644 {ring}")
+    if "nvidia.github.io" in case.line or "DDCAE044F796ECB0" in case.line:
+        return Joined(command=f"{_TOOLKIT_KEY} && sudo chmod 644 {_RING}")
     if "A4B469963BF863CC" not in case.line and not _REPOSITORY.search(case.line):
         return Joined()
     found = _REPOSITORY.search(case.line)
@@ -328,6 +347,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "apt_key": apt_key,
     "apt_package": apt_package,
     "apt_refused": apt_refused,
+    "apt_source_twice": apt_source_twice,
     "cmake_package": cmake_package,
     "cuda_part": cuda_part,
     "dgl": dgl,
