@@ -287,6 +287,12 @@ def test_a_page_that_covers_little_of_a_question_is_told_as_the_nearest(tmp_path
         ("Does upgrading the driver break my old environments?", "no-gpu", "No: a newer driver"),
         ("Is it safe to update the driver?", "no-gpu", "Yes: it is safe"),
         ("Can I use conda and pip in the same environment?", "no-gpu", "Yes: one environment can use"),
+        ("Do I have to reboot after installing the driver?", "no-gpu", "Yes: reboot"),
+        ("Is CUDA 12.8 compatible with PyTorch 2.4?", "no-gpu", "No: torch 2.4.1 has wheels for CUDA 11.8, 12.1, 12.4"),
+        ("Does PyTorch 2.5 support Python 3.8?", "no-gpu", "No: torch 2.5.1 has wheels for Python 3.9"),
+        ("Has my card tensor cores?", "gtx1080ti-580", "No: "),
+        ("Has my card fp8 tensor cores?", "rtx4090-535", "Yes: "),
+        ("Must the CUDA of nvcc be the same as that of torch?", "no-gpu", "Yes, in the major version"),
     ],
 )
 def test_a_question_of_yes_or_no_is_answered_so_first(question: str, host: str, answer: str) -> None:
@@ -297,7 +303,8 @@ def test_a_question_of_yes_or_no_is_answered_so_first(question: str, host: str, 
 
 def test_what_is_no_question_of_yes_or_no_and_what_nobody_knows_gets_neither() -> None:
     knowledge = tables()[0]
-    for question in ("Which driver does CUDA 12 need?", "Is my driver new enough for CUDA 12?"):
+    either = "Should I use cu118 or cu121 for my GPU?"
+    for question in ("Which driver does CUDA 12 need?", "Is my driver new enough for CUDA 12?", either):
         found = asked(question)
         assert not yes_or_no(found.answers[0], found, knowledge, None), question
     assert {row.topic for row in tables()[1].answers} >= set(JUDGES)

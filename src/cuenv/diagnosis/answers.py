@@ -97,6 +97,9 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
     if gpus and named:  # of pages that cover as much, those on CUDA and GPUs
         on_both = {row.id for row in guidance.answers if row.join == "cuda_gpu"}
         hits = tuple(sorted(hits, key=lambda hit: hit.page.key not in on_both or hit.share < hits[0].share))
+    if cudas and not gpus and RELEASE.search(question):  # a torch and a CUDA that are named together, and no GPU
+        on_both = {row.id for row in guidance.answers if row.join == "releases"}
+        hits = tuple(sorted(hits, key=lambda hit: hit.page.key not in on_both))
     best = hits[0].page.kind if hits else ""
     chosen = [hit for hit in hits if hit.page.kind == best and hit.share >= hits[0].share * _SHARE]
     keys = [hit.page.key for hit in chosen][: 1 if best == "answer" else _TOGETHER]

@@ -24,7 +24,7 @@ from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import AnswerPage
-from cuenv.knowledge.rows import PLATFORMS, TorchWheel
+from cuenv.knowledge.rows import NUMBERS, PLATFORMS, TorchWheel
 from cuenv.knowledge.search import words_of
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context, verdict_of
@@ -34,6 +34,10 @@ _ASKS = regex(
     r"should|may|might|must|has|have|need)\b"
 )
 _TOO = regex(r"(?i)\btoo (?:old|new)\b|\b(?:outdated|obsolete|unsupported)\b")
+_CHOICE = regex(r"(?i)\bor\b")
+"""What asks for one of two things wants more than yes or no."""
+_CARD = regex(r"(?i)\b(?:gpu|card|device)s?\b")
+_PYTHON = regex(r"(?i)\bpython ?(3\.[0-9]{1,2})\b")
 _TELLING = 2
 """Words that a question has to share with an answer of the page."""
 
@@ -43,7 +47,7 @@ Judged = tuple[bool, str] | None
 
 def yes_or_no(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
     """The answer to a question that wants yes or no; empty where it wants more, or where nobody can say."""
-    if not _ASKS.match(asked.question):
+    if not _ASKS.match(asked.question) or _CHOICE.search(asked.question):
         return ()
     judge = JUDGES.get(row.topic)
     judged = judge(asked, knowledge, facts) if judge else None
@@ -120,6 +124,8 @@ def _passes(rule: str, row: TorchWheel, host: HostFacts, knowledge: Knowledge) -
 
 def _cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
     """Whether the CUDA releases that are named compile for the GPUs."""
+    if not asked.gpus and not _CARD.search(asked.question):
+        return None
     pairs = [
         (capability, cuda)
         for capability in capabilities_of(asked, facts)
@@ -134,6 +140,27 @@ def _cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
     return True, f"CUDA {cuda.version} supports {gpus_of((capability,), asked)}"
 
 
+def _release(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+    """Whether a release of torch that is named has wheels for the Python or the CUDA that is named with it."""
+    platform = facts.platform if facts else PLATFORMS[0]
+    named = [version(text).release[:2] for text in RELEASE.findall(asked.question)]
+    rows = [row for row in knowledge.wheels if row.platform == platform and row.version.release[:2] in named[:1]]
+    python = _PYTHON.search(asked.question)
+    if not rows or not (python or asked.cudas):
+        return None
+    newest = max(row.version for row in rows)
+    builds = [row for row in rows if row.version == newest]
+    if python:
+        pythons = sorted({text for row in builds for text in row.pythons}, key=version)
+        return python[1] in pythons, f"torch {newest} has wheels for Python {', '.join(pythons)}"
+    cudas = sorted({row.cuda for row in builds if row.cuda})
+    says = f"torch {newest} has wheels for CUDA {', '.join(map(str, cudas))}"
+    if asked.cudas[0] in cudas or not cudas:
+        return bool(cudas), says
+    above = asked.cudas[0] > cudas[0]
+    return False, says + (f", which run on a driver for CUDA {asked.cudas[0]} as well" if above else "")
+
+
 def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | None], Judged]:
     def judge(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
         found, lowest = capabilities_of(asked, facts), lowest_for(package, knowledge)
@@ -146,12 +173,19 @@ def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | Non
 
 
 def _bf16(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether the GPUs compute in bfloat16."""
+    """Whether the GPUs have tensor cores, and whether they compute in the numbers that are named, else in bfloat16."""
     found = capabilities_of(asked, facts)
     features = [knowledge.feature(item, "") for item in found]
     if not features or any(feature is None for feature in features):
         return None
-    so = all(feature.bf16 for feature in features if feature)
+    told = [feature for feature in features if feature]
+    wanted = [number for number in NUMBERS if number in asked.question.lower()]
+    if "tensor core" in asked.question.lower():
+        so = all(set(wanted) <= set(feature.tensor) and feature.tensor for feature in told)
+    elif set(wanted) - {"bf16"}:
+        so = all(set(wanted) <= set(feature.tensor) for feature in told)
+    else:
+        so = all(feature.bf16 for feature in told)
     return so, f"{gpus_of(found, asked)}: {_words(numbers_of(asked, knowledge, facts))}"
 
 
@@ -189,5 +223,6 @@ JUDGES: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Judged]
     "nccl": _nccl,
     "torch-compile": _lowest("triton"),
     "torch-for-gpu": _torch,
+    "torch-release": _release,
 }
 """What answers a question of yes or no, by the topic of its page."""
