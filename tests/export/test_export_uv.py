@@ -154,7 +154,7 @@ def test_the_command_writes_the_tables_and_their_document(tmp_path: Path) -> Non
     assert [(item["name"], item["build"]) for item in data["groups"]] == [("old", "cu126"), ("new", "cu130")]
     old = run("export", "uv", "--gpu", "RTX 5090", "--driver", "550.54.14", folder=tmp_path)
     assert old.returncode == 1
-    assert "needs branch 570 or later" in old.stderr
+    assert "needs driver 570 or later" in old.stderr
 
 
 def test_a_release_that_no_wheel_brings_to_the_host_is_refused_for_what_its_wheels_lack(tmp_path: Path) -> None:

@@ -726,7 +726,7 @@ def test_a_compute_capability_is_followed_by_the_names_of_its_gpus() -> None:
     says(verdict("device-code", CUDA130, facts), "but not for compute capability 7.0")
     says(
         verdict("driver-gpu", CUDA118, replace(facts, driver=None)),
-        "RTX 5090 (compute capability 12.0) needs branch 570",
+        "RTX 5090 (compute capability 12.0) needs driver 570",
     )
 
 

@@ -71,7 +71,7 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
     lowest = kb.first_drives(row)
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest) if lowest else None
     if driver is None or branch is None:
-        needs = f"; {GPU} needs {_first_text(row)} or later" if row.first_branch else ""
+        needs = f"; {GPU} needs driver {_first(row)} or later" if row.first_branch else ""
         because = f"the driver is not known{needs}"
         return Verdict("driver-gpu", "unknown", because, (reason,), remedy)
     reasons = (_driver_reason(driver), reason)
@@ -81,7 +81,7 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
         if fit is None:
             because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
             return Verdict("driver-gpu", "unknown", because, reasons, remedy)
-        because = f"{GPU} needs {_first_text(row)} or later{_inferred(row)}, but {HOST} has {have}"
+        because = f"{GPU} needs driver {_first(row)} or later{_inferred(row)}, but {HOST} has {have}"
         return Verdict("driver-gpu", "reject", because, reasons, remedy)
     if fit == "new":
         return Verdict(
@@ -103,8 +103,8 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
     return Verdict(rule="driver-gpu", outcome="pass", because=f"{have} supports {GPU}", reasons=reasons)
 
 
-def _first_text(row: ComputeCapability) -> str:
-    return f"driver {row.first_driver}" if row.first_driver else f"branch {row.first_branch}"
+def _first(row: ComputeCapability) -> str:
+    return str(row.first_driver or row.first_branch)
 
 
 def _inferred(row: ComputeCapability) -> str:
@@ -223,7 +223,7 @@ def _driver_reason(driver: Driver) -> Reason:
 
 
 def _capability_reason(row: ComputeCapability) -> Reason:
-    which = [f"from {_first_text(row)} on"] if row.first_branch else []
+    which = [f"from {_first(row)} on"] if row.first_branch else []
     which += [f"up to branch {row.last_branch}"] if row.last_branch else []
     what = f"compute capability {row.capability} ({row.architecture})"
     says = f"drivers {' and '.join(which)} support {what}" if which else f"the tables list no driver limit of {what}"
