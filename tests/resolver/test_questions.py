@@ -200,3 +200,10 @@ def test_what_the_channels_lack_is_the_reason_and_no_preference() -> None:
         assert answer.losses[0].criterion == "what the channels can satisfy"
         assert answer.losses[0].other == lacking
         assert answer.losses[0].example == str(best.candidate)
+
+
+def test_a_release_that_only_wheels_have_is_told_with_the_command() -> None:
+    answer = why_not(settled("rtx4090-535"), "pytorch=2.15.0")
+    assert "wheels have it, for pip: cuenv resolve --gpu 8.9" in answer.says
+    assert answer.says.endswith("--stack wheels --pytorch 2.15.0")
+    assert "wheels" not in why_not(settled("rtx4090-535"), "pytorch=9.9").says

@@ -48,5 +48,8 @@ def command(**values: Unpack[WhatIfValues]) -> int:
     if values["as_json"]:
         emit_json(what_if_v1.plain(asked.answer))
     elif not values["quiet"] or not asked.after.fits:
-        emit_lines(what_if_v1.lines(asked.answer, verbose=values["verbose"]))
+        from cuenv.cli.resolve import grounds_line  # noqa: PLC0415 - as above
+
+        grounds = [grounds_line(asked.after)] if asked.after.fits else []
+        emit_lines([*what_if_v1.lines(asked.answer, verbose=values["verbose"]), *grounds])
     return ExitCode.OK if asked.after.fits else ExitCode.NEGATIVE

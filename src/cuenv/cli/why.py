@@ -9,6 +9,7 @@ import click
 
 from cuenv.cli.command import Grouped, completes
 from cuenv.cli.options import (
+    at_hand,
     channel_options,
     channel_sources,
     host_from,
@@ -20,6 +21,7 @@ from cuenv.cli.options import (
     talk_options,
 )
 from cuenv.cli.output import emit_json, emit_lines
+from cuenv.cli.resolve import grounds_line
 from cuenv.core.errors import ExitCode
 from cuenv.host.describe import host_line
 from cuenv.host.select import host_facts
@@ -107,7 +109,9 @@ def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
     knowledge, request = knowledge_from(values), request_from(values)
     sources = channel_sources(values) if values["prove"] else None
     facts = host_facts(host_from(values), knowledge, request)
-    decision = resolve(facts, request, knowledge, prove=sources).decision
+    near = None if sources else at_hand(values, facts.platform)  # as `cuenv resolve` decides
+    found = resolve(facts, request, knowledge, prove=sources, at_hand=near)
+    decision = found.decision
     given = answer(decision)
     if values["as_json"]:
         from cuenv.resolver.decision_json import answer_plain  # noqa: PLC0415 - only for JSON
@@ -117,6 +121,7 @@ def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
         cited: dict[str, int] | None = {} if values["verbose"] else None
         lines = [f"{given.question}, for {host_line(decision.case.facts)}", given.says]
         lines += _lines(given, knowledge, cited)
+        lines += [grounds_line(found)] if found.fits and given.of_choice else []
         lines += source_lines(cited, knowledge) if cited is not None else _more(given)
         emit_lines(lines)
     return decision

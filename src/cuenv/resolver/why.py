@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from shlex import quote
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
+from cuenv.host.describe import host_options
 from cuenv.knowledge.rows import WHEELS
 from cuenv.resolver.candidates import Candidate, admits, candidates_of
 from cuenv.resolver.decision import Decision, decide, grouped
@@ -44,12 +46,14 @@ class Answer:
         says: the answer in one sentence.
         verdicts: with how many candidates each stands for.
         losses: where preference and not a rule decides.
+        of_choice: whether it depends on what was chosen, and so on whether the channels were asked.
     """
 
     question: str
     says: str
     verdicts: tuple[tuple[Verdict, int], ...] = ()
     losses: tuple[Loss, ...] = ()
+    of_choice: bool = True
 
 
 def why(decision: Decision, subject: str) -> Answer:
@@ -108,7 +112,7 @@ def why_not(decision: Decision, question: str) -> Answer:
         return Answer(question=asked, says=_wheels_unasked(decision))
     meant = [item for item in pool if _matches(item.candidate, key, value, request)]
     if not meant:
-        return Answer(question=asked, says=_unheard_of(decision, key, value))
+        return Answer(question=asked, says=_unheard_of(decision, key, value), of_choice=False)
     if decision.chosen and any(_same(item.candidate, decision.chosen.candidate) for item in meant):
         return Answer(question=asked, says=f"it is the choice: {chosen_line(decision)}")
     fitting = decision.ranked(item for item in meant if item.fits)
@@ -119,7 +123,9 @@ def why_not(decision: Decision, question: str) -> Answer:
         return Answer(question=asked, says=says, losses=(loss,) if loss else ())
     groups = grouped(meant)
     says = f"{len(meant)} candidates have {question}, but each is rejected: {groups[0].because}"
-    return Answer(question=asked, says=says, verdicts=tuple((group.lead, group.count) for group in groups))
+    return Answer(
+        question=asked, says=says, verdicts=tuple((group.lead, group.count) for group in groups), of_choice=False
+    )
 
 
 def _wheels_unasked(decision: Decision) -> str:
@@ -158,9 +164,23 @@ def _matches(candidate: Candidate, key: str, value: str, request: VersionSpec | 
 
 
 def _unheard_of(decision: Decision, key: str, value: str) -> str:
+    """No candidate has it: which are nearest, and the wheels that have it."""
+    case = decision.case
     known = {_value(item.candidate, key) for item in decision.assessments} - {None}
     ordered = sorted((text for text in known if text), key=lambda text: _order(text, key))
-    return f"no build with {key} {value} is known for {decision.case.facts.platform}; known are: {', '.join(ordered)}"
+    listed = ", ".join(ordered[-_NEWEST:])
+    are = f"known are: {listed}" if len(ordered) <= _NEWEST else f"the newest of {len(ordered)} known are: {listed}"
+    kind = "wheel" if case.request.stack == WHEELS else "conda build"
+    says = f"no {kind} with {key} {value} is known for {case.facts.platform}; {are}"
+    request = None if key == "stack" or kind == "wheel" else parse_version_spec(value.lstrip("="), what=key)
+    wheels = candidates_of(WHEELS, case.knowledge, case.facts.platform) if request else ()
+    if any(_matches(item, key, value, request) for item in wheels):
+        command = ["cuenv", "resolve", *host_options(case.facts), "--stack", WHEELS, f"--{key}", value]
+        says += f"; wheels have it, for pip: {shlex.join(command)}"
+    return says
+
+
+_NEWEST = 12
 
 
 def _value(candidate: Candidate, key: str) -> str | None:
