@@ -531,7 +531,8 @@ def built_again(case: LogContext) -> Joined:
     if "THPVariableClass" in case.line:  # of libtorch_python.so, which import torch alone loads
         remedy = "write import torch before the import of the extension; if it stands there, build the extension again"
         return Joined(remedy=remedy)
-    package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
+    told = case.told.get("package", "")
+    package = package_of(told) if told else package_in(case.line) or package_in(case.mentions.get("importing", ""))
     if not package:
         return Joined()
     if package in _PINNING:
@@ -741,8 +742,26 @@ def requirement(case: LogContext) -> Joined:
     return replace(found, command="docker run --gpus all -e NVIDIA_DISABLE_REQUIRE=true IMAGE")
 
 
+def variable(case: LogContext) -> Joined:
+    """Who sets a variable that the program misses: MPI, Slurm, or the user."""
+    name = case.told.get("name", "")
+    for start, launcher in _LAUNCHERS.items():
+        if name.startswith(start):
+            remedy = f"start the program with {launcher}, which sets {name}, or with the option for another launcher"
+            return Joined(remedy=remedy)
+    value = _VALUES.get(name)
+    return Joined(command=f"export {name}={value}" if value else "")
+
+
+_LAUNCHERS = {"OMPI_": "mpirun of Open MPI", "PMI_": "mpirun of MPICH", "SLURM_": "srun in a job of Slurm"}
+_VALUES = {"CUDA_VISIBLE_DEVICES": "0", "NODE_RANK": "0"}
+"""What a variable holds on one machine."""
+
+
 def shared_memory(case: LogContext) -> Joined:
-    """What helps in a container that runs already, whose image nobody names."""
+    """What helps in a container that runs already, whose image nobody names; or who may not write to the folder."""
+    if "Permission denied" in case.line:
+        return Joined(remedy="let all users write to /dev/shm", command="sudo chmod 1777 /dev/shm")
     return Joined() if "image" in case.mentions else Joined(command="export NCCL_SHM_DISABLE=1")
 
 
@@ -894,6 +913,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "requirement": requirement,
     "uv_hint": uv_hint,
     "uv_wheel": uv_wheel,
+    "variable": variable,
     "cpu_build": cpu_build,
     "device_code": kernels,
     "driver_floor": with_torch(driver_floor),

@@ -119,7 +119,7 @@ _HARMLESS = regex(
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
     rb"\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
     rb"\bCannot use FA version [0-9] is not supported due to|"
-    rb"^Error Message Summary:\s*$|"
+    rb"^Error Message Summary:\s*$|\bframe #[0-9]{1,3}: |"
     rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
     rb"detect the name of this notebook|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"

@@ -118,7 +118,7 @@ PROGRAM = by_patterns(
         ("torch", regex(r"\b(?:[Pp]y)?[Tt]orch [Vv]ersion: ([12]\.[0-9]{1,2}\.[0-9](?:\+cu[0-9]{2,3})?)\b")),
         ("python", regex(r"/python(3\.[0-9]{1,2})(?:/(?:site|dist)-packages/|/?(?:\s|$))")),
         ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
-        ("main", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]+, in <module>')),
+        ("main", regex(r'\bFile "(/[^"\n]{3,240}|[\w./-]{1,200}\.py)", line [0-9]+, in <module>')),
         ("conda", regex(r"/((?:mini|ana)conda[0-9]?|(?:mamba|mini)forge[0-9]?|micromamba|opt/conda|envs/[\w.-]+)/")),
         ("system", regex(r"(/usr/(?:local/)?lib/python3|/\.?venv/(?:lib|bin)/)")),
         ("root", regex(r"(?:^|[\s\"'=(])/(root)/")),
