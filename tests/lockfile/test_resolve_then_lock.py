@@ -130,11 +130,32 @@ def test_records_that_do_not_tell_leave_the_choice_to_the_tables(tmp_path: Path)
     mirror = f"conda-forge={tmp_path / 'few/conda-forge'}"
     done = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
     assert done.returncode == 0
-    assert "tables  no channel was asked" in done.stderr
+    (line,) = [text for text in done.stderr.splitlines() if text.startswith("warning no proof ")]
+    assert "the channels have no conda-forge::pytorch" in line
     (tmp_path / "few/conda-forge/linux-64/repodata.json").write_text("{", encoding="utf-8")
     torn = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
     assert torn.returncode == 0
     assert "tables  no channel was asked" in torn.stderr
+
+
+def test_why_and_why_not_answer_about_the_choice_of_resolve(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    why = run("why", "driver", *HOST, *mirrors, folder=tmp_path)
+    assert f"pytorch {HAS} " in why.stdout.splitlines()[1]
+    assert "proven  on the channel records" in why.stdout
+    newer = run("why-not", "pytorch=2.13", *HOST, *mirrors, folder=tmp_path)
+    assert "it fits the host, but the channels have no conda-forge::pytorch=2.13" in newer.stdout
+
+
+def test_the_requested_package_that_the_channels_cannot_add_is_named(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    asked = (*HOST, *mirrors, "--stack", "conda-forge", "--with", "ninja", "--with", "nosuchpkg")
+    for prove in ((), ("--prove",)):
+        done = run("resolve", *asked, *prove, folder=tmp_path)
+        assert done.returncode == (1 if prove else 0), done.stderr
+        (hint,) = [text for text in done.stderr.splitlines() if text.startswith("hint: ")]
+        assert "without --with nosuchpkg: cuenv resolve " in hint  # and none that promises it of another driver
+        again = shlex.split(hint.partition("nosuchpkg: cuenv ")[2])
+        assert "ninja" in again
+        assert run(*again, folder=tmp_path).returncode == 0
 
 
 CUDART = "cuda-cudart"

@@ -126,6 +126,8 @@ def _summary(answer: Resolution, platforms: tuple[str, ...], *, verbose: bool) -
 
 def grounds_line(answer: Resolution) -> str:
     """What the choice rests on: the tables alone, the records that lie here, or the channels as they are now."""
+    if answer.lacking:
+        return f"warning no proof on the channel records that lie here, of {answer.lacking}; --prove asks the channels"
     count = ""
     if answer.solution:
         from cuenv.core.findings import counted  # noqa: PLC0415 - where the channels were asked

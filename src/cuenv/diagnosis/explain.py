@@ -43,7 +43,7 @@ def line(topic: str, guidance: Guidance) -> str:
 
 def errata_lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brief: bool = False) -> list[str]:
     """A statement, what is true, what to do, and where that stands."""
-    found = [f"{row.topic} ({row.id})"]
+    found = [row.topic]
     parts = [("recipes say", row.says), (row.verdict, row.truth), ("do", row.do or ""), ("codes", ", ".join(row.codes))]
     if not brief:
         parts += [("source", item.shown) for item in sources_of(row, guidance, knowledge)]
@@ -60,7 +60,7 @@ def answer_lines(
     """A question, its answer, and what the tables say for the host; yes or no goes first."""
     told = tuple(here)
     first = [item for item in told if item.startswith(("Yes", "No:", "No,"))]
-    text = [f"{row.asks} ({row.id})", *(f"  {item}" for item in (*first, *row.says))]
+    text = [row.asks, *(f"  {item}" for item in (*first, *row.says))]
     text += [named("here", item) for item in told if item not in first]
     text.append(named("do", row.do))
     return text if brief else [*text, *(named("source", item.shown) for item in sources_of(row, guidance, knowledge))]

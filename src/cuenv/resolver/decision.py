@@ -60,6 +60,7 @@ class Decision(Drawable):
         fitting: the candidates that no rule rejects, best first.
         skipped: candidates that do not solve on the channels (``--prove``), with what was missing.
         conda: why no conda build was chosen, where nobody asked for wheels and only a wheel fits; else empty.
+        unsolved: requested packages without which the channels satisfy the rest, where they do not satisfy all.
     """
 
     case: Context
@@ -68,6 +69,7 @@ class Decision(Drawable):
     skipped: tuple[tuple[Candidate, str], ...] = ()
     proven: bool = False
     conda: str = ""
+    unsolved: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> Assessment | None:

@@ -199,6 +199,11 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
     case, found = decision.case, []
     request = _spelled(case)
     prove = ("--prove",) if decision.proven else ()
+    if decision.unsolved:  # another driver or release does not bring a package that the channels cannot add
+        rest = replace(request, packages=tuple(item for item in request.packages if item not in decision.unsolved))
+        without = " and ".join(f"--with {shlex.quote(item)}" for item in decision.unsolved)
+        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *request_options(rest), *prove])
+        return (Hint(f"the channels satisfy the request without {without}", command),)
     lacking = {id(candidate.build) for candidate, _ in decision.skipped}
     for miss in decision.near_misses:
         build = miss.candidate.build
@@ -214,7 +219,8 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
             else request_options(request)
         )
         command = shlex.join(["cuenv", "resolve", *host_options(host), *asked, *prove])
-        found.append(Hint(f"{_bounded(miss)} would allow {opens}", command))
+        by = " by the tables" if decision.proven else ""  # the channels were asked for another driver or option
+        found.append(Hint(f"{_bounded(miss)} would allow {opens}{by}", command))
     if decision.without_request:
         rest = replace(request, stack=None, pytorch=None, cuda=None, python=None)
         free = decide(replace(case, request=rest)).chosen

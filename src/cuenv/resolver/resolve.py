@@ -42,6 +42,7 @@ class Resolution(Drawable):
         solution: the solver's answer, when it was asked for one.
         records: the day of the records at hand that the choice was proven on; empty where it is by the tables alone, or
             where the channels were asked.
+        lacking: the day of the records at hand that do not satisfy a choice by the tables, and why.
     """
 
     decision: Decision
@@ -49,6 +50,7 @@ class Resolution(Drawable):
     findings: tuple[Finding, ...]
     solution: Solution | None = None
     records: str = ""
+    lacking: str = ""
 
     @property
     def fits(self) -> bool:
@@ -103,6 +105,8 @@ def resolve(
         from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
 
         decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
+        if solution is None:
+            decision = replace(decision, unsolved=_unsolved(decision.case, name, prove, progress))
     spec = composed(decision, name) if decision.chosen else None
     more = _undated(solution, request)
     return replace(_resolution(decision, spec, facts, more), solution=solution)
@@ -129,6 +133,27 @@ def _resolution(
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings)
 
 
+def _unsolved(
+    case: Context, name: str, sources: Sources, progress: Progress | None = None, *, stack: str = ""
+) -> tuple[str, ...]:
+    """The requested packages that stand in the way: each is added to those before it, and left out if none solves."""
+    from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
+
+    def solves(packages: tuple[str, ...]) -> bool:
+        less = replace(case, request=replace(case.request, packages=packages))
+        found = decide(less)
+        fitting = tuple(item for item in found.fitting if stack in ("", item.candidate.build.stack))
+        tried = replace(found, fitting=fitting)
+        return ask(tried, lambda item: composed(item, name), sources, progress, solves=_SOLVES)[1] is not None
+
+    kept: tuple[str, ...] = ()
+    if not case.request.packages or not solves(kept):
+        return ()
+    for package in case.request.packages:
+        kept += (package,) if solves((*kept, package)) else ()
+    return tuple(item for item in case.request.packages if item not in kept)
+
+
 def _by_the_policy(spec: EnvironmentSpec, request: Request) -> bool:
     """Whether cuenv alone wrote an environment, for one channel: the policy is its own, and a test holds it to that."""
     return not request.packages and not spec.pip and spec.channels == ("conda-forge",)
@@ -143,12 +168,21 @@ def _proven_here(
     decision = decide(Context(facts=facts, request=request, knowledge=knowledge, proving=True))
     if decision.chosen is None:
         return None
+    stack = decision.chosen.candidate.build.stack  # records of another channel may not lie here
+    first = replace(decision, fitting=tuple(item for item in decision.fitting if item.candidate.build.stack == stack))
     try:
-        decision, solution = ask(decision, lambda item: composed(item, name), at_hand.sources, None, solves=_SOLVES)
+        found, solution = ask(first, lambda item: composed(item, name), at_hand.sources, None, solves=_SOLVES)
+        unsolved = () if solution else _unsolved(decision.case, name, at_hand.sources, stack=stack)
     except (ChannelError, OutsideError):
         return None
-    if solution is None or any("offline" in why for _, why in decision.skipped):
+    if any("offline" in why for _, why in found.skipped):
         return None
+    if solution is None:
+        tables = resolve(facts, request, knowledge, name=name)
+        lacking = f"{at_hand.day}: {found.skipped[0][1]}" if found.skipped else ""
+        return replace(tables, decision=replace(tables.decision, unsolved=unsolved), lacking=lacking)
+    others = (item for item in decision.fitting if item.candidate.build.stack != stack)
+    decision = replace(found, fitting=(*found.fitting, *others))
     more = _undated(solution, request)
     whole = _resolution(decision, composed(decision, name) if decision.chosen else None, facts, more)
     return replace(whole, solution=solution, records=at_hand.day)
