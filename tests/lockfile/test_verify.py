@@ -214,7 +214,8 @@ def test_a_cpu_build_that_no_row_knows_is_found_by_its_build_string(build: str) 
     finding = only(law(*FORGE, package("newlib", "1.0", build)), "CU103")
     assert (finding.severity, finding.subject) == ("warning", "newlib")
     assert f"newlib 1.0 {build} is a CPU build" in finding.message
-    assert finding.fix == "look for a CUDA build: cuenv kb learn --channel conda-forge --package newlib"
+    search = "conda search --override-channels -c conda-forge 'newlib="
+    assert (finding.fix or "").startswith(f"list its CUDA builds: {search}")
 
 
 def test_cpu_builds_of_one_channel_are_one_finding() -> None:
@@ -373,6 +374,15 @@ def test_what_is_locked_may_need_a_later_c_library_than_the_tables_say() -> None
     assert "triton" in only(list(host_findings(by_pip, old, base())), "CU407").message
     both = pool([replace(old, label="a"), replace(new, label="b")])
     assert "but a has glibc 2.17" in only(on(both, *OLD_FORGE, CUDNN), "CU407").message
+
+
+def test_the_c_library_is_asked_for_once_with_what_all_packages_need() -> None:
+    sysroot = package("sysroot_linux-64", "2.34", depends=("__glibc >=2.34,<3.0.a0",))
+    facts = machine("8.9", driver="535.129.03", libc="2.17")
+    assert "needs glibc 2.28 or later" in only(on(facts, *FORGE), "CU407").message
+    found = only(on(facts, *FORGE, sysroot), "CU407")
+    assert found.message == "sysroot_linux-64 needs glibc 2.34 or later, but box has glibc 2.17"
+    assert found.fix == only(on(facts, *FORGE), "CU407").fix
 
 
 def test_a_cpu_environment_needs_its_c_library_as_well() -> None:

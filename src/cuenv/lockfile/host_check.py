@@ -16,7 +16,7 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import driver_key, minor, version
 from cuenv.host.describe import host_options
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import HostFacts, Libc
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Requirement, TorchBuild
@@ -149,6 +149,7 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         yield from mixed_findings(solution.pip, candidate.build)
     case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
     found = [item for verdict in verdicts for item in as_findings(verdict, candidate, case)]
+    found = _by_all_packages(found, solution, candidate, case)
     if torch is None:  # another torch is no help for a program that is none
         names = [package.name for package in solution.packages] + [item.name for item in solution.pip]
         anew, better = choose_anew(facts, case), newer_cuda(names, facts, knowledge)
@@ -335,7 +336,8 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
     for machine in facts.machines:
         libc = machine.libc
         lacking = sorted(name for name, needed in needs if libc is None or needed > libc.version)
-        says = f"{first_of(lacking, _SHOWN)} {'need' if len(lacking) > 1 else 'needs'} glibc {lowest} or later"
+        most = sorted(name for name, needed in needs if needed == lowest)
+        says = f"{first_of(most, _SHOWN)} {'need' if len(most) > 1 else 'needs'} glibc {lowest} or later"
         verdict = told(glibc_verdict(lowest, Reason("row", says), libc), machine)
         if verdict.outcome == "reject":
             yield Finding(
@@ -345,6 +347,20 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
                 message=verdict.because,
                 fix=_for_this_glibc(lacking, solution, facts),
             )
+
+
+def _by_all_packages(found: list[Finding], solution: Solution, candidate: Candidate, case: Context) -> list[Finding]:
+    """The errors on the C library, with what the packages require where that is more than the rows say: told once."""
+    code = rule_named("glibc").code
+    errors = [item for item in found if item.code == code and item.severity == "error"]
+    lowest = max((needed for _, needed in solution.glibcs), default=None)
+    if not errors or lowest is None:
+        return found
+    enough = replace(case.facts, libc=Libc(family="glibc", version=lowest), members=())
+    if verdict_of("glibc", candidate, replace(case, facts=enough)).outcome == "reject":
+        return found
+    own = [replace(item, fix=errors[0].fix) for item in _glibc(solution, case.facts)]
+    return [*(item for item in found if item not in errors), *own]
 
 
 def _for_this_glibc(lacking: Collection[str], solution: Solution, facts: HostFacts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -272,7 +273,8 @@ def _by_build_string(plain: list[LockedPackage], *, sure: bool) -> Finding:
     listed = "" if one else f" ({', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''})"
     there = f", and {first.channel_name} has no CUDA build of {'that release' if one else 'them'}" if sure else ""
     is_one = "is a CPU build by its build string" if one else "are CPU builds by their build strings"
-    look = f"look for a CUDA build: cuenv kb learn --channel {first.channel_name} --package {first.name}"
+    builds = shlex.quote(f"{first.name}={first.version}=*cuda*")
+    look = f"list its CUDA builds: conda search --override-channels -c {first.channel_name} {builds}"
     return Finding(
         code="CU103",
         severity="info" if sure else "warning",  # where there is none, nothing of it can be mended
