@@ -31,6 +31,10 @@ _ASK_PYG = (
     "print(v[0] + '.' + v[1] + '.0+cu' + torch.version.cuda.replace('.', ''))\")"
 )
 _REPOSITORY = regex(r"/compute/cuda/repos/([a-z]{1,10}[0-9]{1,4})/")
+_ASK_TRITON = (
+    'python -c "import importlib.metadata as m; '
+    "print(next(r for r in m.requires('torch') if r.startswith('triton')).split(';')[0])\""
+)
 _LIBRARY = regex(r"lib([\w+.-]+?)\.so\b")
 
 
@@ -260,6 +264,10 @@ def onnxruntime(case: LogContext) -> Joined:
 
 def package_pair(case: LogContext) -> Joined:
     """The release of a package that still has, or already has, the name that is asked for."""
+    if case.told.get("package") == "triton" and case.raised and case.raised.package == "torch":
+        return Joined(
+            remedy="install the release of triton that this torch names", command=f'{PIP} install "$({_ASK_TRITON})"'
+        )
     older = provider(case, "name", f"{case.told.get('package', '')}:{case.told.get('name', '')}")
     return Joined(command=f"{PIP} install {older}" if older else "")
 

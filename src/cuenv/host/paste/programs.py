@@ -111,6 +111,7 @@ PROGRAM = by_patterns(
         "linux-x86_64",
         "linux-aarch64",
         'File "/',
+        ", in <module>",
         ":\\",
     ),
     0,
