@@ -765,3 +765,10 @@ def test_pixi_is_told_the_c_library_that_the_log_tells() -> None:
 def test_the_repository_of_the_container_toolkit_is_added_where_apt_does_not_know_it() -> None:
     command = led("E: Unable to locate package nvidia-container-toolkit-base\n").command
     assert "https://nvidia.github.io/libnvidia-container/stable/deb/nvidia-container-toolkit.list" in command
+
+
+def test_the_headers_of_a_kernel_come_from_its_own_packages() -> None:
+    """Fedora's are not named as Debian's."""
+    said = "Error! echo\nYour kernel headers for kernel {} cannot be found at\n"
+    assert (led(said.format("5.0.0-37-generic")).command or "").startswith("sudo apt-get install linux-headers-")
+    assert (led(said.format("4.20.6-200.fc29.x86_64")).command or "").startswith("sudo dnf install kernel-devel-")

@@ -729,6 +729,8 @@ _RUNTIME = "sudo nvidia-ctk runtime configure --runtime"
 
 def module_build(case: LogContext) -> Joined:
     """The module of the driver: where the headers are there and it does not compile, only a newer driver helps."""
+    if re.search(r"headers for kernel [\w.+-]+\.(?:fc|el)[0-9]", case.line):
+        return Joined(command="sudo dnf install kernel-devel-$(uname -r) && sudo dkms autoinstall")
     if re.search(r"headers|not found in directory|kernel source", case.line):
         return Joined(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
     return Joined(remedy="install a newer release of the driver, which knows this kernel, or start the older kernel")
