@@ -147,7 +147,7 @@ def test_every_fill_is_named_by_a_row_and_every_name_is_one() -> None:
 
 def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
     text = run("explain", "do I need the cuda toolkit?", folder=tmp_path).stdout
-    assert text.startswith("Do I need to install the CUDA toolkit? (Q01)")
+    assert text.startswith("Do I need to install the CUDA toolkit?\n")
     assert "recipes say:" in text
     found = json.loads(run("explain", "which driver for CUDA 12.8", "--gpu", "A100", "--json", folder=tmp_path).stdout)
     assert found["question"] == "which driver for CUDA 12.8"
@@ -256,10 +256,20 @@ def test_builds_of_conda_forge_may_serve_gpus_that_no_wheel_serves_together() ->
 
 def test_a_command_names_the_gpus_of_the_question() -> None:
     page = asked("how do I share one lock between different GPUs").answers[0]
-    assert page.do == "cuenv lock --resolve --gpu A --gpu B"
+    assert page.do == "cuenv lock --resolve --gpu V100 --gpu 'RTX 4090' --driver 580.65.06"
     named = asked("one lock for an A100 and an RTX 5090").answers[0]
     assert named.do == "cuenv lock --resolve --gpu A100 --gpu 'GeForce RTX 5090'"
     assert "--cuda 13" not in asked("can a V100 use CUDA 13").answers[0].do
+
+
+def test_the_command_of_a_page_chooses_for_the_host_of_the_question(tmp_path: Path) -> None:
+    for words, host in (
+        (("which torch for a K80",), "--gpu 3.7"),
+        (("torch-for-gpu", "--gpu", "A100", "--driver", "535.129.03"), "--gpu 8.0 --driver 535.129.03"),
+        (("torch-for-gpu", "--host", "a800-470"), "--host a800-470"),
+    ):
+        (line,) = [item for item in run("explain", *words, folder=tmp_path).stdout.splitlines() if "  do: " in item]
+        assert f"cuenv resolve -o environment.yml {host}" in line
 
 
 def test_a_page_that_covers_little_of_a_question_is_told_as_the_nearest(tmp_path: Path) -> None:

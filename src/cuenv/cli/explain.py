@@ -73,7 +73,7 @@ def command(topic: str | None, subject: str | None, **values: Unpack[LookValues]
 def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
     """The page that a question means, for the host that it names, the options name, or this machine."""
     from cuenv.diagnosis import explain as page  # noqa: PLC0415 - as above
-    from cuenv.diagnosis.answers import asked_about, here, host_asked  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.answers import asked_about, for_host, here, host_asked  # noqa: PLC0415 - as above
     from cuenv.diagnosis.yes_or_no import yes_or_no  # noqa: PLC0415 - as above
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
@@ -89,8 +89,9 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
         )
     options = host_from(values)
     host = None if options.given else host_asked(asked, knowledge)
-    if host is None and any(row.join for row in asked.answers):
+    if host is None and (options.given or any(row.join for row in asked.answers)):
         host = host_facts(options, knowledge)
+    asked = for_host(asked, host)
     heres = {
         row.id: (*yes_or_no(row, asked, knowledge, host), *here(row, asked, knowledge, host)) for row in asked.answers
     }

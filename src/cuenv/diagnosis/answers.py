@@ -10,11 +10,11 @@ from difflib import get_close_matches
 
 from packaging.version import Version
 
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, target_for, version
 from cuenv.diagnosis.log_scan import scan
-from cuenv.diagnosis.on_host import LogContext, floor_verdict, newest_for, with_code
+from cuenv.diagnosis.on_host import LogContext, floor_verdict, host_words, newest_for, with_code
 from cuenv.host.describe import gpu_text
 from cuenv.host.facts import Driver, Gpu, HostFacts, sentence
 from cuenv.host.request import Request
@@ -38,7 +38,7 @@ _LETTER = regex(r"\b[A-Za-z]\b")
 _LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
 """A library that is asked for by its file name is one that was not found."""
 _TOKEN = regex(r"[\w.+()-]+")
-_ANY_GPUS = "--gpu A --gpu B"
+_ANY_GPUS = "--gpu V100 --gpu 'RTX 4090' --driver 580.65.06"
 """What stands in a command for the GPUs of the question."""
 _SHARE = 0.75
 """Pages of the same kind that cover so much of what the best page covers are named beside it."""
@@ -199,6 +199,21 @@ def host_asked(asked: AskedQuestion, knowledge: Knowledge) -> HostFacts | None:
     driver = Driver(version=asked.driver, cuda=knowledge.cuda_of(asked.driver))
     gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(asked.gpus))
     return HostFacts(label="the host of the question", platform=PLATFORMS[0], driver=driver, gpus=gpus)
+
+
+_CHOOSES = ("cuenv resolve", "cuenv lock --resolve")
+
+
+def for_host(asked: AskedQuestion, facts: HostFacts | None) -> AskedQuestion:
+    """The pages with commands that choose for the host of the question; none is added for the machine at hand."""
+    words = host_words(facts)
+    if not words and len(asked.gpus) == 1:
+        words = f"--gpu {asked.gpus[0]}"
+    pages = (
+        row.replaced(do=f"{row.do} {words}") if row.do.startswith(_CHOOSES) and "--gpu" not in row.do and words else row
+        for row in asked.answers
+    )
+    return replace(asked, answers=tuple(pages))
 
 
 # -- what the tables and the host say further

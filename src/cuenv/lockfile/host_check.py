@@ -426,7 +426,7 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     if verdict.rule == "extensions":
         better = library_advice(case.request.pip, candidate.build.version, case.knowledge)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
-    if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn"):
+    if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn", "nccl"):
         return _other_wheel(verdict, candidate, case)
     if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _narrowed(candidate, case)):
         return None, (narrowed,)
@@ -461,7 +461,7 @@ def _command(verdict: Verdict, case: Context) -> str | None:
         )
     if verdict.rule == "gpu":
         return "name the machine that it is for: --gpu NAME --driver VERSION, or --host FILE (cuenv inspect --json)"
-    return choose_anew(case.facts, case) if verdict.rule in (*_CHOSEN, "cudnn") else None
+    return choose_anew(case.facts, case) if verdict.rule in (*_CHOSEN, "cudnn", "nccl") else None
 
 
 def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:

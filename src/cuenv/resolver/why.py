@@ -98,7 +98,7 @@ def why_not(decision: Decision, question: str) -> Answer:
     if not separator or key not in KEYS or not value:
         raise UsageError(
             f"why-not {question!r}: expected KEY=VALUE with KEY one of {', '.join(KEYS)}",
-            hint="cuenv why-not cuda=13.0",
+            hint=f"cuenv why-not pytorch={quote(value)}" if key == "torch" and value else "cuenv why-not cuda=13.0",
         )
     asked = f"why not {question}"
     request = None if key == "stack" else parse_version_spec(value.lstrip("="), what=key)

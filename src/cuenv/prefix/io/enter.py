@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import is_file, is_folder, look, may_run, names_in, shown
+from cuenv.core.io.files import exists, is_file, is_folder, look, may_run, names_in, shown
 from cuenv.core.io.process import become, which
 from cuenv.prefix.io.activation import kept_variables
 from cuenv.prefix.shell_hook import Entering, running
@@ -32,7 +32,8 @@ def entering(folder: Path, environ: Mapping[str, str]) -> Entering:
     prefix = os.path.abspath(folder)  # noqa: PTH100 - as it is typed: links in it stay, as with conda
     path = Path(prefix)
     if not is_folder(path):
-        raise InputError(f"{shown(path)} is not a folder", hint=look(path))
+        make = f"cuenv install --prefix {shlex.quote(shown(path))}"
+        raise InputError(f"{shown(path)} is not a folder", hint=look(path) if exists(path) else make)
     if ":" in prefix or not prefix.isprintable():
         raise InputError(f"{shown(path)}: such a path cannot stand in PATH", hint="move the environment")
     if is_folder(path / "conda-meta"):

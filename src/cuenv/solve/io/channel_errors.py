@@ -45,7 +45,7 @@ def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: 
     if offline:
         return ChannelError(
             f"channel {name}, {subdir}: offline, and the cache holds nothing of {strip_credentials(target)}",
-            hint=f"run the same command once without --offline, or read a folder: --mirror {name}=/path/to/channel",
+            hint=f"run the same command once without --offline, or read a folder: {_mirror(name, '/path/to')}",
         )
     url = _url(text, channel, subdir, target)
     status = _STATUS.search(text)
@@ -109,21 +109,31 @@ def _reason(text: str) -> str:
     return f"the server sends no valid repodata: {last}" if any(word in text for word in _GARBAGE) else last
 
 
+_ANACONDA = "https://repo.anaconda.com/pkgs"
+
+
+def _mirror(name: str, folder: str = "") -> str:
+    """The option that reads a channel elsewhere; Anaconda's own come together, and so does their mirror."""
+    if name.startswith(f"{_ANACONDA}/"):
+        return f"--mirror {_ANACONDA}={f'{folder}/pkgs' if folder else 'URL'}"
+    return f"--mirror {name}={f'{folder}/channel' if folder else 'URL'}"
+
+
 def _hint(text: str, name: str, url: str) -> str:
     status = _STATUS.search(text)
     code = status[1] if status else ""
     if code in {"401", "403", "407"}:
         return f"give the credentials with the mirror: --mirror {name}=https://USER:PASSWORD@HOST/PATH"
     if code == "304":
-        return f"a proxy or mirror does not have the channel; read it elsewhere: --mirror {name}=URL"
+        return f"a proxy or mirror does not have the channel; read it elsewhere: {_mirror(name)}"
     if code == "404":
-        return f"check the channel's name, or read it elsewhere: --mirror {name}=URL"
+        return f"check the channel's name, or read it elsewhere: {_mirror(name)}"
     if code:
-        return f"try again later, or read the channel elsewhere: --mirror {name}=URL"
+        return f"try again later, or read the channel elsewhere: {_mirror(name)}"
     if "certificate" in text:
         return "name your company's authorities: ssl_verify: /path/to/ca.pem in .condarc"
     if "the answer" in text:
-        return f"read the channel elsewhere: --mirror {name}=URL"
+        return f"read the channel elsewhere: {_mirror(name)}"
     if unreachable(text):
-        return f"check the network and its proxy, or read the channel elsewhere: --mirror {name}=URL"
+        return f"check the network and its proxy, or read the channel elsewhere: {_mirror(name)}"
     return f"look at what the server sends: curl -sSL {url} | head -c 300"
