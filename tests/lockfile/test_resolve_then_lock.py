@@ -158,6 +158,15 @@ def test_the_requested_package_that_the_channels_cannot_add_is_named(tmp_path: P
         assert run(*again, folder=tmp_path).returncode == 0
 
 
+def test_a_requested_package_that_no_channel_has_ends_the_search(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    asked = ("--with", "ninja", "--with", "pip=1.0")
+    done = run("resolve", *HOST, *mirrors, "--stack", "conda-forge", "--prove", *asked, folder=tmp_path)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert "why     the channels have no pip=1.0" in lines
+    assert sum(text.startswith("skipped ") for text in lines) == 1  # no other torch is tried
+
+
 CUDART = "cuda-cudart"
 LABEL = "nvidia/label/cuda-11.8.0"
 

@@ -59,6 +59,7 @@ class Decision(Drawable):
     Attributes:
         fitting: the candidates that no rule rejects, best first.
         skipped: candidates that do not solve on the channels (``--prove``), with what was missing.
+        clash: the requested packages that no channel has or that cannot stand together; else empty.
         conda: why no conda build was chosen, where nobody asked for wheels and only a wheel fits; else empty.
         unsolved: requested packages without which the channels satisfy the rest, where they do not satisfy all.
     """
@@ -68,6 +69,7 @@ class Decision(Drawable):
     fitting: tuple[Assessment, ...]
     skipped: tuple[tuple[Candidate, str], ...] = ()
     proven: bool = False
+    clash: str = ""
     conda: str = ""
     unsolved: tuple[str, ...] = ()
 

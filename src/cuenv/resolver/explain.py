@@ -101,6 +101,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bo
             lines.append(f"        minimum driver: {minimum_text(decision)}")
         lines.append(f"why     {rank_text(decision)}")
         lines += [f"note    {verdict.because}" for verdict in chosen.verdicts if verdict.outcome in ("warn", "unknown")]
+    lines += [f"why     {decision.clash}"] if decision.clash else []
     lines += _wheel_lines(decision)
     lines += unseen_lines(decision)
     skipped = skipped_lines(decision)

@@ -18,8 +18,10 @@ from cuenv.resolver.compilers import locked_gcc
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.policy import asks_for_cpu
+from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.solution_policy import cpu_finding, cuda_components, lock_findings, without_row
-from cuenv.solve.environment_spec import EnvironmentSpec
+from cuenv.resolver.verdict import both
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.records import cuda_builds
 from cuenv.solve.io.solver import absent, solve
 from cuenv.solve.io.sources import Sources
@@ -58,6 +60,7 @@ def prove(
     """
     skipped: list[tuple[Candidate, str]] = []
     unread: Unread = {}
+    clash = ""
     pairs = ((index, item) for index, fit in enumerate(decision.fitting) for item in decision.variants(fit))
     for index, item in islice(pairs, limit):
         if progress:
@@ -67,10 +70,62 @@ def prove(
             rest = (item, *decision.fitting[index + 1 :])
             return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
         skipped.append((item.candidate, answer))
+        if limit is None and solves is None and len(skipped) == 1:
+            clash = _never(decision, composed, sources)
+            if clash:
+                break
         solves = solves - 1 if solves is not None and _was_solved(answer) else solves
         if solves == 0:
             break
-    return replace(decision, fitting=(), skipped=tuple(skipped), proven=True), None
+    return replace(decision, fitting=(), skipped=tuple(skipped), proven=True, clash=clash), None
+
+
+_Composed: TypeAlias = Callable[[Decision], EnvironmentSpec]
+
+
+def _requested(decision: Decision, item: Assessment, composed: _Composed) -> tuple[EnvironmentSpec, tuple[Pin, ...]]:
+    """The environment of a candidate, and what stands in it because of requested packages alone."""
+    request = replace(decision.case.request, packages=(), pip=())
+    bare = composed(replace(decision, case=replace(decision.case, request=request), fitting=(item,)))
+    whole = composed(replace(decision, fitting=(item,)))
+    return whole, tuple(pin for pin in whole.pins if pin not in bare.pins)
+
+
+def _never(decision: Decision, composed: _Composed, sources: Sources) -> str:
+    """The requested packages that no channel has, or that cannot stand beside each other, whatever torch is chosen."""
+    if not decision.case.request.packages:
+        return ""
+    facts = virtual_packages(decision.case.facts)
+    lacking: list[set[str]] = []
+    odd: tuple[Pin, ...] = ()
+    for item in {fit.candidate.build.stack: fit for fit in reversed(decision.fitting)}.values():
+        spec, asked = _requested(decision, item, composed)
+        channels, platform = spec.channels, item.candidate.build.platform
+
+        def goes(pins: tuple[Pin, ...], spec: EnvironmentSpec = spec, platform: str = platform) -> bool:
+            alone = replace(spec, pins=pins)
+            asked = SolveRequest(spec=alone, channels=spec.channels, platform=platform, virtual_packages=facts)
+            return not isinstance(solve(asked, sources), Unsatisfiable)
+
+        try:
+            lacking.append({pin.yaml_text() for pin in absent(asked, channels, platform, sources)})
+            if not lacking[-1] and goes(asked):
+                return ""
+            odd = odd or (() if lacking[-1] else _least(asked, goes))
+        except ChannelError:
+            continue  # of a label that cannot be read; another stack has other channels
+    if lacking and all(lacking):
+        return _none_of(sorted(set.intersection(*lacking) or lacking[0]), sources.as_of)
+    together = " together" if len(odd) > 1 else ""
+    return f"{both(pin.yaml_text() for pin in odd)} cannot be installed{together}" if odd else ""
+
+
+def _least(asked: tuple[Pin, ...], goes: Callable[[tuple[Pin, ...]], bool]) -> tuple[Pin, ...]:
+    """The least of some requirements that cannot be met together."""
+    for pin in asked:
+        rest = tuple(each for each in asked if each is not pin)
+        asked = asked if goes(rest) else rest
+    return asked
 
 
 def _was_solved(why: str) -> bool:
