@@ -167,6 +167,12 @@ def test_a_requested_package_that_no_channel_has_ends_the_search(tmp_path: Path,
     assert sum(text.startswith("skipped ") for text in lines) == 1  # no other torch is tried
 
 
+def test_a_file_that_is_not_there_is_chosen_for_the_host_that_was_named(tmp_path: Path) -> None:
+    for words in (("--gpu", "RTX 4090", "--driver", "535.129.03"), HOST):
+        hint = run("lock", *words, folder=tmp_path).stderr.splitlines()[-1]
+        assert shlex.split(hint.removeprefix("hint: cuenv lock --resolve ")) == [*words]
+
+
 CUDART = "cuda-cudart"
 LABEL = "nvidia/label/cuda-11.8.0"
 

@@ -155,12 +155,13 @@ class Grouped(click.Command):
             hint = f"{ctx.command_path} {error.option_name} {value}"
             raise UsageError(f"{error.option_name} needs a value", hint=hint) from error
         except click.MissingParameter as error:
-            from cuenv.cli.habits import VALUES  # noqa: PLC0415 - as above
+            from cuenv.cli.habits import ENDS, VALUES  # noqa: PLC0415 - as above
 
             flag = next((flag for flag in (error.param.opts if error.param else ()) if flag in VALUES), None)
             if flag is None:
                 raise
-            raise UsageError(f"{flag} is missing", hint=f"{ctx.command_path} {flag} {VALUES[flag]}") from error
+            hint = f"{ctx.command_path} {flag} {VALUES[flag]}{ENDS.get(ctx.command_path, '')}"
+            raise UsageError(f"{flag} is missing", hint=hint) from error
 
 
 class GroupedGroup(Grouped, click.Group):

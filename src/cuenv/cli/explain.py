@@ -83,6 +83,8 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
         return
     if not asked.found:
         near = asked.beside
+        if question[:2].upper() == "CU" and question[2:].isdigit():
+            raise UsageError(f"explain {question!r}: that is a finding code", hint=f"cuenv why {question}")
         raise UsageError(
             f"explain {question!r}: no such topic" + (f"; the nearest are {', '.join(near)}" if near else ""),
             hint=f"cuenv explain {near[0]}" if near else "cuenv explain",

@@ -108,6 +108,10 @@ VALUES: Mapping[str, str] = {
 """A value of each option that takes one, for the error about a missing one."""
 
 
+ENDS: Mapping[str, str] = {"cuenv export sbatch": " -- python train.py"}
+"""What a command needs beside its options, for the same error."""
+
+
 def option_instead(name: str, known: Collection[str]) -> str | None:
     """What to say of an option that a command has not; ``None`` when nobody is known to type it."""
     if name in RENAMED:

@@ -48,6 +48,19 @@ class HostOptions:
         """Whether any option names a host."""
         return bool(self.hosts or self.gpus or self.driver or self.glibc or self.platform)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options as they were typed, for another command."""
+        found = [
+            word
+            for option, texts in (("--host", self.hosts), ("--gpu", self.gpus))
+            for text in texts
+            for word in (option, text)
+        ]
+        for option, text in (("--driver", self.driver), ("--glibc", self.glibc), ("--platform", self.platform)):
+            found += [option, text] if text else []
+        return tuple(found)
+
 
 def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | None = None) -> HostFacts:
     """The host that the options mean.

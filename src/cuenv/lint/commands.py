@@ -760,7 +760,7 @@ def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge,
         return
     spec = asked.spec()
     judged = list(spec_findings(spec, knowledge))
-    frozen = frozen_finding(spec, knowledge)
+    frozen = frozen_finding(spec, knowledge, machine)
     unlisted = unlisted_finding(replace(spec, pip=()), knowledge)
     judged += [item for item in (frozen, unlisted) if item]
     gone = {finding.subject for finding in judged if finding.code == "CU110"}

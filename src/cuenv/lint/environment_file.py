@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list
+from cuenv.host.describe import host_options
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, Node, in_its_place, lines_at, told, written
 from cuenv.lockfile.file_check import judge_file, named_cuda
@@ -175,7 +177,7 @@ def environment_lints(
     for item in _policy(text, tree, entries, judged):
         yield _of_linux(item, text, spec)
     yield from _aside(tree, spec, folder, knowledge)
-    yield from _frozen(tree, spec, knowledge)
+    yield from _frozen(tree, spec, knowledge, machine)
     yield from _post_link(entries, judged, knowledge)
     variables = tree.get("variables")
     if variables is not None and variables.kind == "map":
@@ -372,13 +374,13 @@ def _variables(tree: Node) -> Iterator[Lint]:
             )
 
 
-def _frozen(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Lint]:
-    finding = frozen_finding(spec, knowledge)
+def _frozen(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Iterator[Lint]:
+    finding = frozen_finding(spec, knowledge, machine)
     if finding:
         yield Lint(finding=finding, at=(tree.get("channels") or tree).start)
 
 
-def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | None:
+def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Finding | None:
     """The channel pytorch ends at 2.5.1: an unbound torch from it stays there for ever."""
     torch, row = spec.pin("pytorch"), knowledge.discontinued("pytorch")
     channels = [short_channel(item) for item in spec.channels]
@@ -386,13 +388,14 @@ def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | Non
         return None
     if torch.channel != "pytorch" and (torch.channel or channels[:1] != ["pytorch"]):
         return None
+    host = host_options(machine.facts) if machine.facts else ()
     return Finding(
         code="CU306",
         severity="warning",
         subject="channels",
         message=f"pytorch is requested from the channel pytorch without a version: {row.says}",
         evidence=row.sources,
-        fix="cuenv resolve --stack conda-forge -o environment.new.yml",
+        fix=shlex.join(["cuenv", "resolve", *host, "--stack", "conda-forge", "-o", "environment.new.yml"]),
     )
 
 

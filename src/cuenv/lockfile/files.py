@@ -45,8 +45,11 @@ _NO_CHANNELS = (
 )
 
 
-def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
+def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     """Read an environment file.
+
+    Args:
+        host: the options that name a host, for the hint where the file is not there.
 
     Raises:
         InputError: it is not there or not valid.
@@ -54,7 +57,7 @@ def read_environment(path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     from cuenv.solve import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
 
     if not exists(path):
-        hint = "cuenv lock --resolve" if str(path) == ENVIRONMENT else f"cuenv lock --resolve {shlex.quote(str(path))}"
+        hint = shlex.join(["cuenv", "lock", "--resolve", *([] if str(path) == ENVIRONMENT else [str(path)]), *host])
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     text = read_text(path)
     if path.suffix == ".txt" and is_requirements(text) and "--hash=" not in text:

@@ -178,7 +178,7 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     """
     if request.update:
         request.engine.refuse("--update", " --update ".join(request.update))
-    spec, warnings = read_environment(request.path)
+    spec, warnings = read_environment(request.path, request.host.words)
     found = replace(locked(request, spec, knowledge, progress=progress), warnings=warnings)
     made = found.lock
     if made is None:

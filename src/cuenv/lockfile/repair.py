@@ -162,7 +162,7 @@ def repair(
         InputError: the file or a channel cannot be read.
         OutsideError: the solver crashed.
     """
-    spec, _ = read_environment(request.path)
+    spec, _ = read_environment(request.path, request.host.words)
     facts, _ = host_for(request.path, request.host, knowledge, spec.platforms)
     known = (item for item in spec.platforms if item in PLATFORMS)
     platform = request.host.platform or next(known, facts.platform)
