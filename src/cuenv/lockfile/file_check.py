@@ -25,7 +25,7 @@ from cuenv.lockfile.host_check import (
     newer_cuda,
     unknown_build,
 )
-from cuenv.resolver.asked_torch import CONDA_TORCHES, AskedTorch, torch_asked, unlisted, wheels_asked
+from cuenv.resolver.asked_torch import CONDA_TORCHES, AskedTorch, no_python, torch_asked, unlisted, wheels_asked
 from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
 from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.decision import Decision, decide
@@ -218,16 +218,9 @@ def _no_wheel(
     asked: AskedTorch, python: VersionSpec | None, facts: HostFacts, knowledge: Knowledge
 ) -> Iterator[Finding]:
     """Why no wheel is as the pip part asks for it: the Python, or a release that the tables do not have."""
-    rows = [row for row in knowledge.wheels if row.platform == facts.platform and row.cuda and asked.has(row)]
-    if rows:
-        pythons = ", ".join(dict.fromkeys(text for row in rows for text in row.pythons))
-        yield Finding(
-            code="CU110",
-            severity="error",
-            subject="torch",
-            message=f"pip: {asked.text} has wheels for Python {pythons}, and the file asks for Python {python}",
-            edits=(FileEdit(how="write", entries=(f"python={rows[-1].pythons[-1]}",)),),
-        )
+    found = tuple(no_python(asked, python, facts.platform, knowledge))
+    if found:
+        yield from found if facts.platform != PLATFORMS[0] else ()  # else it is said of the file, on any host
     elif asked.exact and not any(
         asked.tag in ("", row.build) for row in knowledge.wheels_of(asked.exact, facts.platform)
     ):

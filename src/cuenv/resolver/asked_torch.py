@@ -119,10 +119,26 @@ def index_findings(requirements: Sequence[str], python: VersionSpec | None, know
     if asked is None or asked.of_cpu or (asked.tag and not _TAG.fullmatch(asked.tag)):
         return
     rows = list(_wheels(PLATFORMS[0], python, knowledge))
+    if not any(map(asked.has, rows)):
+        yield from no_python(asked, python, PLATFORMS[0], knowledge)
     told = _of_tag(asked, rows) if asked.tag else _of_index(asked, rows)
     if told:
         severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
         yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
+
+
+def no_python(asked: AskedTorch, python: VersionSpec | None, platform: str, knowledge: Knowledge) -> Iterator[Finding]:
+    """A torch that has wheels, and none for the Python that is asked for."""
+    rows = [row for row in knowledge.wheels if row.platform == platform and row.cuda and asked.has(row)]
+    if rows and python:
+        pythons = ", ".join(dict.fromkeys(text for row in rows for text in row.pythons))
+        yield Finding(
+            code="CU110",
+            severity="error",
+            subject="torch",
+            message=f"pip: {asked.text} has wheels for Python {pythons}, and the file asks for Python {python}",
+            edits=(FileEdit(how="write", entries=(f"python={rows[-1].pythons[-1]}",)),),
+        )
 
 
 def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
