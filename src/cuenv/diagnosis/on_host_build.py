@@ -28,6 +28,7 @@ from cuenv.diagnosis.providers import cuda_library
 from cuenv.host.facts import FoundToolkit
 from cuenv.knowledge.rows import PLATFORMS, Cuda
 from cuenv.resolver.candidates import bare_candidate
+from cuenv.resolver.compose import HEADERS
 
 _OF_CMAKE = regex(
     r"CMake|CMAKE_|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|default CUDA arch"
@@ -35,14 +36,13 @@ _OF_CMAKE = regex(
 _FOUND_THERE = " && export CPATH=$CONDA_PREFIX/include LIBRARY_PATH=$CONDA_PREFIX/lib CMAKE_PREFIX_PATH=$CONDA_PREFIX"
 """Compilers and a CMake of the system do not look into an environment by themselves."""
 _ASK_GPU = "python -c \"import torch; print('%d.%d' % torch.cuda.get_device_capability())\""
-_HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 
 
 def install_toolchain(case: LogContext, cuda: Version) -> str:
     """The command that brings compiler and headers of a CUDA release into an environment; empty where none can."""
     row = case.knowledge.cuda(cuda)
     if row is not None and row.conda_nvcc:
-        return f"conda install{_into(case)} -c conda-forge cuda-version={cuda} cuda-nvcc {' '.join(_HEADERS)}"
+        return f"conda install{_into(case)} -c conda-forge cuda-version={cuda} cuda-nvcc {' '.join(HEADERS)}"
     if row is not None and row.labels:
         return f"conda install{_into(case)} -c nvidia/label/cuda-{row.labels[-1]} cuda-toolkit"
     return ""
@@ -60,7 +60,7 @@ def toolchain(case: LogContext) -> Joined:
         return Joined(because=tuple(because), command=command)
     if case.prefix and case.prefix.kind == "conda":
         there = [name for name in ("cuda-nvcc", "cuda-nvcc-impl", "cudatoolkit-dev") if case.prefix.package(name)]
-        lacking = [name for name in _HEADERS if not case.prefix.package(name)]
+        lacking = [name for name in HEADERS if not case.prefix.package(name)]
         because.append(f"{case.prefix.path} holds {' and '.join(there) or 'no nvcc'}" + _without(lacking))
         if there and not lacking:
             because.append("the files are installed, but builds do not look where conda-forge puts them")

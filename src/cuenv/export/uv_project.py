@@ -18,7 +18,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, TorchWheel
 from cuenv.lockfile.wheel_target import WheelTarget
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.requirements import WITH_TORCH, with_torch
+from cuenv.resolver.requirements import OF_TORCH, with_torch
 from cuenv.resolver.rules import Context
 from cuenv.resolver.wheels import INDEX, last_for
 from cuenv.solve.environment_spec import requirement_name
@@ -188,7 +188,7 @@ def _tables(sets: list[Chosen], alone: Chosen | None) -> Iterator[str]:
     sources: dict[str, list[str]] = {}
     for item in sets:
         for text in item.needs if item.wheel.build in indexes and "index" in item.wheel.comes else ():
-            if requirement_name(text) in ("torch", *WITH_TORCH):
+            if requirement_name(text) in ("torch", *OF_TORCH):
                 where = f"index = {toml_string(_index(item.wheel.build))}"
                 of_group = f", group = {toml_string(item.name)}" if item.name else ""
                 sources.setdefault(requirement_name(text), []).append(f"{{ {where}{of_group} }}")

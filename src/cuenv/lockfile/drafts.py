@@ -14,9 +14,9 @@ from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.intent import further, release_pins
 from cuenv.lockfile.relax import forms_of
-from cuenv.resolver.asked_torch import OF_TORCH
 from cuenv.resolver.policy import spec_of
 from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.model import Solution, build_cuda, names_cpu, names_cuda

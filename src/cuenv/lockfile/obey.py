@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.lockfile.coverage import narrowed
-from cuenv.resolver.asked_torch import OF_TORCH
+from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.pip_part import loosened

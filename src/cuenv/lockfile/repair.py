@@ -66,13 +66,13 @@ from cuenv.lockfile.lock import Locked, LockRequest, locked
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.proving import odds
 from cuenv.lockfile.relax import SWAPS, ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
-from cuenv.resolver.asked_torch import OF_TORCH
 from cuenv.resolver.candidates import Candidate, admits_all, pythons
 from cuenv.resolver.compose import composed, headed, overruled, requested
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import asks_for_cpu, wants_cuda
 from cuenv.resolver.prove import unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.requirements import OF_TORCH
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec

@@ -15,7 +15,7 @@ from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, Extension, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
-from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
+from cuenv.resolver.requirements import OF_TORCH, Demand, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, index_option, requirement_name
 from cuenv.solve.model import names_cpu
@@ -28,8 +28,6 @@ _EXACT = regex(r"={2,3}([0-9.]+)")
 _ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
 CONDA_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 """The torches of conda, beside which another from pip is a mistake of its own."""
-OF_TORCH = ("torchaudio", "torchvision")
-"""Libraries of PyTorch, of which each release is made for one torch in every channel."""
 
 
 class AskedTorch(NamedTuple):

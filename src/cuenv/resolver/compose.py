@@ -16,7 +16,7 @@ from cuenv.resolver.rules import Context
 from cuenv.resolver.rules.libraries import range_for
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
 
-_HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
+HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
 
 DECIDED = {
@@ -214,7 +214,7 @@ def _conda_forge(candidate: Candidate, case: Context) -> list[Pin]:
 
 def _nvcc(knowledge: Knowledge) -> Iterator[Pin]:
     yield Pin(name="cuda-nvcc", channel="conda-forge", role="cudatoolkit-dev", why=("the compiler",))
-    yield from (_header_pin(name, "conda-forge", knowledge) for name in _HEADERS)
+    yield from (_header_pin(name, "conda-forge", knowledge) for name in HEADERS)
 
 
 def _beside_wheel(candidate: Candidate, case: Context) -> list[Pin]:

@@ -182,14 +182,14 @@ def as_wheels(request: Request, knowledge: Knowledge) -> Request:
     return replace(request, packages=tuple(conda), pip=(*request.pip, *pip)) if pip else request
 
 
-WITH_TORCH = ("torchaudio", "torchvision")
-"""Libraries whose wheels lie beside those of torch, under the same local version."""
+OF_TORCH = ("torchaudio", "torchvision")
+"""Libraries of PyTorch: each release is made for one torch, and its wheels lie beside those of that torch."""
 
 
 def with_torch(text: str, build: TorchWheel, knowledge: Knowledge) -> str:
     """A requirement of pip beside a wheel of torch: of torchvision and torchaudio the release that is made for it."""
     demand = pip_demand(text)
-    if demand is None or demand.name not in WITH_TORCH or "index" not in build.comes:
+    if demand is None or demand.name not in OF_TORCH or "index" not in build.comes:
         return text
     rows = [row for row in knowledge.extension(demand.name) if "wheel" in row.comes and row.torch]
     able = [row for row in rows if row.torch and row.torch.admits(build.version)]

@@ -11,7 +11,7 @@ from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import CudaVariant
-from cuenv.resolver.asked_torch import OF_TORCH
+from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.model import Lock, LockedPackage, Solution, build_cuda, content_digest, names_cpu, names_cuda
 
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
