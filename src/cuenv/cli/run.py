@@ -46,7 +46,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
 
     path = environment(prefix, name, "cuenv run")
     if not words:
-        raise UsageError("there is no command to run", hint="cuenv run --prefix DIR -- python train.py")
+        raise UsageError("there is no command to run", hint="cuenv run --prefix ./env -- python train.py")
     run_inside(path, words, dict(os.environ))
 
 

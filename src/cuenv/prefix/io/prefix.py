@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import is_file, is_folder, look, names_in, shown
+from cuenv.core.io.files import exists, is_file, is_folder, look, names_in, shown
 from cuenv.core.reading import describe
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
@@ -54,7 +54,8 @@ def find_prefix(path: Path) -> Prefix:
         InputError: it is not a folder, or no environment.
     """
     if not is_folder(path):
-        raise InputError(f"{shown(path)} is not a folder", hint=_HINT)
+        make = f"cuenv install --prefix {shlex.quote(shown(path))}"
+        raise InputError(f"{shown(path)} is not a folder", hint=look(path) if exists(path) else make)
     if not os.access(path, os.R_OK | os.X_OK):
         raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
     real = Path(os.path.realpath(path))
