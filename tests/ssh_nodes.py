@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncssh
-
 NAMES = ("old1", "gpu08", "gpu09", *(f"gpu{number}" for number in range(1, 12)))
 """The nodes that there are; on those whose name begins with ``closed`` nobody listens."""
 
@@ -74,10 +72,6 @@ def missing() -> bool:
 def reachable(folder: Path) -> Iterator[SshNodes]:
     """Start the server, and stop it with all that its nodes still run."""
     (folder / "nodes").mkdir()
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    key.write_private_key(str(folder / "id"))
-    (folder / "id").chmod(0o600)
-    key.write_public_key(str(folder / "authorized"))
     (folder / "asked").touch()
     words = [sys.executable, __file__, str(folder)]
     server = subprocess.Popen(
@@ -95,6 +89,13 @@ def reachable(folder: Path) -> Iterator[SshNodes]:
 
 
 async def _serve(folder: Path) -> None:
+    import asyncssh  # it takes most of a second, and only the server needs it
+
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    key.write_private_key(str(folder / "id"))
+    (folder / "id").chmod(0o600)
+    key.write_public_key(str(folder / "authorized"))
+
     async def handle(process: asyncssh.SSHServerProcess[bytes]) -> None:
         node = str(process.get_extra_info("username"))
         with (folder / "asked").open("a") as log:

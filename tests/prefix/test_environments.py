@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cuenv.core.errors import InputError, UsageError
+from cuenv.lockfile.formats import LockPart
 from cuenv.prefix.check import CheckRequest, asked
 from cuenv.prefix.io.prefix import active_environment, environments, named_environment
 
@@ -150,6 +151,17 @@ def test_the_venv_of_cuenv_is_not_that_of_the_lock(
     monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: None)
     with pytest.raises(InputError, match="does not exist, and the active environment holds cuenv and no torch"):
         asked(None, variables)
+
+
+def test_the_part_that_is_meant_is_that_of_the_lock_at_hand(here: Path, home: Path, tmp_path: Path) -> None:
+    part = LockPart(environment="gpu")
+    variables = environ(home, CONDA_PREFIX=env(tmp_path / "active"))
+    other = Path("pixi.lock")
+    other.touch()
+    assert asked(None, variables, part=part) == CheckRequest(lock=other, part=part)
+    LOCK.touch()
+    for found in (asked(None, environ(home), part=part), asked(None, variables, part=part)):
+        assert (found.lock, found.against, found.part) == (LOCK, LOCK, part)
 
 
 def test_what_is_named_counts_alone(here: Path, home: Path, tmp_path: Path) -> None:
