@@ -425,6 +425,7 @@ OLD_DRIVERS = ("390.157", "418.39", "440.33.01", "455.32.00", "460.32.03", "495.
 @example([[Capability.parse("11.0")]], "570.86.10", {}, "linux-aarch64")
 @example([[Capability.parse("3.5")]], "390.157", {}, "linux-64")  # a driver, and no compiler
 @example([[Capability.parse("8.6")]], "535.129.03", {"pytorch": "99", "python": "3.11"}, "linux-64")
+@example([[Capability.parse("5.0")]], "525.60.13", {"cuda": "13"}, "linux-64")  # one GPU that was looked at
 def test_a_hint_is_what_its_command_then_gives(
     gpus: list[list[Capability]], driver: str, wishes: dict[str, Any], platform: str
 ) -> None:

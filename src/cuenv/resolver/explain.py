@@ -224,8 +224,10 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
         found.append(Hint(f"{_bounded(miss)} would allow {opens}{by}", command))
     if decision.without_request:
         rest = replace(request, stack=None, pytorch=None, cuda=None, python=None)
-        free = decide(replace(case, request=rest)).chosen
-        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *request_options(rest)])
+        named = host_options(case.facts)  # of a host that options describe less is known than of one that was looked at
+        there = case.facts if "--host" in named else replace(case.facts, detected=False)
+        free = decide(replace(case, facts=there, request=rest)).chosen
+        command = shlex.join(["cuenv", "resolve", *named, *request_options(rest)])
         if free:
             found.append(Hint(f"{_request_text(decision)}; without these versions {free.candidate} fits", command))
     if not case.facts.gpus and not case.request.cpu:
