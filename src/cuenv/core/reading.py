@@ -6,6 +6,7 @@ All faults of one input are collected and reported together.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -81,6 +82,23 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
     return found
+
+
+def no_constant(name: str) -> Any:
+    """The ``parse_constant`` that refuses NaN and Infinity, which json takes and JSON does not have.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def shell_words(text: str) -> list[str]:
+    """A text as a shell splits it; at blanks alone where a quote is left open."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 class Reader:

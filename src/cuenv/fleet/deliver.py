@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, Progress
@@ -20,6 +20,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.host_json import dump
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import MACHINES
 from cuenv.resolver.resolve import composed
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 from cuenv.solve.environment_yml import render
@@ -30,7 +31,6 @@ HOSTS = "hosts.ndjson"
 """The hosts of an environment, beside its file."""
 SCRIPTS = ("which-env.sh", "which-env.fish")
 _PLAIN = regex(r"[\w +.|()/-]+")
-_MACHINES: Mapping[str, str] = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ def _facts(plan: FleetPlan) -> Iterator[tuple[str, str]]:
             driver, libc = facts.driver, facts.libc
             if driver is None or driver.version is None or libc is None:
                 continue
-            rest = f"{driver.version}|{libc.family} {libc.version}|{_MACHINES[facts.platform]}"
+            rest = f"{driver.version}|{libc.family} {libc.version}|{MACHINES[facts.platform]}"
             for texts in ({gpu.name for gpu in facts.gpus}, {str(gpu.capability) for gpu in facts.gpus}):
                 said = f"{'+'.join(sorted(texts))}|{rest}"
                 if _PLAIN.fullmatch(said):

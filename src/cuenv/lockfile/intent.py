@@ -16,7 +16,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, admits
 from cuenv.resolver.policy import cuda_pins
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.environment_spec import RELEASE, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import names_cpu, names_cuda
 
 _TORCH = ("pytorch", "pytorch-gpu")
@@ -27,7 +27,6 @@ _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
 _NUMBERS = regex(r"\d+(?:\.\d+)*")
 OF_CHANNELS = "channels:"
 """What the reason for other channels stands under; no package has such a name."""
-_PLAIN = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +130,7 @@ def release_pins(pin: Pin) -> tuple[Pin, ...]:
         whole = pin.condition()
         word = "*cu*" if names_cuda(pin.build) else "*cpu*" if names_cpu(pin.build) else ""
         found += [replace(pin, build=word, version=whole)] if word else [replace(pin, build="", version=pin.version)]
-    number = _PLAIN.fullmatch(pin.version)
+    number = RELEASE.fullmatch(pin.version)
     if number and pin.name not in _TORCH and number[1].count(".") > 1:
         found.append(replace(pin, build="", version=".".join(number[1].split(".")[:2]) + ".*"))
     return tuple(found)
@@ -309,7 +308,7 @@ def _of_build(pin: Pin, same: Pin) -> str:
 def _same_release(pin: Pin, same: Pin) -> bool:
     if pin.condition() in ("", same.condition()):
         return True
-    asked, now = _PLAIN.fullmatch(pin.version), _PLAIN.fullmatch(same.version)
+    asked, now = RELEASE.fullmatch(pin.version), RELEASE.fullmatch(same.version)
     if asked and now:
         return asked[1] == now[1]
     return same.condition().startswith(f"{pin.condition()},") or same.condition().endswith(f",{pin.condition()}")

@@ -12,10 +12,9 @@ from typing import Protocol
 from cuenv.core.errors import Progress
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
-from cuenv.solve.environment_spec import Pin
+from cuenv.solve.environment_spec import RELEASE, Pin
 from cuenv.solve.model import Choice, Settled, Solution, Unsatisfiable, names_cpu, names_cuda
 
-_RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
 _YEAR = 1990
 """From here on the first number of a release is a year (``ca-certificates 2022.4.26``), and ends no compatibility."""
 SWAPS = 5
@@ -78,7 +77,7 @@ def _variant(build: str) -> bool:
 
 
 def _conditions(pin: Pin) -> Iterator[str]:
-    found = _RELEASE.fullmatch(pin.version)
+    found = RELEASE.fullmatch(pin.version)
     if found is None:
         yield from ((pin.condition() if pin.build else pin.version), "") if pin.version else ("",)
         return

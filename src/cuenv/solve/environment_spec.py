@@ -19,6 +19,8 @@ ADVICE = "Add a package: cuenv resolve --with PACKAGE, which stays when this fil
 
 NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 """Packages that bring nvcc, with the headers that it needs."""
+RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
+"""The version of a pin that names one release, or one series of releases."""
 
 _NAME = regex(r"[^/ :#]+")
 _SHORT = regex(r"[0-9]+(\.[0-9]+)?")

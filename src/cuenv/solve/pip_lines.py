@@ -7,9 +7,9 @@ without a hash. The rest is left to the resolver.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
+from cuenv.core.reading import shell_words
 from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line, redact
@@ -169,7 +169,7 @@ class _Lines:
             self._requirement(text)
 
     def _options(self, text: str) -> None:
-        words = _words(text)
+        words = shell_words(text)
         while words:
             name, joint, value = words.pop(0).partition("=")
             if not name.startswith("-"):
@@ -303,13 +303,6 @@ def shown(text: str) -> str:
     for scheme, user, rest in users:
         clean = clean.replace(f"{scheme}{rest}", f"{scheme}{user}@{rest}", 1)
     return clean
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
 
 
 def _invalid(text: str) -> WrongLine | None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from cuenv.core.reading import describe, once
+from cuenv.core.reading import describe, no_constant, once
 from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 
@@ -50,7 +50,7 @@ def looks_like_json(text: str) -> bool:
 
 def documents_of(text: str) -> Iterator[Document]:
     """Every document of a text, and every line that belongs to none, in their order."""
-    decoder = json.JSONDecoder(object_pairs_hook=once, parse_constant=_constant, parse_int=_number, parse_float=_real)
+    decoder = json.JSONDecoder(object_pairs_hook=once, parse_constant=no_constant, parse_int=_number, parse_float=_real)
     at = counted = 0
     line = 1
     while at < len(text):
@@ -99,10 +99,6 @@ def _decoded(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Any, int]:
 def _named(node: str | None) -> str:
     """A prefix as a name; that of ``srun -l`` is the number of a task."""
     return "" if node is None or node.isdigit() else node
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _number(digits: str) -> int:

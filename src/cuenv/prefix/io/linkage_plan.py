@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
 
 from cuenv.binary.data import BinaryError
-from cuenv.binary.loader import CacheEntry, Seen, System, chosen, parse_ld_cache
+from cuenv.binary.loader import CacheEntry, Look, System, chosen, parse_ld_cache
 from cuenv.core.io.files import DATA, is_file, names_in, why
 from cuenv.core.regex import regex
 from cuenv.host.io.surroundings import read
@@ -51,8 +51,6 @@ _PAIR = r"[\"'](\w{2,40})[\"']\s*[,:]\s*[\"'](lib\w{1,40}\.so[\w.*\[\]-]{0,40})[
 _DIRECT = regex(r"_preload_cuda_(?:deps|lib)\(\s*" + _PAIR)
 _SPARE = {"nvtx"}  # torch goes on without it
 _BNB = regex(r"libbitsandbytes_cuda(\d+)[^/]*\.so")
-
-Look = Callable[[str], Seen]
 
 
 def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: frozenset[str]) -> Plan:

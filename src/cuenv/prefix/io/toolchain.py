@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_file, is_folder, names_in, read_text
 from cuenv.core.io.process import run, which
+from cuenv.core.reading import shell_words
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
@@ -84,19 +84,12 @@ def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
 
 def ccbin(flags: str) -> str | None:
     """The host compiler that options of nvcc name last."""
-    words, found = _words(flags), None
+    words, found = shell_words(flags), None
     for word, after in zip(words, [*words, ""][1:], strict=True):
         match = _CCBIN.fullmatch(word)
         if match:
             found = match[1] if match[1] is not None else after
     return found or None
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote that nobody closes
-        return text.split()
 
 
 def _named(environ: Mapping[str, str], names: tuple[str, ...], otherwise: str) -> tuple[str, str]:
@@ -166,7 +159,7 @@ def _is_script(path: Path) -> bool:
 def _path(asked: str, environ: Mapping[str, str]) -> str | None:
     """Where a compiler is; a cache in front of it is passed over, and of a folder its gcc is taken, as nvcc does."""
     whole = asked.strip()
-    words = [whole] if is_file(whole) or is_folder(whole) else _words(whole)
+    words = [whole] if is_file(whole) or is_folder(whole) else shell_words(whole)
     while len(words) > 1 and Path(words[0]).name in _CACHES:
         words = words[1:]
     if not words:
