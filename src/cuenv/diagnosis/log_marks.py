@@ -47,14 +47,14 @@ class MarkIndex:
         """
         self.by_key = keyed(marks)
         self._ascii = tuple(key for key in self.by_key if key.isascii())
-        self._order = {mark: index for index, mark in enumerate(mark for held in self.by_key.values() for mark in held)}
+        self._marks = marks
         self._left = sieved
         self._made: Sieve | None = None
 
     def there(self, text: bytes) -> Iterator[bytes]:
         """The marks that may stand in a text: all that do, and some of those that share a few bytes with it."""
         if self._long(text):
-            yield from sorted(self._sieve(text).marks(text), key=self._order.__getitem__)
+            yield from sorted(self._sieve(text).marks(text), key=_order(self._marks).__getitem__)
             return
         for key in self._ascii if text.isascii() else self.by_key:
             if key in text:
@@ -80,7 +80,7 @@ class MarkIndex:
     def _sieve(self, text: bytes) -> Sieve:
         """The sieve for logs like this one, whose beginning tells what is rare in it."""
         if self._made is None:
-            self._made = _sieve(frozenset(self._order), text[:_SAMPLE])
+            self._made = _sieve(self._marks, text[:_SAMPLE])
         return self._made
 
 
@@ -97,6 +97,12 @@ def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
         key = max(parts[mark], key=lambda key: (key in found, often[key], key))
         found.setdefault(key, []).append(mark)
     return {key: tuple(held) for key, held in found.items()}
+
+
+@lru_cache(maxsize=4)
+def _order(marks: frozenset[bytes]) -> Mapping[bytes, int]:
+    """The place of each mark among all, in the order of their keys; only the sieve needs it."""
+    return {mark: index for index, mark in enumerate(mark for held in keyed(marks).values() for mark in held)}
 
 
 @lru_cache(maxsize=4)
