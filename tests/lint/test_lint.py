@@ -531,17 +531,31 @@ def test_a_list_is_told_what_an_environment_file_needs(tmp_path: Path) -> None:
     assert only.finding.fix == "cuenv resolve -o environment.yml"
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"), [("torch==2.4.0\nnumpy\n", "cuenv lock"), ("torch==2.4.0\nnumpy==1.26.4\n", "cuenv check")]
-)
-def test_a_list_for_pip_leads_to_the_command_that_reads_it(tmp_path: Path, text: str, hint: str) -> None:
-    from cuenv.lint.files import lint
+def test_a_list_for_pip_is_judged_as_the_pip_part_of_an_environment_file(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("torch==2.6.0+cu118  # of PyTorch's index\n")
+    (tmp_path / "requirements.txt").write_text(
+        "# GPUs\n-r more.txt\nnumpy \\\n    >=1.26\n-e .\nhttps://me:secret@x.example/a.whl\n"
+    )
+    done = run("lint", "requirements.txt", folder=tmp_path)
+    assert done.returncode == 1
+    found = {(line.split(": ")[0], *line.split(" ")[1:3]) for line in done.stdout.splitlines() if " CU" in line}
+    assert {
+        ("requirements.txt:2:1", "error", "CU520"),  # of the list that it names
+        ("requirements.txt:5:1", "warning", "CU521"),
+        ("requirements.txt:6:1", "error", "CU308"),
+    } <= found
+    assert "secret" not in done.stdout
+    (tmp_path / "small.txt").write_text("torch==2.4.1\n")
+    assert run("lint", "small.txt", folder=tmp_path).returncode == 0
+    old = run("lint", "small.txt", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path)
+    assert "small.txt:1:1: error CU403" in old.stdout
 
-    file = tmp_path / "requirements.txt"
-    file.write_text(text)
-    with pytest.raises(UsageError) as caught:
-        lint(file, None, Machine(), load(None))
-    assert hint in (caught.value.hint or "")
+
+def test_a_list_with_hashes_is_a_lock_which_check_reads(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(f"torch==2.4.0 --hash=sha256:{'0' * 64}\n")
+    done = run("lint", "requirements.txt", folder=tmp_path)
+    assert done.returncode == 2
+    assert "hint: cuenv check requirements.txt" in done.stderr
 
 
 def test_a_file_of_no_kind_that_is_no_yaml_is_told_its_error_and_not_asked_for_its_kind(tmp_path: Path) -> None:

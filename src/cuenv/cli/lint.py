@@ -36,9 +36,10 @@ if TYPE_CHECKING:  # not needed for --help
 def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
     """Find mistakes in files as they are written, and correct them.
 
-    FILE is an environment.yml, a conda-lock.yml, a Dockerfile, a ds_config.json or a shell script. Without FILE the
-    command takes those of this folder, but no scripts. Entries are judged for GPUs only when host options or
-    settings name them, so that the answer is the same on every machine. The exit code is 1 when there are errors.
+    FILE is an environment.yml, a conda-lock.yml, a requirements.txt, a Dockerfile, a ds_config.json or a shell script.
+    Without FILE the command takes those of this folder, but no scripts. Entries are judged for GPUs only when host
+    options or settings name them, so that the answer is the same on every machine. The exit code is 1 when there are
+    errors.
 
     \b
     Examples:

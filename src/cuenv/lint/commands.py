@@ -285,7 +285,7 @@ def wheel_lints(
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
             at = _start_of(asked.text, words)
-            indexes = tuple(index_findings(lines, python, knowledge))
+            indexes = tuple(map(_of_python, index_findings(lines, python, knowledge)))
             where = f"{source}: " if source and all(word.text != asked.text for word in words) else ""
             for finding in indexes or _on_machine(lines, python, machine, knowledge, compat=compat):
                 yield Lint(finding=replace(finding, message=where + finding.message, fix=of_commands(finding)), at=at)
@@ -441,11 +441,16 @@ def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, comp
     certain = not compat or any(model and model.kind == "geforce" for model in models)
     for item in [item for item in found if item.code == "CU401"][:1]:
         yield item if certain else _by_forward(item)
-    for item in [item for item in found if item.code == "CU110" and item.subject == "torch"][:1]:
-        message = item.message.replace("the file asks for Python", "pip runs with Python")
-        newest = "".join(edit.entries[0].partition("=")[2] for edit in item.edits)
-        yield replace(item, message=message, fix=f"take Python {newest}", edits=())
     yield from [item for item in found if item.code in ("CU403", "CU404", "CU405")][:1]  # cuDNN comes with that torch
+
+
+def _of_python(finding: Finding) -> Finding:
+    """A Python for which there is no wheel, in the words of commands: the image brings it."""
+    if finding.code != "CU110":
+        return finding
+    message = finding.message.replace("the file asks for Python", "pip runs with Python")
+    newest = "".join(edit.entries[0].partition("=")[2] for edit in finding.edits)
+    return replace(finding, message=message, fix=f"take Python {newest}", edits=())
 
 
 def _by_forward(finding: Finding) -> Finding:

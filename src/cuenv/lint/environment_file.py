@@ -96,8 +96,13 @@ def credential_lints(tree: Node) -> Iterator[Lint]:
         if "://" in item.text and strip_credentials(item.text) != item.text:
             yield _lint(item, "channels", strip_credentials(item.text))
     for item in _texts(dependencies):
-        if _LOGIN.search(item.text):
+        if with_login(item.text):
             yield _lint(item, "dependencies", redact(item.text))
+
+
+def with_login(text: str) -> bool:
+    """Whether a URL in a requirement holds a user, a password or a token."""
+    return _LOGIN.search(text) is not None
 
 
 def _texts(dependencies: Node | None) -> Iterator[Node]:
@@ -108,17 +113,24 @@ def _texts(dependencies: Node | None) -> Iterator[Node]:
 
 
 def _lint(item: Node, subject: str, plain: str) -> Lint:
+    return Lint(finding=login_finding(plain, subject), at=item.start)
+
+
+def login_finding(plain: str, subject: str) -> Finding:
+    """A login that everybody can read.
+
+    Args:
+        plain: the entry without it.
+        subject: the part of the file.
+    """
     place = host(plain[max(plain.find("://") - 5, 0) :].split(maxsplit=1)[0]) if "://" in plain else ""
-    return Lint(
-        finding=Finding(
-            code="CU308",
-            severity="error",
-            subject=subject,
-            message=f"{plain} contains a login or token, which everybody can read who has this file or its history",
-            fix=f"write {plain}, keep the login in ~/.netrc (machine {place or 'HOST'} login USER password PASSWORD), "
-            "and change a password that was committed",
-        ),
-        at=item.start,
+    return Finding(
+        code="CU308",
+        severity="error",
+        subject=subject,
+        message=f"{plain} contains a login or token, which everybody can read who has this file or its history",
+        fix=f"write {plain}, keep the login in ~/.netrc (machine {place or 'HOST'} login USER password PASSWORD), "
+        "and change a password that was committed",
     )
 
 

@@ -18,8 +18,9 @@ from cuenv.core.regex import regex
 from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
-from cuenv.lockfile.files import LOCK_NAME, is_requirements, lock_requirements, locked_from
+from cuenv.lockfile.files import LOCK_NAME, is_requirements, locked_from
 from cuenv.lockfile.formats import mended_there, parse_lock, readers, stranger
+from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import LintDocument, LintedFile
@@ -45,6 +46,9 @@ _CONTENTS = (
 )
 _LISTS = regex(r"(?m)^# platform: [a-z0-9-]+\s*$|\Aversion: \d+\s*$")
 """What ``conda list -e`` and ``pixi.lock`` say."""
+_FOR_PIP = regex(r"requirement|constraint")
+_BOUND = regex(r"(?m)^(?:-[rcef]|--[a-z])[a-z-]*[ =]|^[A-Za-z0-9._-]+(?:\[[^\]]*\])?[ \t]*(?:[=~<>!]=|[<>]|@)")
+"""What pip alone writes: an option, or a bound behind a name."""
 _EXACT = regex(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IGNORECASE)
 _RESEMBLES = {
     "environment.yml": re.compile(r"(?m)^['\"]?(dependencies|channels)['\"]?[ \t]*:|\A\s*\{"),
@@ -113,14 +117,19 @@ def found_here(folder: Path) -> tuple[Path, ...]:
     known = tuple(
         folder / name
         for name in names_in(folder)
-        if _by_name(name) not in (None, "shell") and is_file(folder / name) and not _of_another_kind(folder / name)
+        if is_file(folder / name)
+        and (
+            (_by_name(name) not in (None, "shell") and not _of_another_kind(folder / name))
+            or (_FOR_PIP.search(name) and _is_list(folder / name))
+        )
     )
     source = locked_from(folder)
     if source not in known and is_file(source):
         known = (*known, source)
     if not known:
         raise UsageError(
-            "this directory contains no environment.yml, conda-lock.yml, Dockerfile or ds_config*.json",
+            "this directory contains no environment.yml, conda-lock.yml, requirements.txt, Dockerfile or "
+            "ds_config*.json",
             hint="cuenv lint FILE ...",
         )
     return known
@@ -143,13 +152,10 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     kind = kind or _recognised(path.name, text)
     if kind is None and path.suffix in (".yml", ".yaml") and _is_broken(text):
         kind = "environment.yml"  # that it is no YAML comes before what it is
+    if kind is None and _is_for_pip(path, text):
+        kind = "requirements.txt"
     if kind is None:
         listed = _LISTS.search(text) or (_is_list_of_packages(text) and not _is_open(text, path))
-        if not listed and path.suffix == ".txt" and is_requirements(text):
-            raise UsageError(
-                f"{path} is a list of requirements for pip, which lint does not read",
-                hint=lock_requirements(path),
-            )
         other = None if listed else stranger(text, str(path))
         instead = f"cuenv {'check' if listed else 'lint --as environment.yml'} {shlex.quote(str(path))}"
         raise UsageError(
@@ -233,6 +239,22 @@ def _is_list_of_packages(text: str) -> bool:
     """Whether it is a lock that lint leaves to ``cuenv check``."""
     known = (item.content for item in readers() if not item.lint)
     return any(pattern.search(text) for pattern in (*known, _LISTS))
+
+
+def _is_list(path: Path) -> bool:
+    """Whether a file that is named as a list of requirements is one, which cuenv has not written."""
+    try:
+        text = _read(path)
+    except InputError:
+        return False
+    return not text.startswith(WRITTEN_BY) and _is_for_pip(path, text)
+
+
+def _is_for_pip(path: Path, text: str) -> bool:
+    """Whether it is a list of requirements without hashes: one with them is a lock, for ``cuenv check``."""
+    if path.suffix != ".txt" or not is_requirements(text) or "--hash=" in text or _LISTS.search(text):
+        return False
+    return _FOR_PIP.search(path.name) is not None or _BOUND.search(text) is not None
 
 
 def _is_open(text: str, path: Path) -> bool:
@@ -326,6 +348,12 @@ _CHECKS = regex(r"(?:^|[\s/])cuenv\s+check\s")
 """A build that checks what it installed: the files that it installs from need no look of their own."""
 
 
+def _requirements(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.lint.requirements import requirement_lints  # noqa: PLC0415 - as above
+
+    yield from requirement_lints(text, Path(source).parent if is_file(source) else None, machine, knowledge)
+
+
 def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.lint.dockerfile import dockerfile_lints, parse  # noqa: PLC0415 - as above
 
@@ -376,6 +404,7 @@ def _shell(text: str, source: str, machine: Machine, knowledge: Knowledge) -> It
 _LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
     "environment.yml": _environment,
     "conda-lock.yml": _lock,
+    "requirements.txt": _requirements,
     "Dockerfile": _dockerfile,
     "ds_config": _ds_config,
     "shell": _shell,
