@@ -212,6 +212,7 @@ def test_a_package_that_is_for_the_cpu_by_its_name_stays(channel: Sources, tmp_p
     assert "libfaiss" not in done.stderr
 
 
+@pytest.mark.slow
 def test_torchvision_comes_from_pip_where_torch_does(channel: Sources, tmp_path: Path) -> None:
     entries = "[python=3.12, torchvision=0.20.1=py312_cpu, scipy=1.11.3, pip, {pip: ['torch==2.5.1']}]"
     done, made = repaired(tmp_path, channel, f"channels: [pytorch, nvidia, conda-forge]\ndependencies: {entries}\n")

@@ -146,6 +146,7 @@ def test_why_and_why_not_answer_about_the_choice_of_resolve(tmp_path: Path, mirr
     assert "it fits the host, but the channels have no conda-forge::pytorch=2.13" in newer.stdout
 
 
+@pytest.mark.slow
 def test_the_requested_package_that_the_channels_cannot_add_is_named(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     asked = (*HOST, *mirrors, "--stack", "conda-forge", "--with", "ninja", "--with", "nosuchpkg")
     for prove in ((), ("--prove",)):

@@ -70,6 +70,7 @@ def test_a_proven_decision_is_locked_checked_and_read_back(name: str, tmp_path: 
         assert [int(part) for part in cudnn.version.split(".")[:2]] < [9, 11]
 
 
+@pytest.mark.slow
 def test_what_would_refuse_the_lock_refuses_the_candidate(tmp_path: Path, records: Path) -> None:
     mirror = ("--mirror", f"conda-forge={records / 'conda-forge'}")
     words = ("--gpu", "A100", "--driver", "535.129.03", "--glibc", "2.35", "--stack", "conda-forge", "--no-dev")
