@@ -15,8 +15,8 @@ from cuenv.host.facts import Driver, Gap, Gpu, Libc
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load_guidance
-from cuenv.knowledge.rows import LibrarySupport, Requirement
-from cuenv.resolver.candidates import Candidate
+from cuenv.knowledge.rows import WHEELS, LibrarySupport, Requirement
+from cuenv.resolver.candidates import Candidate, candidates_of
 from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, verdict_of
 from cuenv.resolver.rules.driver import minimum_driver_of
@@ -895,3 +895,18 @@ def test_a_capability_is_named_by_the_gpus_of_the_host_where_one_is_known() -> N
     named = Capability.parse("12.0"), Capability.parse("8.0")
     assert named_capability(facts, *named) == "compute capability 12.0 (GeForce RTX 5090) and 8.0"
     assert named_capability(None, *named) == "compute capability 12.0 and 8.0"
+
+
+def test_on_a_day_the_rule_asks_the_tables_and_the_channel_where_that_is_asked() -> None:
+    """The tables tell of wheels the day of the release, and of a conda build what they saw in its channel."""
+    host = machine("8.9", driver="580.65.06")
+    wheel = next(item for item in candidates_of(WHEELS, base(), "linux-64") if item.build.version == version("2.6.0"))
+    found = verdict("as-of", wheel, host, as_of="2025-06-10", stack=WHEELS)
+    assert (found.outcome, "so its wheels existed as of 2025-06-10" in found.because) == ("pass", True)
+    assert verdict("as-of", wheel, host, as_of="2024-06-10", stack=WHEELS).outcome == "reject"
+    builds = [item for item in everything() if item.cuda and item.build.stack == "conda-forge"]
+    newer = [item for item in builds if item.cuda != item.build.cuda]
+    assert {verdict("as-of", item, host, as_of="2025-06-10").outcome for item in newer} >= {"unknown"}
+    proving = replace(case(host, as_of="2025-06-10"), proving=True)
+    sure = {found.because for item in newer for found in Judge(proving).verdicts(item) if found.rule == "as-of"}
+    assert "the records of its channel decide which builds existed as of 2025-06-10" in sure
