@@ -188,6 +188,17 @@ def test_tensorflow_with_an_old_cuda_for_a_new_gpu_is_not_passed_over() -> None:
     assert judge_file(spec("cudatoolkit=10.0", "numpy"), options("8.9", driver="535.129.03"), base()) == ()
 
 
+def test_a_library_that_requires_one_torch_is_judged_by_that_torch() -> None:
+    young, old = options("12.0", driver="575.57.08"), options("8.0", driver="535.129.03")
+    (error,) = judge_file(spec(pip=("torchvision==0.19.1",)), young, base(), alone=True)[:1]
+    assert (error.code, error.severity, error.fix) == ("CU403", "error", None)
+    assert error.message.startswith("torchvision==0.19.1 requires torch 2.4.1: torch 2.4.1+cu121 has code for")
+    assert judge_file(spec(pip=("torchvision==0.19.1",)), old, base(), alone=True) == ()
+    (unknown,) = judge_file(spec(pip=("torchvision>=0.19",)), old, base(), alone=True)
+    assert (unknown.code, unknown.unknown) == ("CU327", True)
+    assert judge_file(spec(pip=("torchvision>=0.19", "torch @ https://x.example/t.whl")), old, base(), alone=True) == ()
+
+
 def test_a_python_for_which_there_is_no_wheel_is_told_with_those_that_have_one() -> None:
     asked = spec("python=3.13", "pip", pip=("torch==2.4.1",))
     (finding,) = (item for item in spec_findings(asked, base()) if item.code == "CU110")  # of any host

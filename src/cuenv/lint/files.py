@@ -252,9 +252,9 @@ def _is_list(path: Path) -> bool:
 
 def _is_for_pip(path: Path, text: str) -> bool:
     """Whether it is a list of requirements without hashes: one with them is a lock, for ``cuenv check``."""
-    if path.suffix != ".txt" or not is_requirements(text) or "--hash=" in text or _LISTS.search(text):
+    if path.suffix != ".txt" or "--hash=" in text or _LISTS.search(text) or text.startswith("@EXPLICIT"):
         return False
-    return _FOR_PIP.search(path.name) is not None or _BOUND.search(text) is not None
+    return _FOR_PIP.search(path.name) is not None or (is_requirements(text) and _BOUND.search(text) is not None)
 
 
 def _is_open(text: str, path: Path) -> bool:

@@ -25,7 +25,15 @@ from cuenv.lockfile.host_check import (
     newer_cuda,
     unknown_build,
 )
-from cuenv.resolver.asked_torch import CONDA_TORCHES, AskedTorch, no_python, torch_asked, unlisted, wheels_asked
+from cuenv.resolver.asked_torch import (
+    CONDA_TORCHES,
+    AskedTorch,
+    library_of_torch,
+    no_python,
+    torch_asked,
+    unlisted,
+    wheels_asked,
+)
 from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
 from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.decision import Decision, decide
@@ -171,9 +179,28 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, 
 
     Where one runs and pip takes another, that is a warning for a file that is judged alone.
     """
-    asked = None if any(map(spec.pin, CONDA_TORCHES)) else torch_asked(spec.pip)
-    if asked is None:
+    if any(map(spec.pin, CONDA_TORCHES)):
         return
+    asked = torch_asked(spec.pip)
+    library = library_of_torch(spec.pip, knowledge) if asked is None and alone else None  # a lock judges what it solves
+    if library and library[1]:
+        asked = torch_asked((*spec.pip, f"torch=={library[1]}"))
+        told = f"{library[0]} requires torch {library[1]}"
+        for item in _judge_torch(asked, spec, facts, knowledge, alone=alone) if asked else ():
+            yield replace(item, message=f"{told}: {item.message}", fix=None, edits=())
+    elif library and facts.gpus:
+        message = (
+            f"{library[0]} brings a torch that the file does not name, so whether it runs on the GPUs was not checked"
+        )
+        fix = "name torch, with its release"
+        yield Finding(code="CU327", severity="info", subject=library[0], message=message, fix=fix, unknown=True)
+    elif asked:
+        yield from _judge_torch(asked, spec, facts, knowledge, alone=alone)
+
+
+def _judge_torch(
+    asked: AskedTorch, spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool
+) -> Iterator[Finding]:
     if asked.of_cpu:
         if facts.gpus and not asks_for_cpu(spec):
             yield Finding(

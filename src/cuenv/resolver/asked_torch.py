@@ -97,6 +97,26 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     return None
 
 
+def library_of_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple[str, Version | None] | None:
+    """The first library of a pip part that requires torch, and the one release that it requires.
+
+    ``None`` for the release where it is another condition, and for all where the tables know no such library, or the
+    pip part names a torch by its URL.
+    """
+    lines = tuple(requirements)
+    for text in lines if "torch" not in map(requirement_name, lines) else ():
+        demand = None if _ELSEWHERE.search(text.partition(";")[2]) else pip_demand(text)
+        rows = knowledge.extension(demand.name) if demand else ()
+        rows = tuple(row for row in rows if row.torch and "wheel" in row.comes and row.package != "triton")
+        if demand is None or not rows:
+            continue
+        exact = _EXACT.fullmatch(demand.condition)
+        spans = {row.torch.span for row in rows if row.torch and exact and row.covers(version(exact[1]))}
+        one = re.fullmatch(r"[0-9.]+", spans.pop()) if len(spans) == 1 else None
+        return text, version(one[0]) if one else None
+    return None
+
+
 def wheels_asked(
     asked: AskedTorch, platform: str, python: VersionSpec | None, knowledge: Knowledge
 ) -> tuple[Candidate, ...]:
