@@ -153,15 +153,23 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.dont_write_bytecode, sys.pycache_prefix = False, str(config.cache.mkdir("bytecode"))
 
 
+_CONNECT = socket.socket.connect
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that asks the usual package index: cuenv may read there what uv found there."""
+    monkeypatch.setattr(socket.socket, "connect", _CONNECT)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _loopback_only() -> Iterator[None]:
     """No test reaches a network by accident: Python's sockets connect to this machine or not at all."""
-    connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: object) -> None:
         if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
             raise AssertionError(f"a test wanted to reach {address[0]}")
-        connect(self, address)  # type: ignore[arg-type]  # whatever form it has, the real one judges it
+        _CONNECT(self, address)  # type: ignore[arg-type]  # whatever form it has, the real one judges it
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded)

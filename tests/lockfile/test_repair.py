@@ -141,6 +141,7 @@ def test_what_a_range_admits_is_as_near_as_can_be() -> None:
 
 @pytest.mark.slow  # test_coverage.py shows the same choice for the same GPUs
 @pytest.mark.records
+@pytest.mark.usefixtures("online")
 def test_a_gpu_that_no_row_vouches_for_moves_torch(records: Path, tmp_path: Path) -> None:
     """The cuDNN of torch 2.3.1 is older than Blackwell: a later torch is nearer to what was meant."""
     (tmp_path / "environment.yml").write_text(RECIPE)
@@ -229,6 +230,7 @@ def here(sources: Sources) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("online")
 def test_the_nearest_torch_that_closes_is_named(small: Sources, tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(RECIPE)
     done = run("lock", "--repair", *HOST, *here(small), folder=tmp_path)

@@ -295,7 +295,7 @@ def _against_torch(packages: tuple[PipLocked, ...], request: PipRequest, run: Pi
         run.progress(
             f"reading how {first_of([item.name for item in asked], _SHOWN)} {'is' if len(asked) < 2 else 'are'} built"
         )
-    sources, pairs = Sources(certificates=run.certificates), logins(run.environ)
+    sources, pairs = Sources(certificates=run.certificates, timeout=_PATIENCE, retries=0), logins(run.environ)
     reasons = side_by_side(lambda item: builds_against_torch(item, sources, pairs), asked)
     return {
         item.name: Unbuilt(name=item.name, version=item.version, why=why, build=True)
@@ -323,6 +323,8 @@ def _parted(solution: Solution, failed: Mapping[str, Unbuilt], lines: PipLines, 
 
 
 _SHOWN = 3
+_PATIENCE = 10
+"""Seconds of silence after which a file that is only read to know more of it is given up."""
 _COMPILED = "its setup imports torch and compiles CUDA code"
 
 
