@@ -517,3 +517,12 @@ def test_a_gpu_that_an_arch_list_leaves_out_is_named(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM debian:12\nENV TORCH_CUDA_ARCH_LIST='8.0;9.0'\n")
     said = run("lint", "--gpu", "GTX 1080", "--driver", "470.129.06", folder=tmp_path).stdout
     assert "TORCH_CUDA_ARCH_LIST 8.0;9.0 leaves out compute capability 6.1 (GeForce GTX 1080)" in said
+
+
+def test_what_a_build_compiles_is_not_called_fine_on_a_named_host(tmp_path: Path) -> None:
+    text = "FROM nvidia/cuda:12.1.0-devel-ubuntu22.04\nRUN apt-get install -y cmake && \\\n    cmake -S /src -B /b\n"
+    (tmp_path / "Dockerfile").write_text(text)
+    done = run("lint", "--gpu", "RTX 4090", "--driver", "535.129.03", folder=tmp_path)
+    assert "Dockerfile:3:5: info CU403 what this command compiles was not checked" in done.stdout
+    assert done.stdout.endswith("unknown: see above what was not checked\n")
+    assert run("lint", folder=tmp_path).stdout == "1 file: fine\n"

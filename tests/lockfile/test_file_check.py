@@ -188,6 +188,16 @@ def test_tensorflow_with_an_old_cuda_for_a_new_gpu_is_not_passed_over() -> None:
     assert judge_file(spec("cudatoolkit=10.0", "numpy"), options("8.9", driver="535.129.03"), base()) == ()
 
 
+def test_a_torch_of_a_channel_that_the_tables_do_not_know_is_not_called_fine() -> None:
+    facts = options("12.0", driver="575.57.08")
+    for channels in (("defaults",), (), ("https://conda.example/own",)):
+        (found,) = judge_file(spec("python=3.10", "pytorch=2.3.0", channels=channels), facts, base(), alone=True)
+        assert (found.code, found.severity, found.unknown) == ("CU111", "info", True)
+        assert "pytorch=2.3.0 of the channel" in found.message
+    of_cpu = judge_file(spec("pytorch=2.3.0=cpu*", channels=("defaults",)), facts, base(), alone=True)
+    assert not any(item.unknown for item in of_cpu)
+
+
 def test_a_library_that_requires_one_torch_is_judged_by_that_torch() -> None:
     young, old = options("12.0", driver="575.57.08"), options("8.0", driver="535.129.03")
     (error,) = judge_file(spec(pip=("torchvision==0.19.1",)), young, base(), alone=True)[:1]

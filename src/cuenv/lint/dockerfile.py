@@ -167,6 +167,8 @@ _ARG = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
 _COMPILES = regex(
     r"\bDS_BUILD_[A-Z_]+=1|(?:^|(?<=[\n;&|(]))\s*(?:\S*/)?nvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
 )
+_OWN_BUILD = regex(r"(?:^|(?<=[\n;&|(]))\s*(?:\S*/)?(?:cmake\s+(?!--version)\S|nvcc\s[^\n;&|]*\.cu\b)")
+"""Commands that compile a program of CUDA, which nobody has read."""
 _TOOLKIT_ADDED = regex(
     r"cuda-(?:toolkit|nvcc|compiler|minimal-build)|nvidia-cuda-toolkit|\bcuda-[0-9]+-[0-9]+|\bcuda_[0-9.]+_\S*linux"
 )
@@ -402,10 +404,33 @@ def _installed(
         compat=compat,
     )
     stage.torch |= any(brings_torch(run, copied) for run in stage.runs)
+    if machine.gpus and base and base.is_cuda and base.compiler:
+        yield from _own_build(stage)
     if base and word and not (base.compiler or stage.toolkit or compiling):
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
         fix = f"begin this stage with {_devel(base)}"
         yield told("CU322", "error", word.start, "image", message, fix)
+
+
+def _own_build(stage: _Stage) -> Iterator[Lint]:
+    """A program that is compiled in the image: whether its code is for the GPUs shows when it is there."""
+    for run in stage.runs:
+        found = _OWN_BUILD.search(run.text)
+        if found:
+            message = (
+                "what this command compiles was not checked: whether it has code for the GPUs shows after the build"
+            )
+            finding = Finding(
+                code="CU403",
+                severity="info",
+                subject="image",
+                message=message,
+                fix="scan what it made, in the image: cuenv scan FOLDER",
+                unknown=True,
+            )
+            start = found.end() - len(found[0].lstrip())
+            yield Lint(finding=finding, at=run.at + start)
+            return
 
 
 def _python(base: _Base, runs: Iterable[ShellCommands]) -> VersionSpec | None:

@@ -68,8 +68,15 @@ def judge_file(
     listed = covered(spec) and not any(item.code == "CU111" for item in found)
     found += () if told else _judge_cuda(spec, facts, knowledge, listed=listed)
     if alone and facts.gpus and not any(item.severity == "error" or item.unknown for item in found):
-        found += _programs(spec)
+        found += [*_of_other_channel(spec), *_programs(spec)]
     return (*_of_cpu(spec, facts), *found)
+
+
+def _of_other_channel(spec: EnvironmentSpec) -> Iterator[Finding]:
+    """A torch of a channel whose builds the tables do not list, such as ``defaults``."""
+    torch = spec.pin("pytorch")
+    if torch and not covered(spec) and not asks_for_cpu(spec):
+        yield unlisted(f"{torch.yaml_text()} of the channel {torch_channel(spec) or 'defaults'}", "pytorch")
 
 
 def _programs(spec: EnvironmentSpec) -> Iterator[Finding]:
