@@ -38,7 +38,8 @@ def builds_against_torch(item: PipLocked, sources: Sources, logins: Mapping[str,
         return ""
     with suppress(CuenvError), private_folder("sdist") as folder:
         path = folder / "source"
-        fetch([Wanted(url=item.url, path=path, sha256=item.sha256, size=item.size)], sources, logins=logins, jobs=1)
+        size = item.size or _LARGEST  # a server that says none is stopped at about twice that
+        fetch([Wanted(url=item.url, path=path, sha256=item.sha256, size=size)], sources, logins=logins, jobs=1)
         return _why(_texts(path))
     return ""
 
