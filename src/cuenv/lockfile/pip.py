@@ -24,7 +24,7 @@ from cuenv.lockfile.pip_findings import (
     origin_findings,
     pip_findings,
 )
-from cuenv.lockfile.setups import compiles, known_lines
+from cuenv.lockfile.setups import compiles, known_lines, of_index
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, PipLocked, SetAside, Solution
@@ -63,13 +63,10 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
     if not spec.pip:
         return ()
     lines = known_lines(read_lines(spec.pip, dict(spec.unread)), folder, knowledge)
-    built = () if lines.options.lines() else (text for text in lines.requirements if _built(text, knowledge))
+    own = () if lines.options.lines() else lines.requirements  # an index of the user's own may have wheels
+    built = (text for text in own if compiles(of_index(text), knowledge))
     aside = (*lines.aside, *(SetAside(text=shown(text), why=_COMPILED, build=True) for text in built))
     return (*before_pip(spec), *findings_aside(aside, None), *ignored_lines(lines), *built_lines(lines))
-
-
-def _built(text: str, knowledge: Knowledge) -> bool:
-    return " @ " not in text and compiles(requirement_name(text), knowledge)
 
 
 def lock_pip(

@@ -17,7 +17,8 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, Extension
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.compilers import gcc_range
-from cuenv.solve.environment_spec import normalise, requirement_name
+from cuenv.resolver.requirements import pip_demand
+from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import SetAside, Solution, build_cuda
 from cuenv.solve.pip_lines import PipLines, folder_of, project_of, shown
 
@@ -47,12 +48,18 @@ def known_lines(lines: PipLines, folder: Path | None, knowledge: Knowledge) -> P
 
 def _of_repository(text: str, knowledge: Knowledge) -> SetAside | None:
     """A requirement by a name that is no package of a project, but that of its repository: NVIDIA's apex."""
-    name = requirement_name(text)
+    name = of_index(text)
     row = next((row for row in knowledge.extensions if row.builds and name and name == _repository(row)), None)
     if row is None or knowledge.extension(name):
         return None
     why = f"{shown(text)} names another project of the index, or none; this one is built from its repository"
     return SetAside(text=f"git+https://github.com/{row.repository}", why=why, build=True)
+
+
+def of_index(text: str) -> str:
+    """The package of an index that a requirement names; empty for a URL, whose file is meant and no other."""
+    demand = pip_demand(text)
+    return demand.name if demand else ""
 
 
 def _repository(row: Extension) -> str:
