@@ -22,6 +22,7 @@ from cuenv.knowledge.rows import WHEELS, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, distance, no_row
 from cuenv.resolver.engine import Judge
 from cuenv.resolver.rules import Context, rule_named
+from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.model import PipLocked
 
 INDEX = "https://download.pytorch.org/whl/"
@@ -38,8 +39,6 @@ _PYTHON = regex(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
 _NUMBERS = regex(r"\d{1,4}\.\d{1,4}")
 _NAMED = regex(r"(?!nvidia-).+-cu(?:da)?(?P<major>1\d)x?(?:-.+)?")
 """A program whose name bears the CUDA major that it is made for: ``cupy-cuda12x``, ``jax-cuda12-plugin``."""
-_OF_TORCH = regex(r"torch(?![\w.-])")
-"""A requirement of torch itself."""
 _PROGRAMS = regex(r"tensorflow|jaxlib|(?!nvidia-).+-gpu")
 """Other programs that use CUDA; jaxlib does so by itself where its local version says that."""
 _RUNTIMES = regex(r"nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d\d)?|cuda-toolkit")
@@ -228,7 +227,7 @@ def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tup
 
 def _compiled_for_some(item: PipLocked) -> bool:
     """Whether a wheel holds compiled code and requires torch, so that it may load with one release of torch alone."""
-    torch = [text for text in item.depends if _OF_TORCH.match(text)]
+    torch = [text for text in item.depends if requirement_name(text) == "torch"]
     return bool(torch) and item.url.endswith(".whl") and "-none-any." not in item.url and "==" not in "".join(torch)
 
 

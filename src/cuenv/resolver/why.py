@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from shlex import quote
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
@@ -64,7 +63,7 @@ def why(decision: Decision, subject: str) -> Answer:
     """
     rules = _ABOUT.get(subject)
     if rules is None:
-        hint = f"cuenv explain {quote(subject)}" if " " in subject.strip() else "cuenv why pytorch"
+        hint = f"cuenv explain {shlex.quote(subject)}" if " " in subject.strip() else "cuenv why pytorch"
         raise UsageError(f"unknown subject {subject!r}; choose from {', '.join(SUBJECTS)}", hint=hint)
     question = f"why {subject}"
     chosen = decision.chosen
@@ -98,7 +97,9 @@ def why_not(decision: Decision, question: str) -> Answer:
     if not separator or key not in KEYS or not value:
         raise UsageError(
             f"why-not {question!r}: expected KEY=VALUE with KEY one of {', '.join(KEYS)}",
-            hint=f"cuenv why-not pytorch={quote(value)}" if key == "torch" and value else "cuenv why-not cuda=13.0",
+            hint=f"cuenv why-not pytorch={shlex.quote(value)}"
+            if key == "torch" and value
+            else "cuenv why-not cuda=13.0",
         )
     asked = f"why not {question}"
     request = None if key == "stack" else parse_version_spec(value.lstrip("="), what=key)
