@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from channel_builder import PLATFORM, VIRTUAL, edit, pkg, request, write
 from cuenv.core.errors import ChannelError, InputError, OutsideError
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import Pin
+from cuenv.solve.io import channels
 from cuenv.solve.io.solver import absent, matches, solve
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.model import LockedPackage, Solution, Unsatisfiable
@@ -282,6 +287,45 @@ def test_inside_a_running_loop_as_in_a_notebook(tmp_path: Path) -> None:
         return solve(request("a"), sources)
 
     assert names(asyncio.run(cell())) == ["a=1.0"]
+
+
+def test_a_signal_ends_what_rattler_is_asked_even_where_asyncio_loses_the_wake_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    call_soon = asyncio.BaseEventLoop.call_soon
+    cancelled = threading.Event()
+
+    def hit(loop: asyncio.BaseEventLoop, *args: Any, **more: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0)  # here Python handles it
+        return call_soon(loop, *args, **more)
+
+    async def asked() -> None:
+        answer = asyncio.get_running_loop().create_future()
+
+        def come() -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(asyncio.BaseEventLoop, "call_soon", hit)
+                answer.set_result(None)  # wakes who awaits it
+
+        asyncio.get_running_loop().call_soon(come)
+        try:
+            await answer
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            channels.run(asked())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert cancelled.wait(60)
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

@@ -501,17 +501,46 @@ def _known(sources: Sources) -> Channels:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine of rattler to its end, also where a loop is running already (a notebook)."""
+    """Run a coroutine of rattler to its end, in a thread of its own.
+
+    So a running loop (a notebook) is no obstacle, and a signal does not land within the loop: there it could lose the
+    wake-up of a task, which then waits for ever. After Ctrl-C the coroutine is cancelled, and waited for a moment.
+    """
     import asyncio  # noqa: PLC0415 - not needed for folders that are only asked for records
+    from concurrent.futures import Future  # noqa: PLC0415 - as above
 
+    answer: Future[T] = Future()
+    stop: Future[None] = Future()
+
+    async def stoppable() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(coroutine)
+
+        def cancel(_: object) -> None:
+            with suppress(RuntimeError):  # the loop was closed this moment
+                loop.call_soon_threadsafe(task.cancel)
+
+        stop.add_done_callback(cancel)
+        return await task
+
+    def work() -> None:
+        try:
+            answer.set_result(asyncio.run(stoppable()))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+            answer.set_exception(error)
+
+    thread = Thread(target=work, name="cuenv-rattler", daemon=True)
+    thread.start()
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - notebooks only
+        return answer.result()
+    except BaseException:
+        if not answer.done():
+            stop.set_result(None)
+            thread.join(_PATIENCE)
+        raise
 
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
+
+_PATIENCE = 2
+"""Seconds in which what was cancelled tidies up."""
 
 
 @contextmanager
