@@ -7,8 +7,7 @@ import pytest
 from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.by_host import parts_by_host
-from cuenv.host.paste.hosts import HostsTold, hosts_told
+from cuenv.host.paste.hosts import HostsTold, hosts_told, parts_by_host
 from given import shipped_base
 
 V100 = "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-6b1d2a9c-0000-0000-0000-000000000001)"

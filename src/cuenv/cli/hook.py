@@ -54,9 +54,10 @@ def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues])
       eval "$(cuenv hook --prefix .venv --print)"
       cuenv hook --prefix .venv --print --shell fish | source
     """
+    from cuenv.prefix.io.prefix import chosen_environment  # noqa: PLC0415 - not needed for --help
     from cuenv.prefix.toolchain.install_hook import install_hook, make_hook, take_away  # noqa: PLC0415 - not needed for --help
 
-    path = _environment(prefix, name)
+    path = chosen_environment(prefix, name, os.environ, "cuenv hook", active=True)
     quiet = values["quiet"] or values["as_json"]
     if values["remove"]:
         if values["show"]:
@@ -98,16 +99,3 @@ def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues])
     if written:
         say([f"sets    {', '.join(made.hook.sets)}; activate the environment again"], quiet=quiet)
     return ExitCode.OK
-
-
-def _environment(prefix: Path | None, name: str | None) -> Path:
-    if prefix and name:
-        raise UsageError("--prefix and --name exclude each other", hint="cuenv hook --prefix DIR")
-    from cuenv.prefix.io.prefix import active_environment, named_environment  # noqa: PLC0415 - not needed for --help
-
-    if name is not None:
-        return named_environment(name, os.environ)
-    found = prefix or active_environment(os.environ)
-    if found is None:
-        raise UsageError("no environment is named or active", hint="cuenv hook --prefix DIR")
-    return found

@@ -43,8 +43,9 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
       cuenv run -n cuenv -- torchrun --nproc-per-node 4 train.py
     """
     from cuenv.prefix.io.enter import run_inside  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.prefix import chosen_environment  # noqa: PLC0415 - as above
 
-    path = environment(prefix, name, "cuenv run")
+    path = chosen_environment(prefix, name, os.environ, "cuenv run")
     if not words:
         raise UsageError("there is no command to run", hint="cuenv run --prefix ./env -- python train.py")
     run_inside(path, words, dict(os.environ))
@@ -68,8 +69,9 @@ def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **valu
       cuenv shell-hook --prefix ~/envs/train --shell fish | source
     """
     from cuenv.prefix.io.enter import entering  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.prefix import chosen_environment  # noqa: PLC0415 - as above
 
-    found = entering(environment(prefix, name, "cuenv shell-hook"), os.environ)
+    found = entering(chosen_environment(prefix, name, os.environ, "cuenv shell-hook"), os.environ)
     if values["as_json"]:
         emit_json(
             {
@@ -84,20 +86,3 @@ def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **valu
     else:
         emit(render(found, shell))
     return ExitCode.OK
-
-
-def environment(prefix: Path | None, name: str | None, command: str) -> Path:
-    """The folder of the environment that is named.
-
-    Raises:
-        UsageError: none is, or two are.
-    """
-    if prefix and name:
-        raise UsageError("--prefix and --name exclude each other", hint=f"{command} --prefix DIR")
-    from cuenv.prefix.io.prefix import named_environment  # noqa: PLC0415 - not needed for --help
-
-    if name is not None:
-        return named_environment(name, os.environ, command)
-    if prefix is None:
-        raise UsageError("no environment is named", hint=f"{command} --prefix DIR")
-    return prefix

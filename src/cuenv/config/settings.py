@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from cuenv.core.errors import UsageError
-from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.reading import FALSE, TRUE, Faults, Reader, describe
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import printable, redact
 from cuenv.core.versions import check_driver, parse_version_spec
@@ -23,9 +23,6 @@ Value: TypeAlias = "str | bool | tuple[str, ...] | None"
 
 COLOURS = ("auto", "always", "never")
 HINT = "--no-config, or CUENV_NO_CONFIG=1, goes on without the file"
-
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"0", "false", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,9 +171,9 @@ def parse_variables(environ: Mapping[str, str]) -> dict[str, Setting]:
 
 def _from_text(text: str, kind: Kind) -> Value:
     if kind.type is bool:
-        if text.lower() not in _TRUE | _FALSE:
+        if text.lower() not in TRUE | FALSE:
             raise ValueError(f"expected 1 or 0, got {describe(text)}")
-        return text.lower() in _TRUE
+        return text.lower() in TRUE
     items = [item.strip() for item in text.split(",")] if kind.type is tuple else [text]
     for item in items:
         _check(item, kind)
@@ -185,7 +182,7 @@ def _from_text(text: str, kind: Kind) -> Value:
 
 def switched_off(text: str) -> bool:
     """Whether the value of ``CUENV_NO_CONFIG`` says that no file is read."""
-    return text.strip().lower() not in {"", *_FALSE}
+    return text.strip().lower() not in {"", *FALSE}
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from typing_extensions import NotRequired, TypedDict
 
-Served = Literal["native", "jit", "no", "unknown"]
+from cuenv.core.findings import How, Severity, Status
+
 Confidence = Literal["high", "low"]
-Level = Literal["error", "warning", "info"]
 
 
 class EditFields(TypedDict):
@@ -29,7 +29,7 @@ class FindingFields(TypedDict):
     """One thing that is wrong, or worth knowing."""
 
     code: str  # stable, such as CU401; `cuenv why CODE` explains it
-    severity: Level
+    severity: Severity
     subject: str  # what it is about: a package, a GPU, a file
     message: str
     evidence: list[str]  # the facts and table rows that it rests on
@@ -41,7 +41,7 @@ class CheckFields(TypedDict):
     """One check of an environment."""
 
     name: str
-    status: Literal["ok", "warn", "fail", "skip"]
+    status: Status
     says: str  # what was looked at, or why the check was skipped
     codes: list[str]  # of its findings
 
@@ -51,7 +51,7 @@ class LayerFields(TypedDict):
 
     layer: str  # its name for people
     package: str  # as it is locked
-    served: dict[str, Served]  # the support for each compute capability
+    served: dict[str, How]  # the support for each compute capability
     because: str  # why, for the GPU that it supports worst
 
 
@@ -178,15 +178,15 @@ class GpuDifference(TypedDict):
 
     platform: str
     capability: str
-    old: Served
-    new: Served
+    old: How
+    new: How
 
 
 class BriefFinding(TypedDict):
     """A finding without its evidence."""
 
     code: str
-    severity: Level
+    severity: Severity
     message: str
     fix: str | None
 

@@ -19,6 +19,12 @@ T = TypeVar("T")
 
 _NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
 _MAX_FAULTS = 12
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off"})
+"""How settings and variables say yes and no, in lower case."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -214,6 +220,30 @@ def _nearest(word: str, known: set[str]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
     return next(iter(get_close_matches(word, known, n=1)), None)
+
+
+def md5_hash(text: str) -> str:
+    """An MD5 as it is written.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    return _digits(text, 32)
+
+
+def sha256_hash(text: str) -> str:
+    """A SHA-256 as it is written.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    return _digits(text, 64)
+
+
+def _digits(text: str, count: int) -> str:
+    if len(text) != count or not set(text) <= _HEXADECIMAL:
+        raise ValueError(f"expected {count} hexadecimal digits, got {describe(text)}")
+    return text
 
 
 def sha256_of(data: bytes) -> str:

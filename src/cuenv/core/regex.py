@@ -29,3 +29,6 @@ if TYPE_CHECKING:
 
 else:
     regex = _Late
+
+VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of a variable in a shell."""

@@ -15,13 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from cuenv.core.errors import InputError
 from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import dataclass, field
-from cuenv.core.regex import regex
+from cuenv.core.regex import VARIABLE, regex
 from cuenv.core.urls import one_line
 from cuenv.export.container import Content, Stages
 from cuenv.export.tables import Image
 from cuenv.solve.environment_spec import WRITTEN_BY
 
-_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPED = regex(r'[\\"$]')
 _PATH = regex(r"[A-Za-z0-9_.+@/ -]+")
 
@@ -55,7 +54,7 @@ def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         InputError: a name that is none, or a value that no file can hold on a line.
     """
     for name, value in values.items():
-        if not _NAME.fullmatch(name):
+        if not VARIABLE.fullmatch(name):
             raise InputError(f"{name!r} is not a valid name for a variable of a container")
         if not value.isprintable():
             raise InputError(f"the value of {name} has characters that no line of a recipe can hold: {value!r}")

@@ -371,15 +371,12 @@ def _unread_projects(words: Sequence[_Word]) -> Iterator[Lint]:
 
 def _brought(packages: Iterable[str], words: Sequence[_Word], knowledge: Knowledge) -> Iterator[Lint]:
     """The first package that requires a torch, of a command that names none."""
-    from cuenv.resolver.asked_torch import library_of_torch  # noqa: PLC0415 - only for pip
+    from cuenv.resolver.asked_torch import library_of_torch, unnamed  # noqa: PLC0415 - only for pip
 
     found = library_of_torch(packages, knowledge)
     if found:
-        text = found[0]
-        message = f"{text} brings a torch that no command names, so whether it runs on the GPUs was not checked"
-        fix = "name torch, with its release, in the same command"
-        finding = Finding(code="CU327", severity="info", subject=text, message=message, fix=fix, unknown=True)
-        yield Lint(finding=finding, at=_start_of(text, words))
+        finding = unnamed(found[0], "no command names", "name torch, with its release, in the same command")
+        yield Lint(finding=finding, at=_start_of(found[0], words))
 
 
 def _lists(words: Sequence[_Word]) -> Iterator[_Word]:

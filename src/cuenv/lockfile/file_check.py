@@ -32,6 +32,7 @@ from cuenv.resolver.asked_torch import (
     no_python,
     torch_asked,
     unlisted,
+    unnamed,
     wheels_asked,
 )
 from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
@@ -196,11 +197,7 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, 
         for item in _judge_torch(asked, spec, facts, knowledge, alone=alone) if asked else ():
             yield replace(item, message=f"{told}: {item.message}", fix=None, edits=())
     elif library and facts.gpus:
-        message = (
-            f"{library[0]} brings a torch that the file does not name, so whether it runs on the GPUs was not checked"
-        )
-        fix = "name torch, with its release"
-        yield Finding(code="CU327", severity="info", subject=library[0], message=message, fix=fix, unknown=True)
+        yield unnamed(library[0], "the file does not name", "name torch, with its release")
     elif asked:
         yield from _judge_torch(asked, spec, facts, knowledge, alone=alone)
 

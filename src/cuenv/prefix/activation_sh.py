@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from cuenv.core.record import dataclass, field
-from cuenv.core.regex import regex
+from cuenv.core.regex import VARIABLE, regex
 
 _OPERATORS = ("&&", "||", ";;", "\n", ";", "&", "|", "(", ")")
 _SPACE = " \t\r\0"
 _GOES_ON = frozenset({"&&", "||", "|"})
 """A line that ends in one of these is continued by the next one."""
-_VARIABLE_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])(.*))?", re.DOTALL)
 _REDIRECTED = regex(r"[0-9]*(?:>>|>&|<&|>\||<>|>|<)|&>>?")
 
@@ -172,7 +171,7 @@ def expand(raw: str, values: Mapping[str, str | None]) -> str | None:
 
 def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[str | None, int]:
     """The value of what a dollar begins, and the place behind it."""
-    plain = _VARIABLE_NAME.match(raw, at + 1)
+    plain = VARIABLE.match(raw, at + 1)
     if plain:
         return values.get(plain[0], ""), plain.end()
     if not raw.startswith("{", at + 1):
@@ -199,7 +198,6 @@ There = Callable[[str, str], bool]
 _ASSIGNED = regex(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SETS = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
 _DEFAULTS = regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
-_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
 _INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
@@ -384,7 +382,7 @@ class _Script:
             if token.operator or token.text == "in":
                 return
             name = token.text.partition("=")[0]
-            if _NAME.fullmatch(name):
+            if VARIABLE.fullmatch(name):
                 self.shell.unsure.add(name)
                 self.shell.set(name, None, self._where(token))
 
@@ -468,7 +466,7 @@ class _Script:
             if pair:
                 self.shell.set(pair[1], value, self._where(word))
                 self.shell.exported.add(pair[1])
-            elif _NAME.fullmatch(word.text):
+            elif VARIABLE.fullmatch(word.text):
                 self.shell.exported.add(word.text)
             else:
                 self.shell.anything = self.shell.anything or self._where(word)
@@ -489,7 +487,7 @@ class _Script:
             pair = _PAIR.fullmatch(value) if value is not None else None
             if pair or raw:
                 name, given = (pair[1], pair[2]) if pair else (raw[1] if raw else "", None)
-            elif value is not None and prefix and _NAME.fullmatch(re.sub(r"[+.-]", "_", value)):
+            elif value is not None and prefix and VARIABLE.fullmatch(re.sub(r"[+.-]", "_", value)):
                 name, given = _variable(value), f"{root}/bin/{prefix}{value}"
                 if not self.shell.there("x", given):
                     return False

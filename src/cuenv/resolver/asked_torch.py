@@ -247,6 +247,12 @@ def unlisted(what: str, subject: str) -> Finding:
     )
 
 
+def unnamed(library: str, where: str, fix: str) -> Finding:
+    """The finding that a library brings a torch that nobody named, so that no release of it was judged."""
+    message = f"{library} brings a torch that {where}, so whether it runs on the GPUs was not checked"
+    return Finding(code="CU327", severity="info", subject=library, message=message, fix=fix, unknown=True)
+
+
 def _unpaired(
     libraries: Iterable[Demand], torch: Demand, ways: tuple[str, ...], knowledge: Knowledge
 ) -> Iterator[Finding]:

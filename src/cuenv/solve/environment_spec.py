@@ -23,6 +23,7 @@ RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
 """The version of a pin that names one release, or one series of releases."""
 
 _NAME = regex(r"[^/ :#]+")
+_PLATFORM = regex(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
 _SHORT = regex(r"[0-9]+(\.[0-9]+)?")
 
 
@@ -60,6 +61,17 @@ def check_name(text: str) -> str:
     """
     if not _NAME.fullmatch(text) or not text.isprintable():
         raise ValueError(f"expected a name without '/', ' ', ':' and '#', got {describe(text)}")
+    return text
+
+
+def check_platform(text: str) -> str:
+    """A platform as it is written.
+
+    Raises:
+        ValueError: conda has none of such a name.
+    """
+    if not _PLATFORM.fullmatch(text):
+        raise ValueError(f"expected a platform such as linux-64, got {describe(text)}")
     return text
 
 

@@ -11,15 +11,13 @@ from typing import Any
 from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, describe
 from cuenv.core.record import replace
-from cuenv.core.regex import regex
+from cuenv.core.regex import VARIABLE, regex
 from cuenv.core.urls import blanked
 from cuenv.core.yaml_write import quote, scalar
-from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, check_name
+from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, check_name, check_platform
 
 _WIDTH = 100
 _KEYS = ("name", "prefix", "channels", "platforms", "dependencies", "variables", "category")
-_PLATFORM = regex(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
-_VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 # micromamba's selectors by operating system, of which cuenv's platforms have only the first two (CEP 24).
 _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)": False}
 
@@ -145,7 +143,7 @@ class _EnvironmentParser:
             self.warnings.append("channels: 'nodefaults': conda's default channels are not added")
             if set(channels) == {"nodefaults"}:
                 self.faults.add("channels", "'nodefaults' alone leaves no channel: name one, such as conda-forge")
-        platforms = self._unique("platforms", _platform)
+        platforms = self._unique("platforms", check_platform)
         pins, pip = self._dependencies()
         variables = self._variables()
         self.faults.check(hint=f"cuenv lint {shlex.quote(self.faults.source)}")
@@ -248,7 +246,7 @@ class _EnvironmentParser:
         found: dict[str, str] = {}
         for key, value in (self.reader.get("variables", dict) or {}).items():
             path = f"variables.{key}" if isinstance(key, str) and key.isprintable() else f"variables[{describe(key)}]"
-            if not isinstance(key, str) or not _VARIABLE.fullmatch(key):
+            if not isinstance(key, str) or not VARIABLE.fullmatch(key):
                 self.faults.add(path, "expected a name of letters, digits and '_'")
             elif isinstance(value, str):
                 found[key] = value
@@ -281,9 +279,3 @@ def _channel(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ValueError(f"expected a channel, got {describe(text)}")
     return text.strip()
-
-
-def _platform(text: str) -> str:
-    if not _PLATFORM.fullmatch(text):
-        raise ValueError(f"expected a platform such as linux-64, got {describe(text)}")
-    return text

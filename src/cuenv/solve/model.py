@@ -11,7 +11,7 @@ from packaging.version import Version
 from cuenv.core.findings import Finding
 from cuenv.core.reading import sha256_of
 from cuenv.core.record import dataclass, field
-from cuenv.core.regex import regex
+from cuenv.core.regex import VARIABLE, regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
@@ -264,7 +264,7 @@ class Lock:
         except RecursionError as error:
             raise ValueError(f"{VARIABLES}: too deep") from error
         good = isinstance(found, dict) and all(
-            _NAME.fullmatch(name) and isinstance(text, str) and text.isprintable() for name, text in found.items()
+            VARIABLE.fullmatch(name) and isinstance(text, str) and text.isprintable() for name, text in found.items()
         )
         if not good:
             raise ValueError(f"{VARIABLES}: expected an object of printable texts by name of variable")
@@ -287,7 +287,6 @@ OF_CPU = "cuenv_of_cpu"
 """The key of `Lock.metadata` under which the packages stand whose CPU builds the environment file asks for."""
 AS_OF = "cuenv_as_of"
 """The key of `Lock.metadata` that keeps the day as of which channels and indexes were read."""
-_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _LEAST = ("cuenv_minimum_", "cuenv_served_")
 """How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
 

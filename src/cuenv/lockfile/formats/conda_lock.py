@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.reading import Faults, Reader, describe, sha256_of
+from cuenv.core.reading import Faults, Reader, describe, md5_hash, sha256_hash, sha256_of
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import quote
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import ASIDE, LockedFile, LockFormat, LockReader, aside_record, recorded_aside
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name, together
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_platform, requirement_name, together
 from cuenv.solve.match_spec import parse_spec, split_name
 from cuenv.solve.model import CREATED_BY, Lock, LockedPackage, PipLocked, SetAside, Solution, parse_package_url
 
@@ -116,10 +116,6 @@ VIRTUAL = "cuenv_virtual_packages_"
 SOLVER = "cuenv_solver_"
 """Keys of ``custom_metadata``, followed by the platform."""
 
-_PLATFORM = regex(r"[a-z]+-[a-z0-9_]+")
-_MD5 = regex(r"[0-9a-f]{32}")
-_SHA256 = regex(r"[0-9a-f]{64}")
-
 
 def parse(text: str, source: str) -> Lock:
     """Read a lock that cuenv or conda-lock wrote.
@@ -155,7 +151,7 @@ class _LockParser:
             self.faults.add("version", f"expected 1, got {version}; this is another kind of lock")
         metadata = Reader(self.reader.raw("metadata"), self.faults, "metadata")
         channels = tuple(self._channels(metadata))
-        platforms = metadata.parsed_list("platforms", _platform, required=True)
+        platforms = metadata.parsed_list("platforms", check_platform, required=True)
         sources = metadata.texts("sources", required=True)
         custom = self._strings(metadata, "custom_metadata")
         self._strings(metadata, "content_hash", required=True)
@@ -295,34 +291,6 @@ def _locked(name: str, version: str, url: str, platform: str, **more: Any) -> Lo
         url=clean,
         **more,
     )
-
-
-def _platform(text: str) -> str:
-    if not _PLATFORM.fullmatch(text):
-        raise ValueError(f"expected a platform such as linux-64, got {describe(text)}")
-    return text
-
-
-def md5_hash(text: str) -> str:
-    """An MD5 as it is written.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    if not _MD5.fullmatch(text):
-        raise ValueError(f"expected 32 hexadecimal digits, got {describe(text)}")
-    return text
-
-
-def sha256_hash(text: str) -> str:
-    """A SHA-256 as it is written.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    if not _SHA256.fullmatch(text):
-        raise ValueError(f"expected 64 hexadecimal digits, got {describe(text)}")
-    return text
 
 
 _OWN = "# A lock written by cuenv"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import OPEN, Finding, first_of
-from cuenv.core.reading import Faults, describe
+from cuenv.core.reading import Faults, describe, sha256_hash
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line, redact
@@ -228,8 +228,8 @@ def _requirement(number: int, whole: str) -> _Line | str:
     if not exact and not url:
         return normalise(asked.name)
     digest = hashes.get("sha256", "")
-    if digest and not re.fullmatch("[0-9a-f]{64}", digest):
-        raise ValueError(f"expected 64 hexadecimal digits, got {describe(digest)}")
+    if digest:
+        sha256_hash(digest)
     fragment = re.search(r"#(?:.*&)?sha256=([0-9a-f]{64})", asked.url or "")
     return _Line(
         at=number,

@@ -10,7 +10,7 @@ from pathlib import Path
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_file, is_folder, names_in, read_text
 from cuenv.core.io.process import run, which
-from cuenv.core.regex import regex
+from cuenv.core.regex import VARIABLE
 from cuenv.host.io.surroundings import read
 from cuenv.prefix.activation_sh import Shell, source
 from cuenv.prefix.inventory import Prefix
@@ -29,7 +29,6 @@ _VARIABLES = frozenset(
     }
 )
 """What a build of an extension asks for; nothing else of this process reaches it."""
-_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _UNSET = "***unset***"
 """What conda keeps of a variable that was taken away."""
 _SHELLS_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
@@ -107,7 +106,7 @@ def _texts(pairs: object) -> dict[str, str]:
     return {
         name: value
         for name, value in texts
-        if isinstance(value, str) and _NAME.fullmatch(name) and value != _UNSET and "\0" not in value
+        if isinstance(value, str) and VARIABLE.fullmatch(name) and value != _UNSET and "\0" not in value
     }
 
 

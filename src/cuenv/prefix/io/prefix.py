@@ -278,6 +278,31 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
     )
 
 
+def chosen_environment(
+    prefix: Path | None, name: str | None, environ: Mapping[str, str], command: str, *, active: bool = False
+) -> Path:
+    """The folder of the environment that ``--prefix`` or ``--name`` names.
+
+    Args:
+        prefix: its folder.
+        name: as of `named_environment`, and so ``environ`` and ``command``.
+        environ: see ``name``.
+        command: see ``name``.
+        active: the one that is activated will do where none is named.
+
+    Raises:
+        UsageError: none is named, or two are.
+    """
+    if prefix and name is not None:
+        raise UsageError("--prefix and --name exclude each other", hint=f"{command} --prefix DIR")
+    if name is not None:
+        return named_environment(name, environ, command)
+    found = active_environment(environ) if prefix is None and active else prefix
+    if found is None:
+        raise UsageError(f"no environment is named{' or active' if active else ''}", hint=f"{command} --prefix DIR")
+    return found
+
+
 def named_environment(name: str, environ: Mapping[str, str], command: str = "cuenv check") -> Path:
     """The folder of an environment of conda by its name.
 

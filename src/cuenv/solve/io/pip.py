@@ -23,7 +23,7 @@ from cuenv.core.errors import ChannelError, InputError, OutsideError, Progress
 from cuenv.core.io import files as toml
 from cuenv.core.io.files import DATA, at_home, is_file, private_folder, read_text
 from cuenv.core.io.process import Completed, run
-from cuenv.core.reading import Faults, Reader
+from cuenv.core.reading import FALSE, TRUE, Faults, Reader
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, index_url, origin, printable
@@ -146,7 +146,7 @@ def uv_program() -> str:
 
 def _no_index(variables: Mapping[str, str]) -> list[str]:
     """The option: uv has no variable for it, pip has one, and both have a setting."""
-    return ["--no-index"] if variables.get("UV_NO_INDEX", "0").lower() not in ("0", "false", "no", "off") else []
+    return ["--no-index"] if variables.get("UV_NO_INDEX", "0").lower() not in FALSE else []
 
 
 def _prepare(scratch: Path, request: PipRequest, target: Path) -> None:
@@ -384,7 +384,7 @@ def _pip_variables(environ: Mapping[str, str]) -> dict[str, str]:
         "UV_INDEX_URL": environ.get("PIP_INDEX_URL", ""),
         "UV_EXTRA_INDEX_URL": environ.get("PIP_EXTRA_INDEX_URL", ""),
         "UV_FIND_LINKS": ",".join(environ.get("PIP_FIND_LINKS", "").split()),
-        "UV_NO_INDEX": "1" if environ.get("PIP_NO_INDEX", "").lower() in ("1", "true", "yes", "on") else "",
+        "UV_NO_INDEX": "1" if environ.get("PIP_NO_INDEX", "").lower() in TRUE else "",
     }
 
 
@@ -451,7 +451,7 @@ def _pip_conf(environ: Mapping[str, str]) -> dict[str, str]:
         "UV_INDEX_URL": values.get("index-url", ""),
         "UV_EXTRA_INDEX_URL": " ".join(values.get("extra-index-url", "").split()),
         "UV_FIND_LINKS": ",".join(values.get("find-links", "").split()),
-        "UV_NO_INDEX": "1" if values.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
+        "UV_NO_INDEX": "1" if values.get("no-index", "").lower() in TRUE else "",
     }
 
 

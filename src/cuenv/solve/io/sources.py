@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import LIMIT, at_home, is_file, is_folder, look, names_in, opened, shown
-from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.reading import FALSE, TRUE, Faults, Reader, describe
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import CANONICAL, channel_url, printable, redact, strip_credentials
@@ -235,8 +235,8 @@ _VARIABLE = regex(r"\$(?:\{([^}]+)\}|(\w+))")
 VERIFY = ("CONDA_SSL_VERIFY", "MAMBA_SSL_VERIFY")
 """The variables that say ``ssl_verify``, in their order."""
 _VERIFY: Mapping[str, bool] = {
-    **dict.fromkeys(("0", "false", "no", "off"), False),
-    **dict.fromkeys(("1", "true", "yes", "on", "system", "truststore"), True),
+    **dict.fromkeys(FALSE, False),
+    **dict.fromkeys((*TRUE, "system", "truststore"), True),
 }
 _SCHEMES = ("http://", "https://", "file://")
 

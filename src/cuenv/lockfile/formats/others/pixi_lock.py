@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
-from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.reading import Faults, Reader, describe, md5_hash, sha256_hash
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, channel_url, index_url, short_channel, strip_credentials
@@ -20,7 +20,6 @@ from cuenv.core.yaml_read import load
 from cuenv.core.yaml_write import is_word, quote
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.formats import LockPart, LockReader
-from cuenv.lockfile.formats.conda_lock import md5_hash, sha256_hash
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution, parse_package_url
 from cuenv.solve.pip_part import provided

@@ -9,13 +9,12 @@ from typing import Any
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.io.files import load_toml
-from cuenv.core.reading import Faults, Reader, describe
+from cuenv.core.reading import Faults, Reader, describe, sha256_hash
 from cuenv.core.record import NamedTuple, dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, one_line
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.formats import LockPart, LockReader
-from cuenv.lockfile.formats.conda_lock import sha256_hash
 from cuenv.lockfile.wheel_target import NamedFile, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
