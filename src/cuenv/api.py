@@ -1,7 +1,4 @@
-"""The public API of cuenv, which `cuenv` itself offers. Nothing is loaded until it is asked for.
-
-They stand here for `cuenv` alone, which offers them; like it, this module loads nothing until it is asked.
-"""
+"""The public API, which `cuenv` offers: it loads this module for its first name, and each function the rest."""
 
 from __future__ import annotations
 
@@ -11,10 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cuenv.core.errors import Progress, UsageError
+from cuenv.core.errors import Progress, RequirementError, UsageError
 from cuenv.core.notebook import draw_with
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
+from cuenv.core.versions import parse_version_spec
+from cuenv.host.facts import HostFacts
+from cuenv.host.facts import glibc as library
+from cuenv.host.request import PREFER, Request
+from cuenv.host.request import pool as merge
+from cuenv.host.select import HostOptions, check_day, checked_host, host_facts, recorded_hosts, this_machine
+from cuenv.knowledge.io.load import load
+from cuenv.knowledge.rows import EVERY_STACK
 
 if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
     from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +27,6 @@ if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
     from cuenv.binary.gpu_code import Scanned
     from cuenv.diagnosis.causes import Diagnosis
     from cuenv.fleet.plan import FleetPlan
-    from cuenv.host.facts import HostFacts
-    from cuenv.host.request import Request
-    from cuenv.host.select import HostOptions
     from cuenv.knowledge.base import Knowledge
     from cuenv.lockfile.check import LockCheck
     from cuenv.lockfile.lock import Locked
@@ -151,8 +153,6 @@ def host_options(
     Raises:
         TypeError: one is of a wrong type.
     """
-    from cuenv.host.select import HostOptions  # noqa: PLC0415 - whoever imports this module may ask nothing
-
     return HostOptions(
         hosts=several(host, f"{of}: host", "rtx4090-535"),
         gpus=several(gpus, f"{of}: gpus", "RTX 4090"),
@@ -164,16 +164,12 @@ def host_options(
 
 def load_knowledge(extra: Path | None = None) -> Knowledge:
     """The knowledge base, with the rows of further tables in a folder laid over it."""
-    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - see the module docstring
-
     return load(extra)
 
 
 def inspect_host() -> HostFacts:
     """This machine: driver, GPUs, C library, toolkits, compilers, torch; each fact with its evidence."""
-    from cuenv.host.select import this_machine  # noqa: PLC0415 - as above
-
-    return this_machine(os.environ, load_knowledge(), deep=True)
+    return this_machine(os.environ, load(None), deep=True)
 
 
 def read_host(name_or_path: Path | str) -> HostFacts:
@@ -186,13 +182,11 @@ def read_host(name_or_path: Path | str) -> HostFacts:
         UsageError: there is no such name, or its hosts do not share one platform.
         TypeError: neither a text nor a path.
     """
-    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
-
     names = several(name_or_path, "read_host", "rtx4090-535")
     if len(names) != 1:
         raise TypeError(f"read_host takes one host, got {len(names)}; pool(*map(read_host, ...)) takes several")
     with spoken():
-        return host_facts(host_options(names, (), None, None, None, of="read_host"), load_knowledge())
+        return host_facts(host_options(names, (), None, None, None, of="read_host"), load(None))
 
 
 def read_hosts(
@@ -210,13 +204,11 @@ def read_hosts(
         UsageError: there is no such name.
         TypeError: neither a text nor a path.
     """
-    from cuenv.host.select import recorded_hosts  # noqa: PLC0415 - as above
-
     names = several(name_or_path, "read_hosts", "fleet.ndjson")
     if len(names) != 1:
         raise TypeError(f"read_hosts takes one file or folder, got {len(names)}")
     with spoken():
-        return recorded_hosts(names[0], load_knowledge(), broken)
+        return recorded_hosts(names[0], load(None), broken)
 
 
 def make_host(
@@ -240,18 +232,14 @@ def make_host(
         InputError: the paste tells of no host.
         TypeError: an argument is no text.
     """
-    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
-
     pasted = text_or_none(paste, "make_host: paste", "what nvidia-smi prints")
     if not gpus and pasted is None:
-        from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
-
         raise UsageError("make_host needs a GPU", hint='make_host("RTX 4090", driver="535.129.03")')
     names = tuple(text(name, "make_host: gpus", "RTX 4090") for name in gpus)
     hosts = () if pasted is None else ("-",)
     with spoken():
         options = host_options(hosts, names, driver, glibc, platform, of="make_host")
-        return host_facts(replace(options, stdin=lambda: pasted or ""), load_knowledge())
+        return host_facts(replace(options, stdin=lambda: pasted or ""), load(None))
 
 
 def pool(*hosts: HostFacts) -> HostFacts:
@@ -261,10 +249,7 @@ def pool(*hosts: HostFacts) -> HostFacts:
         ValueError: they do not share one platform.
         TypeError: an argument is no host.
     """
-    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
-    from cuenv.host.request import pool as merge  # noqa: PLC0415 - as above
-
-    return merge(instance(host, Host, "pool: each host", "read_host() or make_host()") for host in hosts)
+    return merge(instance(host, HostFacts, "pool: each host", "read_host() or make_host()") for host in hosts)
 
 
 def make_request(
@@ -300,12 +285,6 @@ def make_request(
         UsageError: a request that is not a version spec, or no day since the tables begin.
         TypeError: an argument is of another type: a version is a text, since the number 2.10 would be 2.1.
     """
-    from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
-    from cuenv.core.versions import parse_version_spec  # noqa: PLC0415 - as above
-    from cuenv.host.request import PREFER  # noqa: PLC0415 - as above
-    from cuenv.host.request import Request as Asked  # noqa: PLC0415 - as above
-    from cuenv.knowledge.rows import EVERY_STACK  # noqa: PLC0415 - as above
-
     name = text(name, "make_request: name", "train")
     pytorch = text_or_none(pytorch, "make_request: pytorch", "2.5")
     cuda = text_or_none(cuda, "make_request: cuda", "12.4")
@@ -317,7 +296,7 @@ def make_request(
         )
     if cpu and cuda:
         raise UsageError("cpu and cuda exclude each other", hint="cuenv.make_request(cpu=True)")
-    return Asked(
+    return Request(
         name=name,
         stack=stack,
         pytorch=parse_version_spec(pytorch, what="pytorch") if pytorch else None,
@@ -341,10 +320,9 @@ def _day(value: object, of: str) -> str:
     given = text_or_none(value, f"{of}: as_of", "2025-06-01")
     if given is None:
         return ""
-    from cuenv.host.select import check_day  # noqa: PLC0415 - as above
 
     with spoken():
-        return check_day(given, load_knowledge())
+        return check_day(given, load(None))
 
 
 def resolve(
@@ -364,17 +342,15 @@ def resolve(
     Raises:
         TypeError: an argument is of another type.
     """
-    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
-    from cuenv.host.request import Request as Asked  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve as choose  # noqa: PLC0415 - as above
 
-    host = instance(host, Host, "resolve: host", "read_host(), make_host(), inspect_host() or pool()")
-    wanted = make_request() if asked is None else instance(asked, Asked, "resolve: asked", "make_request()")
+    host = instance(host, HostFacts, "resolve: host", "read_host(), make_host(), inspect_host() or pool()")
+    wanted = make_request() if asked is None else instance(asked, Request, "resolve: asked", "make_request()")
     if prove is not None:
         from cuenv.solve.io.sources import Sources as Reached  # noqa: PLC0415 - only with channels
 
         instance(prove, Reached, "resolve: prove", "channels()")
-    return choose(host, wanted, tables or load_knowledge(), name=wanted.name, prove=prove)
+    return choose(host, wanted, tables or load(None), name=wanted.name, prove=prove)
 
 
 def render(spec: EnvironmentSpec | None) -> str:
@@ -391,8 +367,6 @@ def render(spec: EnvironmentSpec | None) -> str:
     from cuenv.solve.environment_yml import render as write  # noqa: PLC0415 - as above
 
     if spec is None:
-        from cuenv.core.errors import UsageError  # noqa: PLC0415 - as above
-
         raise UsageError(
             "render: nothing fits, so there is no environment; ask answer.fits first",
             hint="print(*(group.because for group in answer.decision.rejections), sep='\\n')",
@@ -461,7 +435,7 @@ def lock(
     reached = replace(sources or channels(), as_of=day) if day else sources or channels()
     request = LockRequest(path=Path(path), host=options, sources=reached, allow=codes)
     with spoken():
-        return freeze(request, load_knowledge(), progress=progress)
+        return freeze(request, load(None), progress=progress)
 
 
 def check(
@@ -506,7 +480,7 @@ def check(
     )
     options = host_options(host, gpus, driver, glibc, platform, of="check")
     with spoken():
-        return look(Path(path), options, load_knowledge(), part=part)
+        return look(Path(path), options, load(None), part=part)
 
 
 def require(
@@ -541,11 +515,9 @@ def require(
         InputError: the lock is not there, or cannot be read.
         UsageError: an option names nothing that exists.
     """
-    from cuenv.core.errors import RequirementError  # noqa: PLC0415 - as above
-    from cuenv.host.select import checked_host  # noqa: PLC0415 - as above
     from cuenv.lockfile.check import CheckedLock  # noqa: PLC0415 - as above
 
-    named, tables = several(path, "require", "conda-lock.yml"), load_knowledge()
+    named, tables = several(path, "require", "conda-lock.yml"), load(None)
     if len(named) != 1:
         raise TypeError(f"require takes one lock, got {len(named)}")
     options = host_options(host, gpus, driver, glibc, platform, of="require")
@@ -598,8 +570,6 @@ def choices(
     Returns:
         In the order of the hosts, ``None`` where nothing fits.
     """
-    from cuenv.host.request import Request  # noqa: PLC0415 - as above
-    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.resolver.batch import choices as choose  # noqa: PLC0415 - see the module docstring
     from cuenv.resolver.resolve import decidable  # noqa: PLC0415 - as above
 
@@ -629,15 +599,13 @@ def plan(
     """
     from cuenv.fleet.nodes import named  # noqa: PLC0415 - as above
     from cuenv.fleet.plan import plan as find  # noqa: PLC0415 - as above
-    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
-    from cuenv.host.facts import glibc as library  # noqa: PLC0415 - as above
 
-    given = [instance(host, Host, "plan: each host", "read_hosts() or make_host()") for host in hosts]
+    given = [instance(host, HostFacts, "plan: each host", "read_hosts() or make_host()") for host in hosts]
     nodes, odd = named(given)
     if odd:
         raise UsageError("; ".join(odd), hint="keep one record of each node")
     libc = library(text(glibc, "plan: glibc", "2.28")) if glibc is not None else None
-    return find(nodes, asked or make_request(), tables or load_knowledge(), at_most=at_most, glibc=libc)
+    return find(nodes, asked or make_request(), tables or load(None), at_most=at_most, glibc=libc)
 
 
 def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | str | None = None) -> Diagnosis:
@@ -652,14 +620,13 @@ def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | 
         InputError: the folder is not an environment.
     """
     from cuenv.diagnosis.causes import diagnose as judge  # noqa: PLC0415 - as above
-    from cuenv.host.facts import HostFacts as Host  # noqa: PLC0415 - as above
-    from cuenv.knowledge.io.load import load, load_guidance  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
     from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
 
     if not isinstance(log, (str, bytes)):
         text(log, "diagnose: log", "a traceback; a file is read with Path(...).read_bytes()")
     if host is not None:
-        host = instance(host, Host, "diagnose: host", "read_host(), make_host() or inspect_host()")
+        host = instance(host, HostFacts, "diagnose: host", "read_host(), make_host() or inspect_host()")
     knowledge = load(None)
     data = log.encode("utf-8", "surrogateescape") if isinstance(log, str) else log
     environment = find_prefix(Path(prefix)) if prefix else None
@@ -688,7 +655,6 @@ def check_prefix(
     Raises:
         InputError: it is not an environment, or the lock cannot be read.
     """
-    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.prefix.check import check_prefix as look  # noqa: PLC0415 - as above
 
     options = host_options(host, gpus, driver, glibc, of="check_prefix")
@@ -714,7 +680,6 @@ def scan(
         deep: look for device code outside of its own sections too.
     """
     from cuenv.binary.gpu_code import scan_paths  # noqa: PLC0415 - as above
-    from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
 
     options = host_options(host, gpus, driver, of="scan")
     with spoken():
