@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import Finding, Severity, mended_by
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability
@@ -158,3 +158,10 @@ def written(text: str, *, plain: bool) -> str:
     if plain and _PLAIN.fullmatch(text) and ": " not in text:
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def of_commands(finding: Finding) -> str | None:
+    """What mends a finding, without the words about the parts of an environment file."""
+    if finding.fix == mended_by(finding.edits):
+        return ", and ".join(edit.for_command for edit in finding.edits) or None
+    return finding.fix

@@ -16,28 +16,19 @@ from cuenv.core.versions import VersionSpec, minor, parse_version_spec
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, told
 from cuenv.lint.commands import (
-    ListReader,
-    ShellCommands,
     always_yes,
-    asked_in,
-    brings_torch,
     command_lints,
     compiles_later,
     drivers,
-    expanded,
-    file_lints,
     install_lints,
     names_cuda,
     release_of,
     second_toolkit,
-    second_torch,
     setting_lints,
     unanswered,
-    unfit,
-    unread_lints,
-    wheel_lints,
-    without_comments,
 )
+from cuenv.lint.pip import brings_torch, file_lints, second_torch, unfit, unread_lints, wheel_lints
+from cuenv.lint.shell import ListReader, ShellCommands, asked_in, expanded, without_comments
 from cuenv.resolver.asked_torch import unlisted
 from cuenv.resolver.policy import spec_of
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin

@@ -24,7 +24,7 @@ from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import LintDocument, LintedFile
-    from cuenv.lint.commands import ListReader
+    from cuenv.lint.shell import ListReader
 
 LIMIT = 16 * 1024 * 1024
 """Bytes of a file that is linted."""
@@ -349,7 +349,7 @@ _CHECKS = regex(r"(?:^|[\s/])cuenv\s+check\s")
 
 
 def _requirements(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    from cuenv.lint.requirements import requirement_lints  # noqa: PLC0415 - as above
+    from cuenv.lint.pip import requirement_lints  # noqa: PLC0415 - as above
 
     yield from requirement_lints(text, Path(source).parent if is_file(source) else None, machine, knowledge)
 
@@ -388,16 +388,16 @@ def _list_reader(source: str) -> ListReader:
 
 
 def _shell(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    from cuenv.lint import commands  # noqa: PLC0415 - as above
+    from cuenv.lint import commands, pip, shell  # noqa: PLC0415 - as above
 
-    bare = commands.without_comments(text)
-    run = commands.ShellCommands(text=bare, at=0)
+    bare = shell.without_comments(text)
+    run = shell.ShellCommands(text=bare, at=0)
     yield from commands.command_lints(bare, 0, machine, None, knowledge)
-    yield from commands.file_lints(bare, 0, {})
+    yield from pip.file_lints(bare, 0, {})
     lists = _list_reader(source)
-    yield from commands.unread_lints((run,), lists) if commands.names_cuda(bare) else ()
-    yield from commands.wheel_lints((run,), "", None, machine, knowledge, own="", empty=False, lists=lists)
-    for asked in commands.asked_in([run]):
+    yield from pip.unread_lints((run,), lists) if commands.names_cuda(bare) else ()
+    yield from pip.wheel_lints((run,), "", None, machine, knowledge, own="", empty=False, lists=lists)
+    for asked in shell.asked_in([run]):
         yield from commands.install_lints(asked, machine, knowledge, compat=False)
 
 

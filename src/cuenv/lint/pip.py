@@ -1,0 +1,411 @@
+"""Lint of what pip is asked for, by commands or a list: the torch that comes, its libraries, and what nobody reads."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from packaging.version import Version
+
+from cuenv.core.findings import Finding
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.core.urls import redact
+from cuenv.core.versions import VersionSpec, minor
+from cuenv.knowledge.base import Knowledge
+from cuenv.knowledge.rows import PLATFORMS
+from cuenv.lint import Lint, Machine, of_commands, told
+from cuenv.lint.environment_file import login_finding, with_login
+from cuenv.lint.shell import (
+    CONDA,
+    NO_DEPS,
+    ON,
+    PIP,
+    PIP_VALUED,
+    ListReader,
+    ShellCommands,
+    Word,
+    expanded,
+    indexes_of,
+    lists_of,
+    packages_of,
+    set_indexes,
+    words_of,
+)
+from cuenv.lockfile.requirement_files import with_lists
+from cuenv.resolver.asked_torch import (
+    AskedTorch,
+    index_findings,
+    library_of_torch,
+    pair_findings,
+    torch_asked,
+    unlisted_finding,
+    unnamed,
+    wheels_asked,
+)
+from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.policy import spec_findings
+from cuenv.resolver.requirements import pip_demand
+from cuenv.resolver.wheels import INDEX
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.pip_lines import logical_lines, shown
+
+
+def wheel_lints(
+    runs: Iterable[ShellCommands],
+    image: str,
+    nvcc: Version | None,
+    machine: Machine,
+    knowledge: Knowledge,
+    *,
+    own: str,
+    empty: bool,
+    lists: ListReader,
+    python: VersionSpec | None = None,
+    compat: bool = False,
+) -> Iterator[Lint]:
+    """What is wrong with the torch that commands ask pip for: its indexes, the nvcc of the image, its libraries.
+
+    Args:
+        runs: the commands of a stage, with the variables that are set before them.
+        image: the image of the stage, where it has nvcc and something is compiled.
+        nvcc: the release of that nvcc.
+        machine: what the image is for.
+        knowledge: the tables.
+        own: the torch of the image, as a requirement; empty where it is not known.
+        empty: whether the image is known to have no torch.
+        lists: what reads a list of requirements that a command names.
+        python: of the image, where it is known.
+        compat: whether the image may hold NVIDIA's libraries for forward compatibility.
+    """
+    before = {own: own} if own else {}
+    for run in runs:
+        empty &= not (CONDA.search(run.text) or _TOOLS.search(run.text))
+        for found in PIP.finditer(run.text):
+            words = words_of(found, run)
+            packages = [word.text for word in packages_of(words, PIP_VALUED)]
+            lines = [*set_indexes(run), *indexes_of(words), *packages]
+            named = [(word, lists(word.text)) for word in lists_of(words)]
+            yield from (_unread(word.text, word.start) for word, read in named if read is None)
+            source = next((word.text for word, read in named if read and torch_asked(read)), "")
+            packages += [line for _, read in named for line in read or () if not line.startswith("-")]
+            lines += [line for _, read in named for line in read or ()]
+            asked = torch_asked(lines)
+            if asked and not NO_DEPS.search(found["rest"]):
+                yield from _pairs(words, packages, knowledge)
+            elif not NO_DEPS.search(found["rest"]):
+                yield from _pairs_later(words, packages, before, knowledge)
+            unlisted = unlisted_finding(_spec(lines), knowledge)
+            if unlisted:
+                yield Lint(finding=unlisted, at=_start_of(asked.text if asked else "", words))
+            wheels = wheels_asked(asked, PLATFORMS[0], python, knowledge) if asked else ()
+            if asked:
+                taken = _taken(wheels, python) if empty and not (asked.exact or asked.elsewhere) else ()
+                exact = f"torch=={asked.exact}+cpu" if asked.exact and asked.of_cpu else asked.text
+                before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {exact: asked.text}
+            yield from _brought(packages, words, knowledge) if empty and asked is None else ()
+            empty &= asked is None and not _FILES.search(found["rest"])
+            if asked is None or "--torch-backend" in found["rest"]:
+                continue
+            at = _start_of(asked.text, words)
+            indexes = tuple(map(_of_python, index_findings(lines, python, knowledge)))
+            where = f"{source}: " if source and all(word.text != asked.text for word in words) else ""
+            for finding in indexes or _on_machine(lines, python, machine, knowledge, compat=compat):
+                yield Lint(finding=replace(finding, message=where + finding.message, fix=of_commands(finding)), at=at)
+            newest = max(wheels, key=lambda item: item.build.version, default=None)
+            if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
+                message = (
+                    f"{_as_taken(asked, newest)} made with CUDA {newest.cuda}, but {image} has nvcc {nvcc}; torch "
+                    "compiles extensions only with its own CUDA major version"
+                )
+                fix = _one_major(asked, newest.cuda, nvcc, knowledge)
+                yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+
+
+def brings_torch(run: ShellCommands, lists: ListReader) -> bool:
+    """Whether commands install a torch, named or in a list that is read."""
+    for found in PIP.finditer(run.text):
+        words = words_of(found, run)
+        lines = [word.text for word in packages_of(words, PIP_VALUED)]
+        lines += [line for word in lists_of(words) for line in lists(word.text) or ()]
+        if torch_asked(lines) and not NO_DEPS.search(found["rest"]):
+            return True
+    conda = (words_of(found, run) for found in CONDA.finditer(run.text))
+    return any(re.match(r"(?:\S+::)?pytorch(?![\w-])", word.text) for words in conda for word in words)
+
+
+def file_lints(text: str, at: int, variables: Mapping[str, str]) -> Iterator[Lint]:
+    """Environment files that commands give to conda: what is in them is judged by itself."""
+    for found in _ENV_FILE.finditer(text):
+        name = expanded(found["file"].strip("'\""), variables)
+        if name.endswith((".yml", ".yaml", ".txt")):
+            yield _unread(name, at + found.start("file"))
+
+
+def _unread(name: str, at: int, what: str = "") -> Lint:
+    """A list, a project or an environment file that is not read here, so that nobody knows which torch it brings."""
+    plain = name.rpartition("/")[2]
+    verb = "check" if "lock" in plain else "lint"
+    known = plain.endswith((".yml", ".yaml")) or plain in ("pixi.lock", "uv.lock")
+    finding = Finding(
+        code="CU327",
+        severity="info",
+        subject=name,
+        message=f"{what or name} was not read, so whether it brings a torch, and one that runs on the GPUs, was not "
+        "checked",
+        fix=f"cuenv {verb} {shlex.quote(plain)}" if known and "$" not in plain else None,
+        unknown=True,
+    )
+    return Lint(finding=finding, at=at)
+
+
+def unread_lints(runs: Iterable[ShellCommands], lists: ListReader) -> Iterator[Lint]:
+    """Projects, repositories and locks that commands install, of which nobody reads here what they require."""
+    for run in runs:
+        for found in _TOOLS.finditer(run.text):
+            name = "setup.py" if found["setup"] else _LOCKS[found["tool"]]
+            yield _unread(name, run.at + found.start("setup" if found["setup"] else "tool"))
+        for found in _SYNC.finditer(run.text):
+            words = words_of(found, run)
+            yield from (_unread(word.text, word.start) for word in words if _SYNCED.search(word.text))
+        for found in PIP.finditer(run.text):
+            if not NO_DEPS.search(found["rest"]):
+                words = words_of(found, run)
+                yield from _unread_projects(words)
+                for word in lists_of(words):
+                    named = (replace(word, text=part) for line in lists(word.text) or () for part in line.split())
+                    yield from _unread_projects([*named])
+
+
+def _unread_projects(words: Sequence[Word]) -> Iterator[Lint]:
+    before = ""
+    for word in words:
+        option, equals, value = word.text.partition("=")
+        editable = before in _EDITABLE or option in _EDITABLE
+        text = value if option in _EDITABLE else "" if before and not editable else word.text
+        before = option if not equals and PIP_VALUED.fullmatch(option) else ""
+        if text and not text.startswith("-") and (editable or _PROJECT.search(text)):
+            name = redact(text)
+            folder = "://" not in name and not name.endswith((".whl", ".gz", ".zip"))
+            yield _unread(name, word.start, f"the project in {name}" if folder else "")
+
+
+def _brought(packages: Iterable[str], words: Sequence[Word], knowledge: Knowledge) -> Iterator[Lint]:
+    """The first package that requires a torch, of a command that names none."""
+    found = library_of_torch(packages, knowledge)
+    if found:
+        finding = unnamed(found[0], "no command names", "name torch, with its release, in the same command")
+        yield Lint(finding=finding, at=_start_of(found[0], words))
+
+
+def _as_taken(asked: AskedTorch, newest: Candidate) -> str:
+    """Which torch a command gets: the one that it names, or the newest of today."""
+    if asked.exact:
+        return f"{asked.text} is"
+    return f"pip takes torch {newest.build.version} for {asked.text} today, which is"
+
+
+def _one_major(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: Knowledge) -> str:
+    """A torch for the major of nvcc where one is as it is asked for, and the image for the CUDA of torch."""
+    rows = [row for row in knowledge.wheels if row.platform == PLATFORMS[0] and "index" in row.comes and row.cuda]
+    same = [row for row in rows if row.cuda and row.cuda.major == nvcc.major and asked.demand.admits(row.version)]
+    like = max(same, key=lambda row: (row.version, row.cuda), default=None)
+    begin = next((row for row in reversed(knowledge.toolkits) if minor(row.version) == cuda), None)
+    ways = [
+        f"write torch=={like.name} with --extra-index-url {INDEX}{like.build}" if like else "",
+        f"begin this stage with nvidia/cuda:{begin.version}-devel-ubuntu22.04" if begin else "",
+    ]
+    return ", or ".join(filter(None, ways))
+
+
+def _on_machine(
+    lines: Sequence[str], python: VersionSpec | None, machine: Machine, knowledge: Knowledge, *, compat: bool
+) -> Iterator[Finding]:
+    """Why no torch that a command of pip admits runs on the host, where one is named."""
+    pins = (Pin(name="python", version=str(python)),) if python else ()
+    yield from unfit(_spec(lines, pins), machine, knowledge, compat=compat)
+
+
+def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, compat: bool) -> Iterator[Finding]:
+    """Why no torch that a command admits runs on the host: its driver, and the GPUs that it has no code for.
+
+    Args:
+        spec: what commands or an image bring.
+        machine: what the image is for.
+        knowledge: the tables.
+        compat: whether the image may hold NVIDIA's libraries for forward compatibility, which serve GPUs of data
+            centres: a driver that is too old is certain for GeForce GPUs alone.
+    """
+    if machine.facts is None:
+        return
+    from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where a host is named
+    from cuenv.lockfile.file_check import judge_file  # noqa: PLC0415 - as above
+
+    found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge, alone=True)
+    models = (find_gpu(gpu.name, knowledge.gpus) for gpu in machine.facts.gpus)
+    certain = not compat or any(model and model.kind == "geforce" for model in models)
+    for item in [item for item in found if item.code == "CU401"][:1]:
+        yield item if certain else _by_forward(item)
+    yield from [item for item in found if item.code in ("CU403", "CU404", "CU405")][:1]  # cuDNN comes with that torch
+
+
+def _of_python(finding: Finding) -> Finding:
+    """A Python for which there is no wheel, in the words of commands: the image brings it."""
+    if finding.code != "CU110":
+        return finding
+    message = finding.message.replace("the file asks for Python", "pip runs with Python")
+    newest = "".join(edit.entries[0].partition("=")[2] for edit in finding.edits)
+    return replace(finding, message=message, fix=f"take Python {newest}", edits=())
+
+
+def _by_forward(finding: Finding) -> Finding:
+    message = f"{finding.message}; whether libraries of the image for forward compatibility serve it was not checked"
+    return replace(finding, severity="info", unknown=True, message=message)
+
+
+def _start_of(text: str, words: Sequence[Word]) -> int:
+    return next((word.start for word in words if word.text == text), words[0].start)
+
+
+def _taken(wheels: Iterable[Candidate], python: VersionSpec | None) -> list[Version]:
+    """The newest release for each Python, of which pip takes one: most commands do not say which Python it is."""
+    found: dict[str, Version] = {}
+    for item in wheels:
+        for text in [item.python] if python else item.build.pythons:
+            found[text] = max(found.get(text, item.build.version), item.build.version)
+    return sorted({*found.values()}, reverse=True)
+
+
+def _pairs(words: Sequence[Word], lines: Sequence[str], knowledge: Knowledge) -> Iterator[Lint]:
+    """Libraries for another torch, which pip refuses in one command."""
+    for finding in pair_findings(_spec(lines), knowledge):
+        yield Lint(finding=finding, at=_start_within(finding, words))
+
+
+def _pairs_later(
+    words: Sequence[Word], lines: Sequence[str], before: Mapping[str, str], knowledge: Knowledge
+) -> Iterator[Lint]:
+    """Libraries that fit no torch that an earlier command may have installed: pip replaces that, or breaks it.
+
+    Args:
+        words: of the command.
+        lines: its requirements.
+        before: the releases of torch that may be there, the newest first, each with the words for people.
+        knowledge: the tables.
+    """
+    found = [{item.subject: item for item in pair_findings(_spec([text, *lines]), knowledge)} for text in before]
+    for subject, finding in found[0].items() if found else ():
+        if all(subject in other for other in found):
+            text, said = next(iter(before.items()))
+            replaced = "its triton" if subject == "triton" else "it"
+            then = f"; pip replaces {replaced}" if finding.severity == "error" else ""  # else it is compiled for it
+            message = finding.message.replace(f"{text} is asked for", f"{said} is installed before{then}")
+            edits = finding.edits if len(before) == 1 else ()
+            fix = finding.fix if len(before) == 1 else "ask for it together with torch, in one command"
+            mended = replace(finding, severity="warning", message=message, edits=edits, fix=fix)
+            yield Lint(finding=mended, at=_start_within(finding, words))
+
+
+def _spec(lines: Iterable[str], pins: tuple[Pin, ...] = ()) -> EnvironmentSpec:
+    return EnvironmentSpec(name="", channels=(), pins=pins, pip=tuple(lines))
+
+
+def _start_within(finding: Finding, words: Sequence[Word]) -> int:
+    return next((word.start for word in words if finding.message.startswith(f"{word.text} ")), words[0].start)
+
+
+_ENV_FILE = regex(
+    rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:env\s+)?(?:create|update|install)\b{ON}?\s(?:-f|--file)[\s=]+(?P<file>[^\s;&|]+)"
+)
+_FILES = regex(r"(?:^|\s)(?:-r|--requirement|-e|--editable|\./|\.(?=\s|$|\[)|/|git\+)")
+"""Words that bring requirements which nobody reads here."""
+_UPGRADE = regex(r"\s(?:-U|--upgrade|--force-reinstall|--ignore-installed|-I|--pre)(?=\s|=|$)")
+_EDITABLE = ("-e", "--editable")
+_PROJECT = regex(
+    r"^(?:\.{1,2}(?:/|\[|$)|[/~]|\$\w|(?:git|hg|svn|bzr)\+|(?:https?|file):)|@ ?(?:git\+|https?:|file:)"
+    r"|\.(?:whl|tar\.gz|zip)$"
+)
+"""A requirement that names a folder, a repository or a file."""
+_TOOLS = regex(
+    r"(?:^|(?<=[\s;&|(/]))(?:(?P<tool>poetry|uv|pixi|pdm|pipenv)\s+(?:-\S+\s+)*(?:install|sync|(?<=uv )run)\b"
+    r"|\S*python[0-9.]*\s+(?P<setup>(?:\S*/)?setup\.py)\s+(?:install|develop)\b)"
+)
+_SYNC = regex(rf"\b(?:uv\s+pip\s+sync|pip-sync)\b(?P<rest>{ON})")
+_SYNCED = regex(r"\.(?:txt|toml|lock)$")
+_LOCKS = {"poetry": "poetry.lock", "uv": "uv.lock", "pixi": "pixi.lock", "pdm": "pdm.lock", "pipenv": "Pipfile.lock"}
+"""Programs that install a project, and the file that they install."""
+_EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
+"""Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
+
+
+def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
+    """A torch from pip over the one of the image, asked for by name or by what requires one release of it."""
+    own = re.search(r":(\d+\.\d+\.\d+)-cuda", image)
+    for found in PIP.finditer(run.text):
+        if NO_DEPS.search(found["rest"]):
+            continue
+        words = words_of(found, run)
+        named = any(re.match(r"torch(?![\w-])", word.text) for word in words)  # with whatever release
+        for word in words:
+            demand = None if word.text.startswith("-") else pip_demand(word.text)
+            if demand is None or (own and demand.condition == f"=={own[1]}"):
+                continue
+            if demand.name == "torch" and not demand.condition and not _UPGRADE.search(found["rest"]):
+                continue  # pip leaves what is there
+            if demand.name == "torch":
+                message = f"pip install {word.text} installs torch over the one of {image}"
+                fix = "take it out, or begin with an image without torch"
+            elif demand.name in _EXACT_TORCH and not own and not named:
+                message = (
+                    f"pip install {word.text} replaces the torch of {image}, because each release of {demand.name} on "
+                    "PyPI requires one exact release of torch"
+                )
+                fix = f"build {demand.name} from source with pip install --no-deps --no-build-isolation"
+            else:
+                continue
+            yield told("CU325", "warning", word.start, "torch", message, fix)
+
+
+def requirement_lints(text: str, folder: Path | None, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    """What is wrong with a list of requirements.
+
+    Args:
+        text: the list.
+        folder: where it lies, for the lists and folders that it names; ``None`` where nobody knows.
+        machine: what it is for.
+        knowledge: the tables.
+    """
+    starts = list(accumulate(map(len, text.splitlines(keepends=True)), initial=0))
+    lines = [(starts[number - 1], line) for number, line in logical_lines(text)]
+    for at, line in lines:
+        if with_login(line):
+            yield Lint(finding=login_finding(redact(line), "requirements"), at=at)
+    spec = _spec(line for _, line in lines)
+    spec = with_lists(spec, folder) if folder else spec
+    for finding in _found(spec, folder, machine, knowledge):
+        yield Lint(finding=replace(finding, fix=of_commands(finding)), at=_place(finding, lines))
+
+
+def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
+    from cuenv.lockfile.file_check import judge_file  # noqa: PLC0415 - only for a list
+    from cuenv.lockfile.pip import beforehand  # noqa: PLC0415 - as above
+
+    yield from spec_findings(spec, knowledge)
+    yield from beforehand(spec, folder, knowledge)
+    if machine.facts:
+        yield from judge_file(spec, machine.facts, knowledge, alone=True)
+    else:
+        unlisted = unlisted_finding(spec, knowledge)
+        yield from (unlisted,) if unlisted else ()
+
+
+def _place(finding: Finding, lines: list[tuple[int, str]]) -> int:
+    """The line that the message quotes, else the line of the package that it is about, else the first."""
+    quoted = [(len(line), -at) for at, line in lines if shown(line) in finding.message]
+    if quoted:
+        return -max(quoted)[1]
+    names = finding.subject.split(", ")
+    return next((at for at, line in lines if requirement_name(line) in names), lines[0][0] if lines else 0)
