@@ -639,3 +639,63 @@ def test_an_error_that_no_row_knows_and_that_the_run_survived_is_said_to_be_so()
     found = read(b"10:00 - ERROR - tools - Saving directory (out) should be a directory\n" + HEALTHY * 300)
     assert (found.verdict, found.outlived, found.causes) == ("unknown", True, ())
     assert [number for number, _ in found.strange] == [1]
+
+
+def test_what_goes_on_without_an_import_is_no_failure() -> None:
+    """sglang imports every model that it knows, and leaves out those that it cannot."""
+    line = b"[2026-01-04 07:00:35 TP1] Ignore import error when loading srt.models.some: No module named 'torchaudio'\n"
+    assert read(line * 3 + HEALTHY).fine
+    future = (
+        b"/opt/x.py:256: UserWarning: The use of `x.T` is deprecated and it will throw an error in a future release.\n"
+    )
+    assert read(HEALTHY + future).fine
+
+
+def test_the_job_that_slurm_cancelled_last_leads() -> None:
+    """A log of several jobs: the errors of the first have not ended the last."""
+    memory = TRACEBACK + b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    end = b"slurmstepd: error: *** JOB %d ON node1 CANCELLED AT 2026-01-06T04:52:18 ***\n"
+    found = read(memory + end % 1 + MORE_STEPS + end % 2)
+    assert (found.verdict, ids(found)[0]) == ("effect", "slurm-cancelled")
+    assert "JOB 2 " in found.causes[0].sighting.text
+    assert ids(read(memory + end % 1))[0] == "cuda-out-of-memory"
+
+
+def test_a_warning_at_the_end_does_not_hide_what_ended_the_run() -> None:
+    end = b"slurmstepd: error: *** JOB 1 ON node1 CANCELLED AT 2026-01-06T04:52:18 ***\n"
+    assert (
+        read(HEALTHY + end + b"W0000 00:00:17 1 cost.cc:699] Failed to guess the cost of a step\n").verdict == "effect"
+    )
+
+
+def test_a_traceback_whose_message_is_cut_off_is_not_clean() -> None:
+    frame = b'  File "/opt/env/lib/python3.9/site-packages/accelerate/state.py", line 944, in __init__\n'
+    found = read(frame + b"    raise ValueError(\nPlease make sure to initialize your accelerator first.\n")
+    assert found.verdict == "unknown"
+    assert [number for number, _ in found.strange] == [2]
+
+
+def test_the_message_of_a_bare_exception_may_be_an_outer_error() -> None:
+    text = b"RuntimeError: \n        CUDA Setup failed despite GPU being available. Please run python -m bitsandbytes\n"
+    found = read(TRACEBACK + text)
+    assert (found.verdict, ids(found)) == ("effect", ["bnb-setup-failed"])
+
+
+def test_a_pod_that_kubernetes_ended_for_its_memory_is_not_clean() -> None:
+    assert ids(read(b"    Last State:     Terminated\n      Reason:       OOMKilled\n")) == ["host-out-of-memory"]
+    assert read(b"    Last State:     Terminated\n      Exit Code:    139\n").verdict != "clean"
+
+
+def test_a_module_that_vllm_lacks_explains_why_it_knows_no_model() -> None:
+    without = (
+        b"WARNING 10-25 00:26:20 _custom_ops.py:19] Failed to import from vllm._C with No module named 'vllm._C'\n"
+    )
+    models = (LOGS / "vllm-model-unknown/architecture.log").read_bytes()
+    outer = b"ERROR 10-25 00:26:40 registry.py:267] Error in inspecting model architecture 'LlamaForCausalLM'\n"
+    assert ids(read(without + outer + TRACEBACK + models))[0] == "extension-not-installed"
+    assert ids(read(outer + TRACEBACK + models)) == ["vllm-model-unknown"]
+
+
+def test_the_driver_of_a_host_that_is_no_wsl_is_not_called_so() -> None:
+    text = (LOGS / "container-wsl/request.log").read_bytes().replace(b"DESKTOP-1A2B3C4", b"core1")
+    assert ids(read(text)) == ["container-driver-library"]

@@ -89,7 +89,8 @@ def ranked(found: Scan) -> Ranked:
     if said := _in_words(inner, roots, found):
         return said
     if first is not None and first.kind == "effect":
-        return Ranked(verdict="unknown" if inner else "effect", roots=roots, strange=_told(inner))
+        ends = tuple(one for one in inner if one.grade != "warning")
+        return Ranked(verdict="unknown" if ends else "effect", roots=roots, strange=_told(ends))
     strange = _told(inner) or _told(failed) or found.weak
     verdict: Verdict = "unknown" if strange else "harmless" if roots else "clean"
     return Ranked(verdict=verdict, roots=roots, strange=strange)

@@ -27,7 +27,7 @@ _WARNING = regex(
 _GOES_ON = regex(
     rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b(?! default algorithm)|"
     rb"\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be ignored|"
-    rb"thrown while requesting HEAD"
+    rb"thrown while requesting HEAD|\b[Ii]gnor(?:e|ing) (?:\w{1,20} )?(?:error|exception)s?\b"
 )
 """What says, behind an error, that the program goes on without what failed."""
 _EXCEPTION = regex(
@@ -97,7 +97,7 @@ _FAILURE = regex(
     rb"^\W*Killed\b|[:>|Z\]] ?Killed\b|: *[0-9]{1,8} Killed\b|\bFAIL(?:ED|URE)?\b|\b[Ff]ailed\b|\b[Ff]ailure\b|"
     rb"\b[Aa]ssertion\b|"
     rb"\b(?:error|critical) {1,8}libmamba\b|\bNo solution found\b|"
-    rb"\b[Ee]xit(?:ed)?[ _]?(?:with |on )?(?:code|status|signal) {0,3}[:=]? {0,3}(?:of |is )?-?[1-9]|"
+    rb"\b[Ee]xit(?:ed)?[ _]?(?:with |on )?(?:[Cc]ode|status|signal) {0,3}[:=]? {0,12}(?:of |is )?-?[1-9]|\bOOMKilled\b|"
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
     rb"free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
@@ -110,7 +110,7 @@ _HARMLESS_WORDS = regex(
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
     rb"[\"'](?:\w{0,30}_)?error[\"']|"
     rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bon_error\b|"
-    rb"NCCL_ASYNC_ERROR_HANDLING|[Ee]xit(?:ed)? (?:code|status):? 0\b"
+    rb"an (?:error|exception) in (?:a |the )?future\b|NCCL_ASYNC_ERROR_HANDLING|[Ee]xit(?:ed)? (?:code|status):? 0\b"
 )
 """Words of failure that say no failure; the rest of their line may."""
 _HARMLESS = regex(
@@ -122,7 +122,7 @@ _HARMLESS = regex(
     rb"^Error Message Summary:\s*$|\bframe #[0-9]{1,3}: |"
     rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
-    rb"detect the name of this notebook|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
+    rb"detect the name of this notebook|Error in PredictCost\(\) for the op|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
 _WEAK = regex(
     rb"\b(?:[Uu]nable to|UNABLE|[Cc]annot|[Cc]an.?t|[Cc]ould ?n.{0,3}t|[Cc]ould not|not found|NOT found|NOT FOUND|"
@@ -159,6 +159,8 @@ _ENVELOPE = regex(
     rb"See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"
     rb"srun: error: [\w.,\[\]-]{1,200}: tasks? [0-9,\[\]-]{1,80}: (?:Terminated|Exited)|"
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
+    rb"-- Process [0-9]{1,5} terminated with the following error|output_handler failed|"
+    rb"Error in inspecting model architecture|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(
@@ -259,6 +261,7 @@ def foreign_marks() -> tuple[bytes, ...]:
 _LAST_TRY = b"Retrying (Retry(total=0,"
 """pip warns before each try; after the last one the download has failed."""
 _RAISES = regex(rb"^[\W\d]{0,20}raise [A-Za-z_]")
+_RAISES_ERROR = regex(rb"^[\W\d]{4,20}raise [A-Za-z_][\w.]{0,60}(?:Error|Exception)\b")
 
 
 def grade_of(line: bytes, at: int = 0) -> Grade:
@@ -273,6 +276,11 @@ def grade_of(line: bytes, at: int = 0) -> Grade:
     if _EXCEPTION.search(line[max(0, at - 300) : at + 120]):
         return "exception"
     return "error" if any(words.search(line) for words in (_ERROR, _FAILURE, _WEAK)) else "line"
+
+
+def raises(line: bytes) -> bool:
+    """Whether a line of a traceback raises an error: where the log ends with it, what the error says is cut off."""
+    return bool(_RAISES_ERROR.search(line))
 
 
 def message_of(line: bytes) -> bytes:

@@ -31,6 +31,7 @@ from cuenv.diagnosis.log_lines import (
     of_the_gpu,
     of_the_user,
     plain,
+    raises,
     rank_of,
     shape_of,
     statuses_in,
@@ -74,6 +75,7 @@ _TRACEBACK = b"Traceback (most recent call last"
 _CHAINED = (b"During handling of the above exception", b"direct cause of the following exception")
 _RANKS = (b"[rank", b"torch.distributed.elastic", b"local_rank", b"<stderr>", b"multiprocessing.spawn", b"[default")
 _ROOT = b"(local_rank: "
+_JOB_ENDED = b"slurmstepd: error: *** JOB"
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
 
@@ -544,6 +546,8 @@ class _Seeker:
             line, text = (number, shown(part, found.start())) if quoted else (before.line, before.text)
             before = replace(before, grade=grade, last=number, line=line, text=text)
         elif grade == before.grade:
+            if _JOB_ENDED in part:  # the log of several jobs: the last one counts
+                before = replace(before, line=number, text=shown(part, found.start()))
             before = replace(before, last=number)
         if grade == "exception":
             self.exception = 0
@@ -593,7 +597,9 @@ class _Seeker:
         """The lines that fail and belong to no symptom, in their order; warnings only where the log ends."""
         sightings = self.sightings()
         known = {line for item in sightings for line in self.where[item.symptom.id]}
+        effects = [item for item in sightings if item.kind == "effect"]
         told = {line for item in sightings if item.kind != "effect" for line in self.where[item.symptom.id]}
+        outer = {line for item in effects if item.symptom.layer != "multi-gpu" for line in self.where[item.symptom.id]}
         found = {one.line: one for one in (*self.early, *self.late, *self.outer) if one.line not in known}
         kept = []
         for one in found.values():
@@ -602,6 +608,8 @@ class _Seeker:
             bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception"))
             if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in told):
                 continue  # its message is known, or the line of the program that raised it
+            if bare and any(one.line < line <= one.line + _LAST for line in outer):
+                continue  # its message is that of an outer error, and no launcher's report
             kept.append(one)
         return tuple(sorted(kept, key=lambda item: item.line))
 
@@ -613,7 +621,8 @@ class _Seeker:
             line = english(plain(raw))[:WINDOW]
             if AT_WORK.search(line):
                 break
-            if number not in known and fails_weakly(line) and (count <= _LAST or not _QUIET.search(line)):
+            weakly = fails_weakly(line) and (count <= _LAST or not _QUIET.search(line))
+            if number not in known and (weakly or raises(line)):
                 found.append(FailedLine(line=number, text=shown(line), grade="line", gpu=of_the_gpu(line)))
         return tuple(reversed(found[:_LAST]))
 

@@ -31,8 +31,10 @@ _STEPS = regex(
     rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]{1,9}(?![0-9.])"
 )
 """A run that makes steps: nothing that stood before has ended it."""
-_RUN_ENDED = regex(rb"ChildFailedError|\[launch\.py:[0-9]{1,5}:sigkill_handler\]")
-"""What a launcher prints when all its processes have ended: steps behind it are those of a later run."""
+_RUN_ENDED = regex(
+    rb"ChildFailedError|\[launch\.py:[0-9]{1,5}:sigkill_handler\]|slurmstepd: error: \*\*\* JOB [0-9_]{1,20} ON "
+)
+"""What a launcher or Slurm prints when all processes have ended: steps behind it are those of a later run."""
 _LATER_STEPS = 3
 
 
