@@ -677,7 +677,37 @@ def test_a_torchvision_of_another_torch_is_replaced_by_the_one_that_belongs_to_i
     there = "ERROR: pip's dependency resolver does not currently take into account all the packages.\n"
     log = f"{there}torchaudio 2.1.0 requires torch==2.1.0, but you have torch 2.3.1 which is incompatible.\n"
     assert led(log).command == "python -m pip install torch==2.3.1 torchaudio==2.3.1"
-    assert not led(f"{there}a 1.0 requires b<2, but you have b 2.1 which is incompatible.\n").command
+    assert led(f"{there}a 1.0 requires b<2, but you have b 2.1 which is incompatible.\n").command == (
+        "python -m pip install 'b<2'"
+    )
+    clash = f"{there}a 1.0 requires b<2,>=1.4; extra == 'x', but you have b 2.1 which is incompatible.\n"
+    log = f"{clash}c 3 requires d==1.0.*, but you have d 2 which is incompatible.\n"
+    assert led(log).command == "python -m pip install 'b<2,>=1.4' 'd==1.0.*'"
+    assert not led(f"{there}a 1.0 requires torch<2, but you have torch 2.1.0 which is incompatible.\n").command
+
+
+def test_a_solver_is_not_told_of_a_driver_that_it_sees_to_be_older() -> None:
+    found = led("  - package cudatoolkit-11.0.3-1 has constraint __cuda >=11.0 conflicting with __cuda-10.2-0\n")
+    assert not found.command
+    assert "supports CUDA 10.2" in found.because[0]
+
+
+def test_a_disk_that_is_full_is_emptied_where_it_is_full() -> None:
+    pip = led("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n")
+    assert "TMPDIR=~/tmp" in pip.command
+    assert led("#9 24.1 OSError: [Errno 28] No space left on device\n").command == "docker builder prune -f"
+    assert not led("OSError: [Errno 28] No space left on device: 'checkpoint-500'\n").command
+
+
+def test_a_certificate_that_has_expired_is_not_made_good_by_a_setting() -> None:
+    log = "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {} (_ssl.c:1108)\n"
+    assert "REQUESTS_CA_BUNDLE" in led(log.format("self signed certificate in certificate chain")).command
+    assert not led(log.format("certificate has expired")).command
+
+
+def test_packages_for_a_newer_distribution_are_told_as_such() -> None:
+    wants = " a : Depends: libc6 (>= 2.34) but 2.31-13 is to be installed\n"
+    assert "glibc 2.34" in led(f"The following packages have unmet dependencies:\n{wants}").because[0]
 
 
 def test_apt_ends_what_was_left_half_done_where_it_says_so() -> None:

@@ -388,10 +388,10 @@ def cuda_constraint(case: LogContext) -> Joined:
     level = level_of(case)
     command = f"export CONDA_OVERRIDE_CUDA={found[1]}" if found else ""
     remedy = f"tell conda that the driver runs CUDA {asked}, and repeat the command"
-    if level is None and re.search(
-        r"__cuda {0,2}=? ?[0-9]{1,2}\.[0-9]", case.line.replace(found[0] if found else "", "")
-    ):
-        return Joined(command="")  # the driver is seen, and supports less
+    rest = case.line.replace(found[0] if found else "", "")
+    if level is None and (seen := re.search(r"__cuda {0,2}[=-]? ?([0-9]{1,2}\.[0-9])", rest)):
+        says = f"the solver sees a driver that supports CUDA {seen[1]}, and the package asks for {asked}"
+        return Joined(because=(says,), remedy=f"take a build for CUDA {seen[1]}, or update the driver", command="")
     if level is None:
         floor = next(row.driver for row in case.knowledge.floors if row.major == asked.major)
         says = f"the package asks for __cuda {asked}, which is true where the driver is {floor} or later"
@@ -581,6 +581,9 @@ def conda_file(case: LogContext) -> Joined:
     if "no candidates were found" in case.line:
         remedy = "name the channel that has it, mostly conda-forge, beside the others; else ask for another version"
         return Joined(because=because, remedy=remedy)
+    if not because and ("torch" in case.mentions or "companions" in case.mentions or "torch" in case.line):
+        remedy = "let cuenv write the torch and the CUDA that belong together, and add the other packages to that file"
+        return Joined(remedy=remedy, command=resolve_anew(case))
     remedy = (
         "ask for fewer or looser versions; or write what you need into environment.yml: cuenv lock --repair mends it"
     )
@@ -588,11 +591,18 @@ def conda_file(case: LogContext) -> Joined:
 
 
 def pip_conflict(case: LogContext) -> Joined:
-    """A torchvision or torchaudio of another torch: the one for the torch that is asked for, or is there."""
+    """A torchvision or torchaudio of another torch: the one for the torch that is asked for, or is there.
+
+    Of other packages that are there already, those releases that the others want.
+    """
     release = version_in(case.mentions.get("requested", "") or case.mentions.get("torch", ""))
     names = case.mentions.get("clashings", "").split()
     if release is None or not names:
-        return Joined()
+        others = sorted({text.rstrip(",") for text in case.mentions.get("wanteds", "").split()})
+        if not others or any(re.match(r"torch(?:vision|audio)?[^\w.-]", text) for text in others):
+            return Joined()
+        remedy = "install the releases that the others want; where two want different ones, update the older of the two"
+        return Joined(remedy=remedy, command=f"{PIP} install {' '.join(map(quote, others))}")
     partners = {name: partner_of(case, name, release) for name in names}
     if None in partners.values():
         return Joined()
@@ -606,6 +616,12 @@ def pip_conflict(case: LogContext) -> Joined:
 
 def apt_dependencies(case: LogContext) -> Joined:
     """What apt itself proposes, where an earlier installation was left half done."""
+    if case.mentions.get("newer"):
+        asked = case.mentions["newer"]
+        says = f"the packages want glibc {asked}: their repository is for a newer release of the distribution than this"
+        return Joined(
+            because=(says,), remedy="name the repository of this very release in its place, and run apt update"
+        )
     if case.mentions.get("hint") not in ("fix-broken", "-f"):
         return Joined()
     remedy = (
@@ -857,6 +873,25 @@ def registry(case: LogContext) -> Joined:
     return Joined(command=f"docker login {found[1]}" if found else "docker login")
 
 
+def disk(case: LogContext) -> Joined:
+    """The folder of temporary files elsewhere, where pip or a compiler fills it; docker's disk, where it builds."""
+    if "docker" in case.frameworks or re.match(r"#[0-9]{1,4} [0-9.]{1,9} ", case.line):
+        return Joined(command="docker builder prune -f")
+    if re.search(
+        r"install packages due to|pip|tmp|/include/|error while writing generated|when writing output", case.line
+    ):
+        return Joined(command="mkdir -p ~/tmp && export TMPDIR=~/tmp PIP_NO_CACHE_DIR=1")
+    return Joined()
+
+
+def certificate(case: LogContext) -> Joined:
+    """A certificate that has expired is not of this machine: only its clock may be."""
+    if "has expired" not in case.line:
+        return Joined()
+    remedy = "compare the clock of this machine (date); where it is right, the server has to renew its certificate"
+    return Joined(remedy=remedy, command="")
+
+
 def download(case: LogContext) -> Joined:
     """What the tool of the line offers against a slow network, or a download that was cut."""
     if _UNNAMED.search(case.line):  # no patience finds a host that has no address
@@ -901,6 +936,8 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "companion": companion,
     "conda_file": conda_file,
     "dnf_modular": dnf_modular,
+    "certificate": certificate,
+    "disk": disk,
     "download": download,
     "driver_module": driver_module,
     "fork": fork,

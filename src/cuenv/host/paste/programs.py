@@ -222,6 +222,7 @@ MESSAGES = by_patterns(
             "mamba env ",
             "unsafe-best-match",
         ),
+        *("which is incompatible.", "Depends: libc6 "),
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
     ),
@@ -262,6 +263,11 @@ MESSAGES = by_patterns(
         ("hint", regex(r"\bapt(?:-get)? (?:--)?(fix-broken)|\bapt(?:-get)? (?P<value>-f) install")),
         ("requested", regex(r"The user requested torch[~=]=([12]\.[0-9]{1,2}\.[0-9][\w.+]{0,20})")),
         ("torch", regex(r"but you have torch ([12]\.[0-9]{1,2}\.[0-9](?:\+\w{2,8})?) which is incompatible")),
+        (
+            "wanted",
+            regex(r" requires ([A-Za-z][\w.-]{0,60}(?:[<>=!~]=?[\w.*,<>=!~]{1,60}))(?:;[^\n]{1,120})?, but you have "),
+        ),
+        ("newer", regex(r"Depends: libc6 \(>= ([0-9.]{3,5})\) but ")),
         ("clashing", regex(r"\b(torchvision|torchaudio) [0-9]\S* (?:depends on|requires) torch==")),
         (
             "script",

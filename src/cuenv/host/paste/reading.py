@@ -156,7 +156,8 @@ class HostTold:
             the package that is ``building``, the file that is ``importing``, ``companions`` of torch, ``image``,
             ``script``, ``nccl``, ``built``, the ``file`` of an environment, the ``manager`` of the environment (conda,
             uv, poetry, pixi, or the system), a ``hint`` of uv or apt, the torch that was ``requested`` of pip,
-            ``clashings`` with it, and ``root`` where that user ran it.
+            ``clashings`` with it, the ``wanteds`` (releases that packages want of what is there), the ``newer``
+            glibc that apt wants, and ``root`` where that user ran it.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -447,7 +448,10 @@ _SOFTWARE = {
     "torch": ("torch",),
     "cuda": ("torch.cuda",),
     "building": ("failed", "building"),
-    **{name: (name,) for name in ("nvcc", "python", "gcc", "image", "nccl", "built", "script", "file", "hint", "root")},
+    **{
+        name: (name,)
+        for name in ("nvcc", "python", "gcc", "image", "nccl", "built", "script", "file", "hint", "newer", "root")
+    },
     "interface": ("interface",),
     "requested": ("requested",),
 }
@@ -469,7 +473,7 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
     own = [path for path in tally.by_fact.get("main", {}) if not _FOREIGN.search(path)]
     if own and not tally.first("script"):
         yield "script", own[0]
-    for name in ("clashing", "companion", "framework"):
+    for name in ("clashing", "companion", "framework", "wanted"):
         if name in tally.by_fact:
             yield f"{name}s", " ".join(sorted({value.lower() for value in tally.by_fact[name]}))
     packaged = [path for path in paths if "-packages/" in path]
