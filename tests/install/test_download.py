@@ -351,7 +351,7 @@ def test_how_far_it_is() -> None:
     count = _Count(moved=3_000_000, grown={Path("a"): 3_000_000}, sizes={Path("a"): 12_000_000})
     assert _line(count, 1, 3.0) == "fetched 0 of 1 files, 3.0 MB of 12.0 MB, 25%, 1.0 MB/s, 9 s left"
     assert _line(count, 2, 3.0) == "fetched 0 of 2 files, 3.0 MB, 0% of the files, 1.0 MB/s"
-    assert _line(_Count(sizes={Path("a"): 0}), 1, 0.0) == "fetched 0 of 1 files, 0.0 MB of 0.0 MB, 0%"
+    assert _line(_Count(sizes={Path("a"): 0}), 1, 0.0) == "fetched 0 of 1 files, 0.0 kB of 0.0 kB, 0%"
     assert [duration(seconds) for seconds in (5, 600, 9000)] == ["5 s", "10 min", "2.5 h"]
 
 

@@ -342,7 +342,7 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
 
     def sort_key(self) -> Any:
         """The CPU build stands before those for CUDA."""
-        return (self.stack, self.version, self.cuda or _OLDEST, self.platform)
+        return tuple(_OLDEST if value is None else value for value in super().sort_key())
 
 
 class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
@@ -372,10 +372,6 @@ class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
     def published(self) -> bool:
         """A release uploads all its wheels together, and its day is known."""
         return True
-
-    def sort_key(self) -> Any:
-        """The CPU build stands before those for CUDA."""
-        return (self.version, self.cuda or _OLDEST, self.platform)
 
 
 class LibrarySupport(Row, key=("library", "first", "cuda")):

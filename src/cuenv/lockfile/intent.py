@@ -9,14 +9,13 @@ from packaging.version import Version
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
-from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, admits
 from cuenv.resolver.policy import cuda_pins
-from cuenv.solve.environment_spec import RELEASE, EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.environment_spec import NUMBERS, RELEASE, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import names_cpu, names_cuda
 
 _TORCH = ("pytorch", "pytorch-gpu")
@@ -24,7 +23,6 @@ _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda
 _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", "cuda-nvcc-dev", "nvcc_linux-64")
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
-_NUMBERS = regex(r"\d+(?:\.\d+)*")
 OF_CHANNELS = "channels:"
 """What the reason for other channels stands under; no package has such a name."""
 
@@ -144,7 +142,7 @@ def _spec(pin: Pin | None) -> VersionSpec | None:
 
 
 def _number(pin: Pin | None) -> Version | None:
-    found = _NUMBERS.search(pin.version) if pin else None
+    found = NUMBERS.search(pin.version) if pin else None
     return version(found[0]) if found else None
 
 
@@ -202,7 +200,7 @@ def _away(release: Version, asked: Version | None) -> tuple[int, ...]:
 
 
 def _python_away(python: str, request: VersionSpec | None) -> int:
-    asked = _NUMBERS.search(request.text) if request else None
+    asked = NUMBERS.search(request.text) if request else None
     return abs(version(python).minor - version(asked[0]).minor) if asked else 0
 
 

@@ -6,7 +6,7 @@ arithmetic on sets of candidates, one bit for each, so that ten thousand hosts t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -138,8 +138,8 @@ class Pool:
             self._standings[same] = Standing(tuple(levels), reduce(or_, services[:through]), ())
         return self._standings[same]._replace(by_rule=by_rule)
 
+    @staticmethod
     def _levels(
-        self,
         criterion: Criterion,
         groups: list[tuple[dict[str, Any], int]] | None,
         of_host: dict[str, Any],
@@ -150,7 +150,11 @@ class Pool:
         if criterion.key is None:
             found = open_by[criterion.reads]
             return [found[number] for number in sorted(found)]
-        return self._ordered(criterion.key, groups or [], of_host, known)
+        same = tuple(of_host.values())
+        if same not in known:
+            levels = _opened((criterion.key(**given, **of_host), bits) for given, bits in groups or ())
+            known[same] = [levels[level] for level in sorted(levels)]
+        return known[same]
 
     def _choose(self, asked: list[list[dict[str, Any]]], ranked: list[dict[str, Any]]) -> Candidate | None:
         """The best candidate by what the rules, and the criteria, see of a host."""
@@ -181,20 +185,6 @@ class Pool:
             found = one if found is None else _joined(found, one)
         rest = {0: reduce(or_, (bits for _, bits in asked.groups), 0)} if found is None else found
         return _opened((*asked.left.items(), *rest.items()))
-
-    def _ordered(
-        self,
-        key: Callable[..., Any],
-        groups: list[tuple[dict[str, Any], int]],
-        of_host: dict[str, Any],
-        known: dict[Hashable, list[int]],
-    ) -> list[int]:
-        """The candidates by how they stand on a criterion, the best first."""
-        same = tuple(of_host.values())
-        if same not in known:
-            levels = _opened((key(**given, **of_host), bits) for given, bits in groups)
-            known[same] = [levels[level] for level in sorted(levels)]
-        return known[same]
 
     def _asked(self, rule: Rule) -> _Grouped:
         """A rule with what it says whatever the host, and with the groups for which it depends on the host."""

@@ -22,6 +22,9 @@ NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
 """The version of a pin that names one release, or one series of releases."""
 
+NUMBERS = regex(r"\d+(?:\.\d+)*")
+"""The numbers of a release, wherever they stand."""
+
 _NAME = regex(r"[^/ :#]+")
 _PLATFORM = regex(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
 _SHORT = regex(r"[0-9]+(\.[0-9]+)?")

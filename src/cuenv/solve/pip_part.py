@@ -16,11 +16,10 @@ from cuenv.core.regex import regex
 from cuenv.core.versions import version
 from cuenv.host.facts import VirtualPackage
 from cuenv.knowledge.rows import MACHINES
-from cuenv.solve.environment_spec import normalise, requirement_name
+from cuenv.solve.environment_spec import NUMBERS, normalise, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
 from cuenv.solve.pip_lines import PipOptions
 
-_RELEASE = regex(r"\d+(?:\.\d+)*")
 _VARIANT = regex(r"\.post[1-9]\d\d$")
 _PYTHONS = frozenset({"python", "python_abi"})
 _GLIBC = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
@@ -196,7 +195,7 @@ def _pypi_version(text: str) -> str | None:
     try:
         return str(version(_VARIANT.sub("", text)))
     except ValueError:
-        found = _RELEASE.match(text)
+        found = NUMBERS.match(text)
         return found[0] if found else None
 
 
@@ -227,7 +226,7 @@ def conflict(text: str, request: PipRequest) -> PipConflict:
 def _distance(demand: str, number: str) -> list[int]:
     """How far a demanded release is from the one that is there: each release of a package may demand another."""
     pairs = [
-        [int(part) for part in found[0].split(".")] if (found := _RELEASE.search(text)) else []
+        [int(part) for part in found[0].split(".")] if (found := NUMBERS.search(text)) else []
         for text in (demand.lstrip("abcdefghijklmnopqrstuvwxyz0123456789._-"), number)
     ]
     return [abs(left - right) for left, right in zip_longest(*pairs, fillvalue=0)]

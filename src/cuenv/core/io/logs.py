@@ -66,11 +66,11 @@ def log_blocks(path: str) -> Iterator[bytes]:
         first += more  # a pipe brings a few bytes at a time
     whole = _chain(first, blocks)
     if first.startswith(b"\x1f\x8b"):
-        return _checked(_unpacked(whole, _gzip, name), name)
+        return _checked(_unpacked(whole, _Gzip, name), name)
     if first.startswith(b"BZh"):
-        return _checked(_unpacked(whole, _bzip2, name), name)
+        return _checked(_unpacked(whole, bz2.BZ2Decompressor, name), name)
     if first.startswith(b"\xfd7zXZ\0"):
-        return _checked(_unpacked(whole, _xz, name), name)
+        return _checked(_unpacked(whole, lzma.LZMADecompressor, name), name)
     if first.startswith(b"\x28\xb5\x2f\xfd"):
         return _checked(_zstandard(whole, name), name)
     return _checked(whole, name)
@@ -150,18 +150,6 @@ class _Gzip:
         text = self._inner.decompress(self._rest + data, limit)
         self._rest = self._inner.unconsumed_tail
         return text
-
-
-def _gzip() -> _Unpacker:
-    return _Gzip()
-
-
-def _bzip2() -> _Unpacker:
-    return bz2.BZ2Decompressor()
-
-
-def _xz() -> _Unpacker:
-    return lzma.LZMADecompressor()
 
 
 def _zstandard(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:

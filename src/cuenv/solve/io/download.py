@@ -20,6 +20,7 @@ from typing import IO
 from cuenv.core.errors import ChannelError, HashError, OutsideError, Progress
 from cuenv.core.io.exclusive import still_there
 from cuenv.core.io.files import is_file, look, names_in, shown, why
+from cuenv.core.io.unpacking import human
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import Again, Connection, persevere
@@ -175,16 +176,11 @@ def _line(count: _Count, total: int, seconds: float) -> str:
         whole = max(sum(sizes.values()), have)
         text += f" of {human(whole)}, {100 * have // max(whole, 1)}%"
         left = (whole - have) / rate if rate else 0
-        text += f", {human(int(rate))}/s" if rate else ""
+        text += f", {human(rate)}/s" if rate else ""
         text += f", {duration(left)} left" if left >= 1 else ""
     else:
-        text += f", {100 * count.files // max(total, 1)}% of the files" + (f", {human(int(rate))}/s" if rate else "")
+        text += f", {100 * count.files // max(total, 1)}% of the files" + (f", {human(rate)}/s" if rate else "")
     return f"{text}; {waits[0]}" if waits else text
-
-
-def human(size: int) -> str:
-    """A number of bytes for people."""
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 def duration(seconds: float) -> str:
