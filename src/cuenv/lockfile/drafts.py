@@ -22,7 +22,7 @@ from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.model import Solution, build_cuda, names_cpu, names_cuda
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.shelf import Shelf
+    from cuenv.solve.io.records import Shelf
 
 _OLDEST, _NEWEST = 5, 20
 """Minors of Python 3 that are looked for."""

@@ -16,7 +16,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Choice, Settled, Unsatisfiable
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.shelf import Shelf
+    from cuenv.solve.io.records import Shelf
 
 _SHOWN = 4
 """Entries that are looked at, or named, as those with which another one conflicts."""

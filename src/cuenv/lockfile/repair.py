@@ -86,7 +86,7 @@ from cuenv.solve.model import (
 )
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.shelf import Shelf
+    from cuenv.solve.io.records import Shelf
 
 _TWICE = 2
 """Drafts that are tried once more, without what a finding refuses."""
@@ -630,7 +630,7 @@ class _Repair:
         return choose(request, choices, self.request.sources)
 
     def _shelf(self, names: Iterable[str], channels: Sequence[str]) -> Shelf:
-        from cuenv.solve.io.shelf import Shelf  # noqa: PLC0415 - the solver is heavy
+        from cuenv.solve.io.records import Shelf  # noqa: PLC0415 - the solver is heavy
 
         return Shelf(names, channels, self.facts.platform, self.request.sources)
 
