@@ -19,7 +19,6 @@ from cuenv.diagnosis.on_host import (
     RESOLVE,
     Joined,
     LogContext,
-    asked_rule,
     capabilities,
     device_code,
     driver_floor,
@@ -37,8 +36,7 @@ from cuenv.diagnosis.on_host import (
 from cuenv.diagnosis.on_host_run import library_path
 from cuenv.knowledge.io.load import load_guidance
 from cuenv.knowledge.rows import PLATFORMS, TorchWheel
-from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.wheels import INDEX
+from cuenv.resolver.wheels import INDEX, runs_on
 
 _ASK_RELEASE = "python -c \"import torch; print(torch.__version__.split('+')[0])\""
 _ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
@@ -105,22 +103,16 @@ def fitting_wheel(case: LogContext) -> TorchWheel | None:
     rows = [
         row for row in case.knowledge.wheels if row.cuda and "index" in row.comes and row.platform == facts.platform
     ]
-    python = case.mentions.get("python", "")
+    python, runs = case.mentions.get("python", ""), runs_on(facts, case.knowledge)
     asked = Version(release.public)
     for wanted in (asked, *sorted({row.version for row in rows if row.version > asked})):
-        able = [row for row in rows if row.version == wanted and python in ("", *row.pythons) and _runs(case, row)]
+        able = [row for row in rows if row.version == wanted and python in ("", *row.pythons) and runs(row)]
         if not able:
             continue
         below = [row for row in able if level and row.cuda and row.cuda <= level]
         plain = [row for row in able if "pypi" in row.comes]
         return below[-1] if below else able[0] if level else (plain or able)[0]
     return None
-
-
-def _runs(case: LogContext, row: TorchWheel) -> bool:
-    candidate = Candidate(build=row, cuda=row.cuda, python=row.pythons[-1])
-    floor, code = (asked_rule(case, rule, candidate) for rule in ("driver-floor", "device-code"))
-    return floor.outcome != "reject" and code.outcome not in ("reject", "warn")
 
 
 def with_wheel(case: LogContext, row: TorchWheel) -> str:

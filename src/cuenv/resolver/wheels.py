@@ -8,7 +8,7 @@ that stand beside it. `cuda_of_wheels` is the CUDA release of wheels without a t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from packaging.version import Version
 
@@ -146,11 +146,11 @@ def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge, p
     if release is None or len(levels) < len(facts.machines) or None in levels:
         return None
     level = min(item for item in levels if item)
-    judge = Judge(Context(facts=facts, request=Request(), knowledge=knowledge), map(rule_named, _RUNS))
+    runs = runs_on(facts, knowledge)
     rows = [row for row in knowledge.wheels if row.cuda and "index" in row.comes and python in ("", *row.pythons)]
     asked, every = version(release.public), sorted({row.version for row in rows})
     for wanted in (*(item for item in every if item >= asked), *(item for item in reversed(every) if item < asked)):
-        able = [row for row in rows if row.version == wanted and _runs(row, judge)]
+        able = [row for row in rows if row.version == wanted and runs(row)]
         below = [row for row in able if row.cuda and row.cuda <= level]
         if able:
             return below[-1] if below else able[0]
@@ -202,10 +202,16 @@ _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glib
 """The rules on whether a wheel runs at all; NCCL is called with several GPUs alone."""
 
 
-def _runs(row: TorchWheel, judge: Judge) -> bool:
-    candidate = Candidate(build=row, cuda=row.cuda, python=min(row.pythons, key=distance))
-    bad = {"device-code": ("reject", "warn")}  # PTX alone would be years older than the GPU
-    return all(verdict.outcome not in bad.get(verdict.rule, ("reject",)) for verdict in judge.verdicts(candidate))
+def runs_on(facts: HostFacts, knowledge: Knowledge) -> Callable[[TorchWheel], bool]:
+    """Whether a wheel runs on a host as far as the rules know; PTX alone is years older than the GPU, and no choice."""
+    judge = Judge(Context(facts=facts, request=Request(), knowledge=knowledge), map(rule_named, _RUNS))
+    bad = {"device-code": ("reject", "warn")}
+
+    def runs(row: TorchWheel) -> bool:
+        candidate = Candidate(build=row, cuda=row.cuda, python=min(row.pythons, key=distance))
+        return all(verdict.outcome not in bad.get(verdict.rule, ("reject",)) for verdict in judge.verdicts(candidate))
+
+    return runs
 
 
 def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tuple[str, ...]:
