@@ -7,6 +7,7 @@ import re
 import pytest
 
 from cases import collect
+from cuenv import api
 from cuenv.core.record import replace
 from cuenv.diagnosis.causes import Cause, Diagnosis, diagnose
 from cuenv.diagnosis.cures import package_in
@@ -43,6 +44,14 @@ def test_the_release_of_the_log_stays_and_only_its_cuda_build_changes() -> None:
 def test_companions_that_the_log_mentions_change_with_torch() -> None:
     log = f"import torchvision\nPyTorch version: 2.3.1+cu121\nNvidia driver version: 510.47.03\n{TOO_OLD}"
     assert "torch==2.3.1+cu118 torchvision==0.18.1+cu118 --index-url" in led(log.replace("11040", "11060")).command
+
+
+@pytest.mark.parametrize(
+    ("glibc", "begins"), [("2.28", "python -m pip install torch==2.7.1+cu118 "), ("2.17", "cuenv resolve ")]
+)
+def test_no_wheel_is_proposed_that_the_c_library_of_the_host_is_too_old_for(glibc: str, begins: str) -> None:
+    host = api.make_host("A100", driver="470.129.06", glibc=glibc)
+    assert api.diagnose(f"PyTorch version: 2.7.1+cu128\n{TOO_OLD}", host).causes[0].command.startswith(begins)
 
 
 def test_without_a_release_the_host_of_the_log_is_resolved_for() -> None:
