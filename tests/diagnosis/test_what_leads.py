@@ -699,3 +699,20 @@ def test_a_module_that_vllm_lacks_explains_why_it_knows_no_model() -> None:
 def test_the_driver_of_a_host_that_is_no_wsl_is_not_called_so() -> None:
     text = (LOGS / "container-wsl/request.log").read_bytes().replace(b"DESKTOP-1A2B3C4", b"core1")
     assert ids(read(text)) == ["container-driver-library"]
+
+
+def test_an_exception_of_no_class_of_its_own_is_not_hidden_by_its_launcher() -> None:
+    found = read(TRACEBACK + b"    raise Exception('no such split')\nException: no such split\n" + LAUNCHER)
+    assert ids(found)[0] == "program-check"
+
+
+def test_a_damaged_heap_leads_over_the_abort_that_it_ends_in() -> None:
+    end = b"./run.sh: line 3: 1234 Aborted                 (core dumped) python train.py\n"
+    assert ids(read(b"malloc(): unaligned tcache chunk detected\n" + end))[0] == "heap-corrupted"
+
+
+def test_an_assertion_of_a_package_that_says_nothing_is_unknown() -> None:
+    frame = b'  File "/opt/env/lib/python3.9/site-packages/deepspeed/runtime/zero/stage3.py", line 1125, in reduce\n'
+    bare = frame + b"    assert param.ds_id not in self.params_in_ipg_bucket\nAssertionError"
+    assert read(TRACEBACK + bare + b"\n").verdict == "unknown"
+    assert read(TRACEBACK + bare + b": a batch of no sample\n").verdict == "known"
