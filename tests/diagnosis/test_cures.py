@@ -701,6 +701,26 @@ def test_a_solver_is_not_told_of_a_driver_that_it_sees_to_be_older() -> None:
     assert "supports CUDA 10.2" in found.because[0]
 
 
+def test_uv_is_given_a_python_for_which_the_torch_has_wheels() -> None:
+    because = "  ╰─▶ Because torch==1.12.0+cu113 has no wheels with a matching Python ABI tag, we can conclude\n"
+    log = f"Using CPython {{}}\n  No solution found when resolving dependencies:\n{because}"
+    assert led(log.format("3.11.13")).command == "uv venv --python 3.10"
+    assert not led(log.format("3.10.13")).command
+
+
+def test_a_compiler_that_crashes_is_replaced_by_the_newest_of_torchs_major() -> None:
+    crash = "nvcc error   : 'cicc' died due to signal 11 (Invalid memory reference)\n"
+    assert "cuda-version=12.9 " in led(f"torch.__version__  = 2.4.0+cu121\n{crash}").command
+    assert not led(crash).command
+
+
+def test_apt_that_reads_the_cuda_repository_twice_loses_the_file_of_the_image() -> None:
+    url = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2004/x86_64/ /: /usr/share/keyrings/a.gpg !="
+    twice = f"Conflicting values set for option Signed-By regarding source {url}\n"
+    log = f"{twice}E: The list of sources could not be read.\n"
+    assert "sources.list.d/cuda.list" in led(log).command
+
+
 def test_a_disk_that_is_full_is_emptied_where_it_is_full() -> None:
     pip = led("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n")
     assert "TMPDIR=~/tmp" in pip.command

@@ -784,6 +784,13 @@ def driver_module(case: LogContext) -> Joined:
 
 def uv_hint(case: LogContext) -> Joined:
     """What uv proposes where the first index that has a package does not have the release."""
+    asked, python = version_in(case.mentions.get("unusable", "")), case.mentions.get("python", "")
+    rows = [row for row in case.knowledge.wheels if asked and row.version == Version(asked.public)]
+    if rows and python and python not in rows[-1].pythons:
+        pythons = rows[-1].pythons
+        says = f"torch {rows[-1].version} has wheels for Python {pythons[0]} to {pythons[-1]}, not for {python}"
+        remedy = "make the environment with a Python that this torch has wheels for, and install again"
+        return Joined(because=(says,), remedy=remedy, command=f"uv venv --python {pythons[-1]}")
     if case.mentions.get("hint") not in ("unsafe-best-match", "--extra-index-url"):
         return Joined()
     says = "uv takes all releases of a package from the first index that has it"
@@ -849,6 +856,9 @@ def python_too_new(case: LogContext) -> Joined:
 
 def own_environment(case: LogContext) -> Joined:
     """An environment of the user's own, of the kind that was refused."""
+    if re.search(r"(?<!Environment)NotWritableError: ", case.line):
+        remedy = "let conda keep its packages in a folder of your own"
+        return Joined(remedy=remedy, command="export CONDA_PKGS_DIRS=~/.conda/pkgs")
     conda = re.search(r"EnvironmentNotWritable|NoWritable|target environment", case.line)
     return Joined(
         command="conda create -y -n mine python pip && conda activate mine"
@@ -899,7 +909,7 @@ _DOWNLOADS = (
     (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
     (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),
     (
-        r"InvalidArchiveError|ChecksumMismatch|CondaVerificationError|libmamba|did not match Content-Length",
+        r"InvalidArchiveError|ChecksumMismatch|(?:CondaVerification|Safety)Error|libmamba|did not match Content-Length",
         "conda clean --packages --tarballs -y",
     ),
     (r"CondaHTTPError.*(?:CONNECTION FAILED|000)", "conda config --set remote_read_timeout_secs 600"),

@@ -173,6 +173,18 @@ def nvcc_targets(case: LogContext) -> Joined:
     return Joined(because=tuple(because), remedy=remedy, command=install_toolchain(case, taken))
 
 
+def nvcc_crashed(case: LogContext) -> Joined:
+    """The newest nvcc of the major of torch's CUDA, in which faults of older ones are mended."""
+    _, cuda = torch_of(case)
+    release = _on_path(case)
+    major = (cuda or release or Version("0")).major
+    able = [row.version for row in case.knowledge.cudas if row.version.major == major]
+    newest = max((one for one in able if install_toolchain(case, one)), default=None)
+    if newest is None or (release is not None and release >= newest):
+        return Joined()
+    return Joined(because=tuple(_toolkits(case)), command=install_toolchain(case, newest))
+
+
 _NEWER_TORCH = "take a torch that is built for a CUDA which knows the GPU, and the nvcc of that CUDA"
 
 
@@ -336,6 +348,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "bitsandbytes": bitsandbytes,
     "host_compiler": host_compiler,
     "mismatch": mismatch,
+    "nvcc_crashed": nvcc_crashed,
     "nvcc_targets": nvcc_targets,
     "nvcc_test": nvcc_test,
     "param_packs": param_packs,

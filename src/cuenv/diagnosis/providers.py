@@ -178,6 +178,9 @@ _TOOLKIT_LIST = (
 
 def apt_source_twice(case: LogContext) -> Joined:
     """The files that older guides of the container toolkit wrote; what others wrote is not known."""
+    if "compute/cuda/repos" in case.line:  # the images of CUDA before April 2022 have these files
+        files = "/etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia-ml.list"
+        return Joined(command=f"sudo rm -f {files} && sudo apt-get update")
     if "nvidia.github.io" not in case.line:
         return Joined()
     older = ("libnvidia-container", "nvidia-docker", "nvidia-container-runtime")

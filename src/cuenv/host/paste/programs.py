@@ -222,7 +222,7 @@ MESSAGES = by_patterns(
             "mamba env ",
             "unsafe-best-match",
         ),
-        *("which is incompatible.", "Depends: libc6 "),
+        *("which is incompatible.", "Depends: libc6 ", "torch==", " CPython 3.", "Using CPython", "Using Python"),
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
     ),
@@ -267,6 +267,9 @@ MESSAGES = by_patterns(
             "wanted",
             regex(r" requires ([A-Za-z][\w.-]{0,60}(?:[<>=!~]=?[\w.*,<>=!~]{1,60}))(?:;[^\n]{1,120})?, but you have "),
         ),
+        ("unusable", regex(r"\btorch==([12]\.[0-9]{1,2}\.[0-9](?:\+\w{2,8})?) (?:has no wheels|is unusable)")),
+        ("python", regex(r"\bYou(?:'re using| require) CPython (3\.[0-9]{1,2})\b")),
+        ("python", regex(r"\bUsing (?:C?Python|Python interpreter)[ :]{1,3}(3\.[0-9]{1,2})\.[0-9]{1,2}\b")),
         ("newer", regex(r"Depends: libc6 \(>= ([0-9.]{3,5})\) but ")),
         ("clashing", regex(r"\b(torchvision|torchaudio) [0-9]\S* (?:depends on|requires) torch==")),
         (
