@@ -101,7 +101,8 @@ _FAILURE = regex(
     rb"\b[Ee]xit(?:ed)?[ _]?(?:with |on )?(?:[Cc]ode|status|signal) {0,3}[:=]? {0,12}(?:of |is )?-?[1-9]|\bOOMKilled\b|"
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
-    rb"(?:^|[\s|\]:>])Exception: |\bmalloc\(\): |free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
+    rb"(?:^|[\s|\]:>])Exception: |\bmalloc\(\): |"
+    rb"free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
     rb"^\W{0,12}what\(\): |HYDRA_FULL_ERROR=1 for|^(?:\[?rank ?[0-9]+\]?: ?)?(?:KeyboardInterrupt|StopIteration)\b|"
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
