@@ -27,6 +27,7 @@ _CAPABILITY = regex(r"([1-9]\d?)\.(\d)", re.ASCII)
 _TARGET = regex(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
 _DRIVER = regex(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
 _CU = regex(r"cu(\d{1,2})(\d)")
+_OF_CUDA = regex(r"\+cu(\d{1,2})(\d)$", re.ASCII)
 """How pip's PyTorch names a CUDA release: cu121."""
 _NICK = regex(
     r"(?:v(?P<plain>\d+(?:\.\d+)*)|cu(?:da)?[-_]?(?P<cuda>\d\d)\.?(?P<minor>\d?)"
@@ -213,6 +214,12 @@ def version_or_none(text: str | None) -> Version | None:
         return version(text) if text else None
     except ValueError:
         return None
+
+
+def cuda_in_local(text: str) -> Version | None:
+    """The CUDA release that a version of torch names in its local part: ``2.5.1+cu124`` is made with 12.4."""
+    found = _OF_CUDA.search(text)
+    return version(f"{found[1]}.{found[2]}") if found else None
 
 
 def within(release: Version, first: Version | None, below: Version | None) -> bool:

@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
+from cuenv.core.versions import version_or_none
 from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import (
     RESOLVE,
@@ -30,7 +31,6 @@ from cuenv.diagnosis.on_host import (
     newest_for,
     resolve_anew,
     torch_of,
-    version_in,
     with_code,
 )
 from cuenv.diagnosis.on_host_run import library_path
@@ -130,7 +130,7 @@ _COMPANIONS = ("torchvision", "torchaudio")
 
 def _companion(case: LogContext, name: str, row: TorchWheel) -> str:
     """A companion of the same CUDA build: the release that is told, else the one that pins this torch."""
-    found = version_in(case.packages.get(name, "")) or partner_of(case, name, row.version)
+    found = version_or_none(case.packages.get(name, "")) or partner_of(case, name, row.version)
     return f"{name}=={found.public}+{row.build}" if found else name
 
 
@@ -246,7 +246,7 @@ def kernels(case: LogContext) -> Joined:
     found = capabilities(case)
     gpu = f" ({', '.join(map(str, found))})" if found else ""
     says = f"the kernel that was called belongs to {package} and not to torch, so another torch does not help"
-    how, lowest = provider(case, "kernels", package), version_in(provider(case, "capability", package))
+    how, lowest = provider(case, "kernels", package), version_or_none(provider(case, "capability", package))
     if how.startswith(PIP):
         return Joined(
             because=(says,), remedy=f"install a newer {package}, whose wheel has code for more GPUs", command=how
@@ -285,7 +285,7 @@ def cpu_build(case: LogContext) -> Joined:
 def xformers(case: LogContext) -> Joined:
     """The torch that xformers was built for beside the one that is there: pip chooses the release that fits."""
     built, have = case.mentions.get("built", ""), str(torch_of(case)[0] or "")
-    release = version_in(have)
+    release = version_or_none(have)
     if release is None:
         return Joined(command=f'{PIP} install "torch==$({_ASK_RELEASE})" xformers')
     because = (f"xformers was built for torch {built}, and torch {have} is installed",) if built else ()
@@ -320,7 +320,7 @@ _WHEEL = regex(
 
 def distribution(case: LogContext) -> Joined:
     """A release that pip does not find: what the tables know of the wheels of torch."""
-    asked = version_in(case.told.get("asked", ""))
+    asked = version_or_none(case.told.get("asked", ""))
     if wheel := _WHEEL.search(case.line):
         python = f"3.{wheel['minor']}"
         name = f"py{python.replace('.', '')}"
@@ -374,7 +374,7 @@ def cuda_constraint(case: LogContext) -> Joined:
         remedy = "where the machine shall only install, tell pixi the CUDA version of the driver that will run it"
         return Joined(remedy=remedy, command=f"CONDA_OVERRIDE_CUDA={level_of(case) or '12.0'} pixi install")
     found = _CONSTRAINT.search(case.line)
-    asked = version_in(found[1]) if found else None
+    asked = version_or_none(found[1]) if found else None
     if asked is None or asked.major not in {row.major for row in case.knowledge.floors}:
         return Joined()
     level = level_of(case)
@@ -587,7 +587,7 @@ def pip_conflict(case: LogContext) -> Joined:
 
     Of other packages that are there already, those releases that the others want.
     """
-    release = version_in(case.mentions.get("requested", "") or case.mentions.get("torch", ""))
+    release = version_or_none(case.mentions.get("requested", "") or case.mentions.get("torch", ""))
     names = case.mentions.get("clashings", "").split()
     if release is None or not names:
         others = sorted({text.rstrip(",") for text in case.mentions.get("wanteds", "").split()})
@@ -658,8 +658,8 @@ def cudnn_start(case: LogContext) -> Joined:
 
 def tensorflow(case: LogContext) -> Joined:
     """The wheels of NVIDIA that TensorFlow names since 2.14, for Python 3.9 and later; before, it brings no library."""
-    release = version_in(case.packages.get("tensorflow", "") or case.packages.get("tensorflow-gpu", ""))
-    python = version_in(case.mentions.get("python", ""))
+    release = version_or_none(case.packages.get("tensorflow", "") or case.packages.get("tensorflow-gpu", ""))
+    python = version_or_none(case.mentions.get("python", ""))
     if not (release and release < Version("2.14")) and not (python and python < Version("3.9")):
         return Joined()
     remedy = (

@@ -11,13 +11,14 @@ from packaging.version import Version
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.core.versions import Capability, version
+from cuenv.core.versions import Capability, cuda_in_local, version_or_none
 from cuenv.diagnosis.log_frames import Frame
 from cuenv.host.describe import gpu_text, host_options
 from cuenv.host.facts import Driver, Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, TorchBuild
+from cuenv.prefix.cuda_files import cuda_of_wheels
 from cuenv.prefix.inventory import Prefix
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
@@ -117,13 +118,14 @@ def torch_of(case: LogContext) -> tuple[Version | None, Version | None]:
     if case.prefix:
         package = case.prefix.package("pytorch")
         if package:
-            return version_in(package.version), build_cuda(package.build)
+            return version_or_none(package.version), build_cuda(package.build)
         wheel = case.prefix.wheel("torch")
         if wheel:
-            return version_in(wheel.version), _wheel_cuda(wheel.version) or _by_runtime(case.prefix)
+            found = cuda_of_wheels(case.prefix)
+            return version_or_none(wheel.version), found[0] if found else None
     text = case.mentions.get("torch", "")
-    cuda = version_in(case.mentions.get("cuda", ""))
-    return version_in(text), _wheel_cuda(text) or cuda or build_cuda(case.builds.get("pytorch", ""))
+    cuda = version_or_none(case.mentions.get("cuda", ""))
+    return version_or_none(text), cuda_in_local(text) or cuda or build_cuda(case.builds.get("pytorch", ""))
 
 
 def driver_of(case: LogContext) -> Driver | None:
@@ -131,7 +133,7 @@ def driver_of(case: LogContext) -> Driver | None:
     found = effective(case.facts, case.knowledge).driver if case.facts else None
     text = (found.version if found else None) or case.mentions.get("driver")
     own = (found.cuda if found else None) or (case.knowledge.cuda_of(text) if text else None)
-    told = version_in(case.told.get("level", ""))
+    told = version_or_none(case.told.get("level", ""))
     if told and own and told != own:
         return Driver(cuda=told)  # the line speaks of another driver than the one that is known
     level = told or own
@@ -140,7 +142,7 @@ def driver_of(case: LogContext) -> Driver | None:
 
 def other_driver(case: LogContext) -> tuple[str, ...]:
     """That the line speaks of another driver than the host has, where it does."""
-    told, driver = version_in(case.told.get("level", "")), case.facts.driver if case.facts else None
+    told, driver = version_or_none(case.told.get("level", "")), case.facts.driver if case.facts else None
     level = driver.cuda if driver else None
     if case.facts is None or told is None or level is None or told == level:
         return ()
@@ -299,7 +301,7 @@ def _build_of(case: LogContext, release: Version, cuda: Version) -> TorchBuild |
 
 def driver_level(case: LogContext) -> Joined:
     """The CUDA level of the driver beside the one that is asked for."""
-    level, wanted = level_of(case), version_in(case.told.get("cuda", ""))
+    level, wanted = level_of(case), version_or_none(case.told.get("cuda", ""))
     if level is None and "unsatisfied condition" in case.line:  # without its driver nobody knows whether to skip it
         says = "the check may be skipped only where the driver has the minimum of that CUDA major"
         return Joined(because=(says,))
@@ -342,7 +344,7 @@ def cuda_available(case: LogContext) -> Joined:
 
 def glibc(case: LogContext) -> Joined:
     """The C library of the host against the one that the line asks for."""
-    wanted = version_in(case.told.get("glibc", ""))
+    wanted = version_or_none(case.told.get("glibc", ""))
     if case.facts is None or case.facts.libc is None or wanted is None:
         return Joined()
     reason = Reason("row", f"the file of this line needs glibc {wanted} or later")
@@ -357,29 +359,6 @@ def kernel_module(case: LogContext) -> Joined:
     if driver and driver.version and driver.kernel_module and driver.version != driver.kernel_module:
         return Joined(because=(f"the library is {driver.version}, the loaded module {driver.kernel_module}",))
     return Joined()
-
-
-def version_in(text: str) -> Version | None:
-    """A version; ``None`` where the text is none."""
-    try:
-        return version(text)
-    except ValueError:
-        return None
-
-
-def _wheel_cuda(text: str) -> Version | None:
-    _, mark, digits = text.partition("+cu")
-    return version(f"{digits[:-1]}.{digits[-1]}") if mark and digits.isdigit() and 2 <= len(digits) <= 3 else None
-
-
-def _by_runtime(prefix: Prefix) -> Version | None:
-    """The CUDA minor of the runtime wheel beside a torch whose version does not tell its CUDA."""
-    for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11"):
-        wheel = prefix.wheel(name)
-        found = version_in(wheel.version) if wheel else None
-        if found:
-            return version(f"{found.major}.{found.minor}")
-    return None
 
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {

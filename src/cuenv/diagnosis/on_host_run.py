@@ -7,8 +7,8 @@ from collections.abc import Callable
 from shlex import quote
 
 from cuenv.core.record import replace
-from cuenv.core.versions import version
-from cuenv.diagnosis.on_host import Joined, LogContext, version_in
+from cuenv.core.versions import version, version_or_none
+from cuenv.diagnosis.on_host import Joined, LogContext
 from cuenv.host.describe import gpu_text
 
 
@@ -35,7 +35,7 @@ def regression(case: LogContext) -> Joined:
     """The DeepSpeed that is installed, or that the log mentions, against the releases that are known to fail."""
     package = case.prefix.package("deepspeed") or case.prefix.wheel("deepspeed") if case.prefix else None
     text = package.version if package else case.mentions.get("deepspeed", "")
-    found = version_in(text) if text else None
+    found = version_or_none(text)
     for row in case.knowledge.regression("deepspeed"):
         if found is None:
             continue

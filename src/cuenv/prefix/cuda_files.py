@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
-from cuenv.core.versions import minor, version
+from cuenv.core.versions import cuda_in_local, minor, version
 from cuenv.knowledge.rows import WHEELS
 from cuenv.prefix.inventory import Prefix
 from cuenv.solve.model import LockedPackage, Solution
@@ -104,7 +104,6 @@ def runtime_soname(cuda: Version) -> str:
 
 _CONDA = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-cudart")
 _WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11")
-_LOCAL = regex(r"\+cu([0-9]{2})([0-9])$")
 _NUMBERS = regex(r"[0-9]{1,4}\.[0-9]{1,4}")
 
 
@@ -118,10 +117,15 @@ def cuda_of(prefix: Prefix) -> tuple[Version, str] | None:
         found = _release(package.version) if package else None
         if package and found:
             return found, f"{name} {package.version} (conda-meta)"
+    return cuda_of_wheels(prefix)
+
+
+def cuda_of_wheels(prefix: Prefix) -> tuple[Version, str] | None:
+    """As `cuda_of`, by the wheels of an environment alone."""
     torch = prefix.wheel("torch")
-    local = _LOCAL.search(torch.version) if torch else None
-    if torch and local:
-        return version(f"{local[1]}.{local[2]}"), f"torch {torch.version} (dist-info)"
+    cuda = cuda_in_local(torch.version) if torch else None
+    if torch and cuda:
+        return cuda, f"torch {torch.version} (dist-info)"
     for name in _WHEELS:
         wheel = prefix.wheel(name)
         found = _release(wheel.version) if wheel else None
