@@ -784,7 +784,7 @@ def driver_module(case: LogContext) -> Joined:
 
 def uv_hint(case: LogContext) -> Joined:
     """What uv proposes where the first index that has a package does not have the release."""
-    asked, python = version_in(case.mentions.get("unusable", "")), case.mentions.get("python", "")
+    asked, python = version_or_none(case.mentions.get("unusable", "")), case.mentions.get("python", "")
     rows = [row for row in case.knowledge.wheels if asked and row.version == Version(asked.public)]
     if rows and python and python not in rows[-1].pythons:
         pythons = rows[-1].pythons
