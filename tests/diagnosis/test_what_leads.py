@@ -345,7 +345,9 @@ ENDS = (
 def test_what_the_run_survived_did_not_end_it(name: str, end: str) -> None:
     found = read(f"{SURVIVED[name]}\n{STEPS}".encode() + TRACEBACK + end.encode() + b"\n")
     assert not found.in_words
-    if own := {"NameError": "program-name", "StopIteration": "program-value"}.get(end.split(":", maxsplit=1)[0]):
+    if own := {"KeyboardInterrupt": "interrupted", "NameError": "program-name", "StopIteration": "program-value"}.get(
+        end.split(":", maxsplit=1)[0]
+    ):
         assert ids(found)[0] == own
         return
     assert found.verdict == "unknown", ids(found)
@@ -716,3 +718,30 @@ def test_an_assertion_of_a_package_that_says_nothing_is_unknown() -> None:
     bare = frame + b"    assert param.ds_id not in self.params_in_ipg_bucket\nAssertionError"
     assert read(TRACEBACK + bare + b"\n").verdict == "unknown"
     assert read(TRACEBACK + bare + b": a batch of no sample\n").verdict == "known"
+
+
+def test_what_an_engine_says_of_its_worker_is_an_outer_error() -> None:
+    outer = (
+        b"(EngineCore pid=1) ERROR 05-12 08:11:14 [core.py:866] Exception: WorkerProc initialization failed due to x\n"
+    )
+    end = b"(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.\n"
+    assert read(outer + end).verdict == "effect"
+
+
+def test_an_optional_part_of_a_package_is_installed_with_its_name() -> None:
+    found = read(TRACEBACK + b"ImportError: Please install vllm[runai] optional dependency.\n")
+    assert found.causes[0].command == "python -m pip install 'vllm[runai]'"
+
+
+def test_a_stop_by_hand_leads_before_a_warning_and_behind_an_error() -> None:
+    warning = b"UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).\n"
+    assert ids(read(warning + TRACEBACK + b"KeyboardInterrupt\n"))[0] == "interrupted"
+    memory = b"[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    assert ids(read(memory + TRACEBACK + b"[rank1]: KeyboardInterrupt\n"))[0] == "cuda-out-of-memory"
+
+
+def test_a_bare_exception_belongs_to_the_line_that_raised_it() -> None:
+    frame = b'  File "/opt/env/transformer_engine/pytorch/__init__.py", line 52, in _load_library\n'
+    line = b'    so_path = next(so_dir.glob(f"{module_name}.*.{extension}"))\n'
+    found = read(TRACEBACK + frame + line + b"StopIteration\n")
+    assert (found.verdict, ids(found)) == ("known", ["transformer-engine-unusable"])

@@ -162,7 +162,7 @@ _ENVELOPE = regex(
     rb"srun: error: [\w.,\[\]-]{1,200}: tasks? [0-9,\[\]-]{1,80}: (?:Terminated|Exited)|"
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
     rb"-- Process [0-9]{1,5} terminated with the following error|output_handler failed|"
-    rb"Error in inspecting model architecture|"
+    rb"Error in inspecting model architecture|WorkerProc initialization failed|Intercepted XLA runtime error|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(

@@ -605,7 +605,7 @@ class _Seeker:
         for one in found.values():
             if one.grade == "warning" and one.line <= total - _LAST:
                 continue
-            bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception"))
+            bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception", "StopIteration"))
             if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in told):
                 continue  # its message is known, or the line of the program that raised it
             if bare and any(one.line < line <= one.line + _LAST for line in outer):

@@ -51,7 +51,9 @@ def module(case: LogContext) -> Joined:
     wanted = _wanted(case, name)
     if not wanted:
         return Joined()
-    if asked := re.search(rf"\b{re.escape(wanted)}((?:>=|==|~=)[0-9][\w.]{{0,20}})", case.line):
+    if extra := re.search(rf"\b{re.escape(wanted)}(\[[a-z0-9_,-]{{1,40}}\])", case.line):
+        wanted = f"'{wanted}{extra[1]}'"
+    elif asked := re.search(rf"\b{re.escape(wanted)}((?:>=|==|~=)[0-9][\w.]{{0,20}})", case.line):
         wanted = f"'{wanted}{asked[1].rstrip('.')}'"
     remedy = f"install it into the Python that runs: its package is {wanted.split()[-1].strip(chr(39))}"
     if name in _OF_PYG:
