@@ -67,10 +67,17 @@ def test_of_a_tag_that_the_tables_do_not_have_no_wheel_is_said_not_to_exist() ->
     assert fix == f"add to the pip part: {EXTRA}cu92"
 
 
+def test_an_index_that_begins_later_is_told_its_first_release() -> None:
+    ((severity, message, fix),) = told(f"{EXTRA}cu128", "torch== 2.6.0")
+    assert message.startswith("the index cu128 has torch 2.7.0 to ")
+    assert "pip takes torch 2.6.0 of PyPI, which is made with CUDA 12.4" in message
+    assert (severity, fix) == ("warning", "write torch==2.7.0+cu128 in the pip part")
+
+
 def test_the_only_index_must_have_the_release() -> None:
     ((severity, message, fix),) = told(f"{INDEX}cu118", "torch==2.8.0")
     assert (severity, fix) == ("error", "write torch==2.7.1+cu118 in the pip part")
-    assert message == "the index cu118 has torch up to 2.7.1, and torch==2.8.0 is asked for"
+    assert message == "the index cu118 has torch 2.0.0 to 2.7.1, and torch==2.8.0 is asked for"
 
 
 def test_pip_prefers_a_newer_torch_of_pypi_to_that_of_a_further_index() -> None:

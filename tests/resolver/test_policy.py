@@ -128,10 +128,13 @@ def test_what_a_file_leaves_open_beside_a_torch_that_fails_with_it_is_pinned(
         (("torch==2.0.1", "numpy<2"), {}),
         (("torch>=2.0", "numpy"), {}),
         (("torch==2.4.1", "numpy"), {}),
+        (("torch==1.8.1", "numpy"), {NUMPY: "warning"}),
+        (("torch==1.6.0", "numpy"), {}),  # its last Python is 3.8, and no NumPy 2 has it
+        (("torch==1.1.0", "numpy"), {}),  # as above, and older than the tables
     ],
 )
 def test_a_torch_of_pip_is_compiled_for_one_numpy_as_well(pip: tuple[str, ...], found: dict[str, str]) -> None:
-    asked = spec("python=3.11", "pip", pip=pip)
+    asked = spec("pip", pip=pip)
     said = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU116"]
     assert {(item.fix or "").removeprefix("add to the pip part: "): item.severity for item in said} == found
 
@@ -398,6 +401,9 @@ def test_a_library_without_a_wheel_for_this_torch_is_compiled_where_its_setup_ca
     (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
     assert found.severity == "warning"
     assert "has wheels for torch >=2.0,<2.5 alone, and torch==2.6.0 is asked for: pip compiles it" in found.message
+    asked = spec("python=3.11", pip=("torch==2.8.0", "flash-attn==2.7.4.post1"))
+    (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
+    assert found.message.endswith("torch==2.8.0 is asked for: pip compiles it")
     asked = spec("python=3.11", pip=("torch==2.3.0", "flash-attn==2.5.8"))
     assert not [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
 

@@ -46,6 +46,8 @@ def test_what_can_be_locked(text: str) -> None:
         ("a @ git+https://example.org/a.git@v1", "the branch or tag v1"),
         (f"a @ git+https://example.org/a.git@{COMMIT}", "it names a commit"),
         ("-e git+https://example.org/a.git@5b838a8#egg=a", "it names a commit"),
+        ("-e git+git@example.org:a/b.git@5b838a8#egg=a", "it names a commit"),
+        ("-e git+git@example.org:a/b.git#egg=a", "a repository without a commit"),
         ("a @ https://${HOST}/a.whl", "a variable of the shell"),
     ],
 )

@@ -27,7 +27,7 @@ from cuenv.lint.commands import (
     setting_lints,
     unanswered,
 )
-from cuenv.lint.pip import brings_torch, file_lints, second_torch, unfit, unread_lints, wheel_lints
+from cuenv.lint.pip import REMOVES_TORCH, brings_torch, file_lints, second_torch, unfit, unread_lints, wheel_lints
 from cuenv.lint.shell import ListReader, ShellCommands, asked_in, expanded, without_comments
 from cuenv.resolver.asked_torch import unlisted
 from cuenv.resolver.policy import spec_of
@@ -314,7 +314,7 @@ def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
         return
     if base.is_cuda and base.compiler and base.cuda:
         yield from second_toolkit(run, f"{base.name}:{base.tag}", base.cuda)
-    if base.has_torch:
+    if base.has_torch and not any(REMOVES_TORCH.search(earlier.text) for earlier in stage.runs[:-1]):
         yield from second_torch(run, f"{base.name}:{base.tag or 'latest'}")
     if not (base.compiler or stage.toolkit) and (compiles := _COMPILES.search(run.text)):
         message = f"{compiles[0].strip()} compiles, but {base.name}:{base.tag} contains neither nvcc nor headers"

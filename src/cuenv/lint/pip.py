@@ -341,10 +341,14 @@ _EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
 """Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
 
 
+REMOVES_TORCH = regex(rf"\bpip[0-9.]*\s+uninstall\b{ON}?\storch(?=[\s;&|]|$)")
+
+
 def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
     """A torch from pip over the one of the image, asked for by name or by what requires one release of it."""
     own = re.search(r":(\d+\.\d+\.\d+)-cuda", image)
-    for found in PIP.finditer(run.text):
+    removed = REMOVES_TORCH.search(run.text)
+    for found in PIP.finditer(run.text, 0, removed.start() if removed else len(run.text)):
         if NO_DEPS.search(found["rest"]):
             continue
         words = words_of(found, run)

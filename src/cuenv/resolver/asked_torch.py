@@ -24,7 +24,7 @@ _OWN = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?
 _TAG = regex(r"cu\d{2,3}")
 _FIRST = 100
 _MAIN = ("-i", "--index-url")
-_EXACT = regex(r"={2,3}([0-9.]+)")
+_EXACT = regex(r"={2,3}([0-9.]+(?:post[0-9]+)?)")
 _ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
 CONDA_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 """The torches of conda, beside which another from pip is a mistake of its own."""
@@ -192,9 +192,12 @@ def _of_index(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[Fil
         or (rival is None and asked.pypi)
     ):
         return None
-    instead = taken or last
+    later = (row for row in of_index if asked.exact and row.version >= asked.exact)
+    instead = taken or min(later, key=_release, default=last)
+    first = min(of_index, key=_release)
+    span = f"{first.version} to {last.version}" if first.version < last.version else f"{last.version}"
     then = f"; pip takes torch {rival.version} of PyPI, which is made with CUDA {rival.cuda}" if rival else ""
-    why = f"the index {' and '.join(tags)} has torch up to {last.version}, and {asked.text} is asked for{then}"
+    why = f"the index {' and '.join(tags)} has torch {span}, and {asked.text} is asked for{then}"
     return why, (FileEdit(how="write", entries=(f"torch=={instead.name}",), pip=True),)
 
 

@@ -73,10 +73,14 @@ def torch_home(torch: Pin, spec: EnvironmentSpec) -> str:
 
 
 def _all_before(demand: Demand, row: Conflict, stacks: tuple[str, ...], knowledge: Knowledge) -> bool:
+    """Whether every torch that is asked for fails, and one of them is made for a Python that the package runs on."""
     known = (*knowledge.torch, *(knowledge.wheels if WHEELS in stacks else ()))
     releases = {item.version for item in known if item.stack in stacks and demand.admits(item.version)}
     named = {point for point in demand.points() if demand.admits(point)}
-    return bool(demand.condition) and all(item < row.torch_below for item in releases or named or {_LAST})
+    asked = releases or named or {_LAST}
+    later = (item.version for item in known if row.python and any(version(each) >= row.python for each in item.pythons))
+    installable = row.python is None or max(asked) >= min(later, default=_LAST)
+    return bool(demand.condition) and installable and all(item < row.torch_below for item in asked)
 
 
 def _has_python(spec: EnvironmentSpec, row: Conflict) -> bool:

@@ -251,7 +251,8 @@ def unpinnable(text: str) -> tuple[str, str] | None:
     if _VARIABLE.search(text):
         return "url", "it names a variable of the shell, which cuenv does not fill in"
     if _REPOSITORY.match(target):
-        revision = _REVISION.search(target.partition("://")[2])
+        place = target.partition("://")[2] or target.partition(":")[2]  # git+git@HOST:PATH is pip's other way
+        revision = _REVISION.search(place)
         if revision and _COMMIT.fullmatch(revision[1]):
             return "repository", "it names a commit, and pip cannot check a repository by a hash"
         what = f"it names the branch or tag {revision[1]}" if revision else "it names a repository without a commit"
