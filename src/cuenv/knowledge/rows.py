@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -527,6 +528,11 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
         if self.releases:
             return release in self.releases
         return within(release, self.first, self.below)
+
+    def loads(self, there: Iterable[Version], own: Version) -> Version | None:
+        """Of the CUDA releases that it has libraries for, the one that it loads beside a torch made with ``own``."""
+        able = [item for item in there if item == own or (self.match == "major" and item.major == own.major)]
+        return max((item for item in able if item <= own), default=min(able, default=None))
 
     def refuses(self, own: Version, nvcc: Version) -> bool:
         """Whether the library compares nvcc with torch's own CUDA and refuses this pair, minors both."""

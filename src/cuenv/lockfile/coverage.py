@@ -17,9 +17,10 @@ from cuenv.core.versions import Capability, Jit, Native, support_of
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.host_check import candidate_of, evidence_of
+from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
+from cuenv.resolver.verdict import cited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
@@ -68,7 +69,7 @@ def _components(
             else _COMPONENTS[rule],
             support=tuple((device, how) for device, how, _ in judged),
             because=worst.because,
-            evidence=tuple(evidence_of(worst, knowledge)),
+            evidence=tuple(cited(reason, knowledge) for reason in worst.reasons),
         )
 
 

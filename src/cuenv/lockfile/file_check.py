@@ -21,7 +21,6 @@ from cuenv.lockfile.host_check import (
     as_findings,
     build_name,
     choose_anew,
-    evidence_of,
     newer_cuda,
     unknown_build,
 )
@@ -42,6 +41,7 @@ from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.rules import RULES, Context, Judge, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
+from cuenv.resolver.verdict import cited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import build_cuda
 
@@ -356,7 +356,7 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding
         judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
         if verdict.rule == "cudnn":  # the file names torch alone
             judged = tuple(replace(item, message=f"{name}: {item.message}") for item in judged)
-        evidence = tuple(evidence_of(verdict, knowledge))
+        evidence = tuple(cited(reason, knowledge) for reason in verdict.reasons)
         code = rule_named(verdict.rule).code
         yield from judged or [
             Finding(

@@ -27,7 +27,7 @@ from cuenv.resolver.requirements import demands
 from cuenv.resolver.rules import LAYERS, Context, Judge, Reason, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.rules.libraries import glibc_verdict, range_for, younger
-from cuenv.resolver.verdict import of_capability, told
+from cuenv.resolver.verdict import cited, of_capability, told
 from cuenv.resolver.wheels import (
     cuda_in_names,
     cuda_of_wheels,
@@ -399,7 +399,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         severity=severity,
         subject=verdict.rule,
         message=message,
-        evidence=tuple(evidence_of(verdict, case.knowledge)),
+        evidence=tuple(cited(reason, case.knowledge) for reason in verdict.reasons),
         fix=fix,
         edits=edits,
         unknown=verdict.outcome == "unknown" and verdict.rule in (*LAYERS, "extensions"),
@@ -499,15 +499,6 @@ def _narrowed(candidate: Candidate, case: Context) -> FileEdit | None:
         return None  # a torch from pip asks for one cuDNN exactly
     found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.build.cuda, case.knowledge)
     return FileEdit(how="add", entries=(f"{asked.package}<{found.below}",)) if found.answer == "below" else None
-
-
-def evidence_of(verdict: Verdict, knowledge: Knowledge) -> Iterator[str]:
-    """The reasons of a verdict as text, each with the titles of its sources."""
-    for reason in verdict.reasons:
-        cited = [knowledge.sources[item].title for item in reason.sources if item in knowledge.sources]
-        low = " (low confidence)" if reason.low else ""
-        where = "; ".join(cited or reason.sources)
-        yield f"{reason.says} [{where}]{low}" if where else f"{reason.says}{low}"
 
 
 def unknown_build(candidate: Candidate) -> Finding:

@@ -158,13 +158,9 @@ def bitsandbytes_choice(
         release: of bitsandbytes; from which on another minor serves as well, the rows say.
         rows: on bitsandbytes.
     """
-    known = sorted(there)
-    if cuda in known:
-        return cuda
-    if not any(row.match == "major" and release and row.covers(release) for row in rows):
-        return None
-    same = [item for item in known if item.major == cuda.major]
-    return max((item for item in same if item <= cuda), default=min(same, default=None))
+    known = tuple(there)
+    loads = (row.loads(known, cuda) for row in rows if release and row.covers(release))
+    return cuda if cuda in known else next(filter(None, loads), None)
 
 
 def other_bitsandbytes(

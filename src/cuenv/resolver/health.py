@@ -14,6 +14,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import forward_fault, own_driver
+from cuenv.resolver.verdict import cited, row_reason
 
 _NVML_ERROR = regex(r"\(NVML error ([0-9]{1,4})\)")
 
@@ -21,11 +22,7 @@ _NVML_ERROR = regex(r"\(NVML error ([0-9]{1,4})\)")
 def means(knowledge: Knowledge, *states: str) -> tuple[str, ...]:
     """What the table says that some states mean, each with the titles of its sources."""
     rows = [row for about in states if (row := knowledge.state(about))]
-    return tuple(
-        f"{row.says} [{'; '.join(knowledge.sources[item].title for item in row.sources)}]"
-        + (" (low confidence)" if row.low else "")
-        for row in rows
-    )
+    return tuple(cited(row_reason(row, row.says), knowledge) for row in rows)
 
 
 def seen(machine: HostFacts, *facts: str) -> tuple[str, ...]:

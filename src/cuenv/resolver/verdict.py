@@ -111,6 +111,13 @@ def row_reason(row: Row, says: str) -> Reason:
     return Reason("row", says, row.sources, row.low)
 
 
+def cited(reason: Reason, knowledge: Knowledge) -> str:
+    """A reason with the titles of its sources, and how sure it is."""
+    titles = [knowledge.sources[item].title for item in reason.sources if item in knowledge.sources]
+    where = "; ".join(titles or reason.sources)
+    return f"{reason.says}{f' [{where}]' if where else ''}{' (low confidence)' if reason.low else ''}"
+
+
 def fact_reason(fact: str, says: str) -> Reason:
     """A reason that is a fact of the host; `told` adds where it was seen."""
     return Reason("host", says, (fact,))

@@ -253,9 +253,4 @@ def _own(row: Extension, torch: _Torch) -> Version:
 
 def _ships(row: Extension, same: list[Extension], torch: _Torch) -> bool:
     """Whether the library that would be loaded beside this torch is one of the row, among rows on the same releases."""
-    own = _own(row, torch)
-    if row.match != "major":
-        return own in row.cuda
-    of_major = sorted(item for each in same for item in each.cuda if item.major == own.major)
-    taken = max((item for item in of_major if item <= own), default=min(of_major, default=None))
-    return taken in row.cuda
+    return row.loads((item for each in same for item in each.cuda), _own(row, torch)) in row.cuda
