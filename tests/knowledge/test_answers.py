@@ -58,6 +58,21 @@ def told(question: str, host: str = "rtx4090-535") -> str:
         ("will pytorch run on my GTX 980?", "torch-for-gpu"),
         ("pytorch for blackwell cards", "torch-for-gpu"),
         ("training only runs on the cpu, gpu idle", "gpu-not-used"),
+        ("my home folder is full, how do I clean the pip cache", "disk-space"),
+        ("how many GB does an environment with torch take", "disk-space"),
+        ("jupyter lab finds no gpu, the shell does", "jupyter"),
+        ("the first training step takes two minutes", "slow-first-call"),
+        ("why is the first call on the gpu slow", "slow-first-call"),
+        ("will vLLM work on my graphics card", "library-on-gpu"),
+        ("is a T4 good enough for vllm", "library-on-gpu"),
+        ("install the newest nvidia driver on debian", "install-driver"),
+        ("remove all of cuda from my machine", "uninstall-cuda"),
+        ("gpu utilization is only 20 percent", "slow-training"),
+        ("do I need a lockfile", "lock-file"),
+        ("conda solving environment hangs", "slow-solve"),
+        ("vram for a 13b model", "model-memory"),
+        ("which GPU do I need for llama 70B", "model-memory"),
+        ("install the cuda toolkit without root", "toolkit"),
         ("torch does not find my graphics card", "gpu-not-used"),
         ("meaning of: no kernel image is available for execution", "no-kernel-image"),
         ("minor version compatibility limits", "minor-version-compatibility"),
@@ -123,6 +138,13 @@ def test_the_tables_answer_for_a_release_of_torch_and_for_a_compiler() -> None:
     )
     assert "no wheel of it" in told("which python does torch 2.99 support")
     assert "nvcc 12.4 takes GCC 6 to 13" in told("which gcc works with cuda 12.4")
+
+
+def test_a_library_is_judged_for_the_gpu_by_the_torch_that_it_belongs_to() -> None:
+    assert "vllm 0.33 to before 0.34" in told("does vllm run on an RTX 4090")
+    assert "no wheel of vllm that runs on it" in told("does vllm run on a GTX 1080 Ti")
+    assert "its own kernels are not in the tables" in told("does xformers run on a V100")
+    assert "compute capability 8.9" in told("does vllm run on my card")
 
 
 def test_a_library_by_its_file_name_is_one_that_was_not_found() -> None:
@@ -200,8 +222,6 @@ def test_the_commands_in_cures_are_commands_with_these_options() -> None:
 @collect(
     "question",
     [
-        "why is conda so slow to solve",
-        "which GPU do I need for llama 70B",
         "how to export a conda environment elsewhere",
     ],
 )
@@ -281,6 +301,8 @@ def test_a_page_that_covers_little_of_a_question_is_told_as_the_nearest(tmp_path
 @collect(
     ("question", "host", "answer"),
     [
+        ("does vllm run on a GTX 1080 Ti", "no-gpu", "No: vllm needs compute capability 7.0 or later"),
+        ("does vllm run on my card", "rtx4090-535", "Yes: vllm needs compute capability 7.0 or later"),
         ("Is my driver new enough for CUDA 12?", "a800-470", "No: CUDA 12.x needs driver 525.60.13 or later"),
         ("Is my driver too old for CUDA 12?", "a800-470", "Yes: CUDA 12.x needs driver 525.60.13 or later"),
         ("Is my driver new enough for CUDA 12?", "rtx4090-535", "Yes: rtx4090-535 has driver 535"),

@@ -5,6 +5,7 @@ A question may name a GPU, a generation or CUDA releases; what it names counts b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
@@ -22,7 +23,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.guidance import AnswerPage, Erratum, Guidance, Symptom
 from cuenv.knowledge.io.load import load_guidance
-from cuenv.knowledge.rows import PLATFORMS, Cuda, GpuModel, LibrarySupport, TorchBuild
+from cuenv.knowledge.rows import PLATFORMS, Cuda, Extension, GpuModel, LibrarySupport, TorchBuild
 from cuenv.knowledge.search import WordPage, ranked
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.rules import Context, minimum_driver, verdict_of
@@ -351,6 +352,53 @@ def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | Non
     return fill
 
 
+def libraries_asked(asked: AskedQuestion, knowledge: Knowledge) -> list[str]:
+    """The compiled libraries that a question names."""
+    words = re.findall(r"[a-z0-9]+", asked.question.lower())
+    text = f" {' '.join(words)} "
+    return [name for name in sorted({row.package for row in knowledge.extensions}) if f" {plain_name(name)} " in text]
+
+
+def plain_name(package: str) -> str:
+    """A name as people write it in a sentence."""
+    return re.sub(r"[-_]+", " ", package.lower())
+
+
+def library_for(package: str, capability: Capability, knowledge: Knowledge) -> tuple[Extension | None, bool]:
+    """The newest wheels of a library for a torch that has code for a GPU, and whether they are its newest at all."""
+    wheels = [row for row in knowledge.wheels if row.platform == PLATFORMS[0] and row.cuda and row.code]
+    torches = {row.version for row in _able(wheels, (capability,), knowledge)[0]}
+    rows = [row for row in knowledge.extension(package) if "wheel" in row.comes]
+    rows.sort(key=lambda row: row.first or max(row.releases, default=version("0")), reverse=True)
+    for row in rows:
+        serves = row.serves_from is None or capability >= row.serves_from
+        if serves and (row.torch is None or any(map(row.torch.admits, torches))):
+            return row, row is rows[0]
+    return None, False
+
+
+def _libraries(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The newest release of each library that is named for the GPUs; for the GPUs alone, which torch serves them."""
+    for capability in capabilities_of(asked, facts):
+        of = gpus_of((capability,), asked)
+        for package in libraries_asked(asked, knowledge):
+            if not any("wheel" in row.comes for row in knowledge.extension(package)):
+                continue
+            row, newest = library_for(package, capability, knowledge)
+            if row is None:
+                yield f"{of}: the cuenv tables list no wheel of {package} that runs on it"
+                continue
+            releases = row.releases[-1:] or ((row.first,) if row.first else ())
+            span = f"{package} {releases[0]}" if releases else package
+            since = f" to before {row.below}" if row.below else " and later" if row.first else ""
+            torch = f", with torch {row.torch.span}" if row.torch else ""
+            if row.serves_from is None:
+                yield f"{of}: {span}{since}{torch}, has a torch for it; its own kernels are not in the tables"
+            else:
+                yield f"{of}: {span}{since}{torch}, runs on it" + ("" if newest else "; newer wheels do not")
+    yield from _torch(asked, knowledge, facts)
+
+
 def _mixed(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     """The builds for all GPUs together, and those for each of them where no build is for all."""
     if found := tuple(capabilities_of(asked, facts)):
@@ -539,6 +587,7 @@ FILLS: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator
     "drivers": _drivers,
     "flash_attn": _lowest("flash-attn"),
     "gcc": _gcc,
+    "libraries": _libraries,
     "mixed": _mixed,
     "nccl": _several,
     "numbers": numbers_of,

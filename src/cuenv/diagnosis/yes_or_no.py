@@ -15,6 +15,8 @@ from cuenv.diagnosis.answers import (
     capabilities_of,
     gpus_of,
     layers_for,
+    libraries_asked,
+    library_for,
     lowest_for,
     numbers_of,
     releases_asked,
@@ -172,6 +174,21 @@ def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | Non
     return judge
 
 
+def _library(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
+    """Whether a wheel of the one library that is named runs on the GPUs, where the tables say what it serves."""
+    found, named = capabilities_of(asked, facts), libraries_asked(asked, knowledge)
+    if not found or len(named) != 1:
+        return None
+    rows = [library_for(named[0], item, knowledge)[0] for item in found]
+    lowest = [row.serves_from for row in knowledge.extension(named[0]) if row.serves_from]
+    if not lowest or any(row is not None and row.serves_from is None for row in rows):
+        return None
+    if None in rows and all(item >= min(lowest) for item in found):
+        return False, f"the cuenv tables list no wheel of {named[0]} whose torch has code for {gpus_of(found, asked)}"
+    needs = f"{named[0]} needs compute capability {min(lowest)} or later"
+    return None not in rows, f"{needs}, and this is {gpus_of(found, asked)}"
+
+
 def _bf16(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
     """Whether the GPUs have tensor cores, and whether they compute in the numbers that are named, else in bfloat16."""
     found = capabilities_of(asked, facts)
@@ -219,6 +236,7 @@ JUDGES: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Judged]
     "cuda-and-gpu": _cuda,
     "driver": _driver,
     "flash-attn": _lowest("flash-attn"),
+    "library-on-gpu": _library,
     "minor-version-compatibility": _driver,
     "nccl": _nccl,
     "torch-compile": _lowest("triton"),
