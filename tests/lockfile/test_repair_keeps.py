@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from cases import collect
-from channel_builder import Server, pkg, write
+from channel_builder import PLATFORM, Server, pkg, write
 from commands import HOST
 from commands import inside as run
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.host.select import HostOptions
+from cuenv.lockfile.drafts import pythons_near
 from cuenv.lockfile.lock import LockRequest
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.relax import blamed, entries_of, forms_of, relax
@@ -27,6 +28,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.io import choosing
 from cuenv.solve.io.choosing import choose
+from cuenv.solve.io.records import Shelf
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import Choice, LockedPackage, Settled, Solution, Unsatisfiable
@@ -77,9 +79,12 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         pkg("pytorch", "2.5.1", "cpu_py312_0", depends=(PY[12],)),
     ]
     extra = [pkg("pytorch-cuda", "12.1")]
-    nvidia = [pkg("cuda-cudart", "12.1.105")]
+    nvidia = [pkg("cuda-cudart", "12.1.105"), pkg("cuda-cccl", "13.0.50", depends=("cuda-of-13",))]
+    nvidia.append(pkg("cuda-of-13", "13.0.50"))
+    label = [pkg("cuda-cccl", "12.1.109")]
     folder = tmp_path_factory.mktemp("channels")
-    return write(folder, {"pytorch": [*torches, *visions, *extra], "nvidia": nvidia, "conda-forge": forge})
+    channels = {"pytorch": [*torches, *visions, *extra], "nvidia": nvidia, "nvidia/label/cuda-12.1.1": label}
+    return write(folder, {**channels, "conda-forge": forge})
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +199,38 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
     assert (kept["python"], kept["pytorch"]) == ("python=3.12", "pytorch=2.5.1")
     assert kept["torchvision"] == "torchvision=0.20.1"
     assert {*entries} - {lost} <= set(kept)
+
+
+def test_components_of_another_cuda_release_become_those_of_torch(channel: Sources, tmp_path: Path) -> None:
+    """The channel nvidia has the newest release alone: the one of torch comes from the channel of its label."""
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - cuda-cccl\n"
+    done, made = repaired(tmp_path, channel, text)
+    assert pins(made)["cuda-cccl"] == "cuda-cccl=12.1"
+    assert "cuda-of-13" not in pins(made)
+    assert made.channels.index("nvidia/label/cuda-12.1.1") < made.channels.index("nvidia")
+    assert "cuda-cccl-12.1.109" in (tmp_path / "conda-linux-64.lock").read_text()
+    assert "CUDA 13.0, but torch is of CUDA 12.1" in done.stderr
+
+
+def test_a_repair_ends_with_what_was_dropped_and_why(channel: Sources, tmp_path: Path) -> None:
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - lost=2.0\n  - of-old-torch\n"
+    done, _ = repaired(tmp_path, channel, text)
+    told = (
+        "dropped 3: gone, lost (the channels have none for linux-64); "
+        "of-old-torch (no release that the channels have goes with pytorch=2.5.1)"
+    )
+    assert done.stderr.splitlines()[-2] == told
+    mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
+    again = run("lock", "environment.yml", "--repair", "-o", "new.yml", *HOST, *mirrors, "--json", folder=tmp_path)
+    assert json.loads(again.stdout)["dropped"] == told
+
+
+def test_any_python_may_stand_for_one_that_has_to_move(channel: Sources) -> None:
+    """What must be there is asked for in its last form, which was the farthest minor of Python alone."""
+    shelf = Shelf(["python"], ("conda-forge",), PLATFORM, channel)
+    forms = [pin.yaml_text() for pin in pythons_near(Pin(name="python", version="3.11"), shelf)]
+    assert forms == ["python=3.12.*", "python=3.10.*", "python"]
+    assert [pin.yaml_text() for pin in pythons_near(Pin(name="python", version="3.11"), shelf, only=10)] == forms[1:2]
 
 
 def test_a_package_without_a_place_for_its_cuda_build_stays_as_its_cpu_build(channel: Sources, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def _lines(answer: Repaired, values: LockValues) -> list[str]:
     if answer.pins:
         pins = ", ".join(f"{pin.name}{pin.version or f'=*={pin.build}'}" for pin in answer.pins)
         lines.append(f"repair  {pins}: the smallest set of pins that fits; {answer.tried} other sets do not")
-    return lines
+    return [*lines, *filter(None, (answer.dropped,))]
 
 
 def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
@@ -170,6 +170,7 @@ def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
             {"entry": item.entry, "fate": item.fate, "became": item.became or None, "why": item.why or None}
             for item in answer.changes
         ],
+        "dropped": answer.dropped or None,
         "pins": [pin.yaml_text() for pin in answer.pins],
         "layers": [component_json(component) for component in answer.components],
         "skipped": [{"candidate": what, "why": why} for what, why in answer.skipped],

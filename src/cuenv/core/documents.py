@@ -109,6 +109,7 @@ class ReportDocument(TypedDict):
     unsatisfiable: NotRequired[Unsolved | None]  # of lock: why the channels do not satisfy the file
     repaired: NotRequired[bool]  # of lock --repair: there is a file that works
     changes: NotRequired[list[ChangeFields]]  # of lock --repair: what became of each entry
+    dropped: NotRequired[str | None]  # of lock --repair: the entries that were dropped and why, in one sentence
     pins: NotRequired[list[str]]  # of lock --repair: pins that were added
     skipped: NotRequired[list[LeftOut]]  # of lock --repair: candidates that were tried before
     obstacles: NotRequired[list[InTheWay]]  # of lock --repair: where nothing locks, the entries in the way

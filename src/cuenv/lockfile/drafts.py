@@ -105,7 +105,7 @@ def without_triton(draft: Draft) -> Draft | None:
 
 
 def pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator[Pin]:
-    """What may stand for the Python of a file: its release, its minor, then the nearest minors, or one of them."""
+    """What may stand for the Python of a file: its release, its minor, the nearest minors, any; or one minor."""
     asked = minor_of(pin)
     if asked is None:
         yield from (form for form in forms_of(pin) if shelf.has(form))
@@ -114,6 +114,7 @@ def pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator
     minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - asked), minor < asked))
     minors = [minor for minor in minors if only in (None, minor)]
     forms += (replace(pin, version=f"3.{minor}.*", build="") for minor in minors)
+    forms += [replace(pin, version="", build="")] if only is None else []
     yield from (form for form in dict.fromkeys(forms) if shelf.has(form))
 
 
@@ -187,15 +188,13 @@ def torch_of(spec: EnvironmentSpec) -> Pin | None:
 def nears(spec: EnvironmentSpec) -> dict[Near, int]:
     """The minors of torch and Python that a file names, then less of that, and what each costs.
 
-    The minor of Python is worth one entry, that of torch two, and both a little more than three.
+    The minor of torch is worth two entries, and that of Python none: it moves before an entry is lost.
     """
-    asked = spec_of(torch_of(spec))
-    prefix = asked.prefix if asked else None
-    torch = version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
-    python = minor_of(spec.pin("python"))
+    pin = torch_of(spec)
+    torch, python = (series_of(pin) if pin else None), minor_of(spec.pin("python"))
     found: dict[Near, int] = {}
     order = (Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())
-    for near, cost in zip(order, (0, 2, 4, 7), strict=True):
+    for near, cost in zip(order, (0, 1, 4, 5), strict=True):
         found.setdefault(near, cost)
     return found
 
@@ -208,6 +207,13 @@ def losses(draft: Draft) -> tuple[int, int]:
 def of_variant(torch: Pin) -> str:
     """The build string of the CUDA or CPU variant that a pin asks for."""
     return "*cuda*" if names_cuda(torch.build) else "*cpu*" if names_cpu(torch.build) else ""
+
+
+def series_of(pin: Pin) -> Version | None:
+    """The release X.Y that a pin names."""
+    asked = spec_of(pin)
+    prefix = asked.prefix if asked else None
+    return version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
 
 
 def minor_of(python: Pin | None) -> int | None:

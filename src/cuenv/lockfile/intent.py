@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from packaging.version import Version
 
 from cuenv.core.errors import UsageError
+from cuenv.core.findings import first_of
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
 from cuenv.host.request import Request
@@ -23,6 +25,11 @@ _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda
 _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", "cuda-nvcc-dev", "nvcc_linux-64")
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
+_NAME = regex(r"[ =<>!~\[@;]")
+"""What ends the name of a package in an entry."""
+_LACKED = regex(r"the channels have no \S+ for (\S+): .*")
+_SHOWN = 6
+"""Names of each reason that are shown."""
 OF_CHANNELS = "channels:"
 """What the reason for other channels stands under; no package has such a name."""
 
@@ -40,6 +47,22 @@ class EntryChange:
         by = f" by {self.became}" if self.fate == "replaced" and self.became else ""
         as_ = f" as {self.became}" if self.fate == "kept" and self.became not in ("", self.entry) else ""
         return f"{self.fate:<9} {self.entry}{by}{as_}{': ' if self.why else ''}{self.why}"
+
+
+def dropped(changes: Iterable[EntryChange]) -> str:
+    """What was dropped, grouped by the reason, in one sentence; empty where nothing was."""
+    groups: dict[str, list[str]] = {}
+    for item in changes:
+        if item.fate == "dropped":
+            by_pip = item.entry.startswith("pip: ")
+            name = _NAME.split(item.entry.removeprefix("pip: ").rpartition("::")[2], maxsplit=1)[0]
+            why = item.why.replace(f"no release of {name} ", "no release ")
+            why = _LACKED.sub(r"the channels have none for \1", why)
+            groups.setdefault(why, []).append(f"pip: {name}" if by_pip else name)
+    count = sum(map(len, groups.values()))
+    told = sorted(groups.items(), key=lambda group: -len(group[1]))
+    texts = (f"{first_of(names, _SHOWN)}{f' ({why})' if why else ''}" for why, names in told)
+    return f"dropped {count}: {'; '.join(texts)}" if count else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ ReadShelf = Callable[[Sequence[str], Sequence[str]], "Shelf"]
 """Reads the records of some names in some channels."""
 
 
-def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf) -> str:
+def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Collection[str] = ()) -> str:
     """What a package conflicts with.
 
     Args:
@@ -34,6 +34,7 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf) -> str:
         name: of the package.
         ask: solves on the channels of the environment.
         shelf: reads records.
+        bound: names of pins that the environment needs beside its torch.
     """
     lost, torch, python = Pin(name=name), torch_of(spec), spec.pin("python")
     homes: list[Choice] = [((Pin(name=pin.name, channel=pin.channel),), ()) for pin in spec.pins if pin.channel]
@@ -42,9 +43,18 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf) -> str:
     if isinstance(alone, Unsatisfiable):
         return f"{none} can be installed: {_lacking(alone, spec, shelf)}"
     texts = [replace(pin, channel="").yaml_text() for pin in core]
-    for pin, text in zip(core, texts, strict=True):
-        if isinstance(ask([lost, pin], homes), Unsatisfiable):
-            return f"{none} goes with {text}"
+    if torch and isinstance(ask([lost, torch], homes), Unsatisfiable):
+        return f"{none} goes with {texts[0]}"
+    needs = [pin for pin in spec.pins if pin.name in bound and pin not in core and pin.version]
+    first = [torch] if torch else []
+    if needs and isinstance(ask([lost, *first, *needs], homes), Unsatisfiable):
+        alone_at_odds = (pin for pin in needs if isinstance(ask([lost, *first, pin], homes), Unsatisfiable))
+        guilty = next(alone_at_odds, None)
+        named = [guilty] if guilty else needs
+        with_ = first_of([replace(pin, channel="").yaml_text() for pin in named], _SHOWN)
+        return f"{none} goes with {with_}{f', which {texts[0]} needs' if torch else ''}"
+    if python and isinstance(ask([lost, python], homes), Unsatisfiable):
+        return f"{none} goes with {texts[-1]}"
     if isinstance(ask([lost, *core], homes), Unsatisfiable):
         return f"{none} goes with {' and '.join(texts)} together"
     others = [Pin(name=pin.name, channel=pin.channel) for pin in spec.pins if pin not in core and pin.name[:2] != "__"]
@@ -64,7 +74,7 @@ def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], 
         if isinstance(ask([other], homes), Unsatisfiable):
             return f"no release of {lost.name} that the channels have goes with any release of {other.name}{beside}"
     if not out or isinstance(ask(others, ()), Settled):
-        return f"no file with {lost.name} that locks was found in time"
+        return f"no file with {lost.name} that locks was found"
     names = first_of([pin.name for pin in out], _SHOWN)
     return f"{lost.name} can be installed{beside} without {names}, and cannot be with all of them"
 

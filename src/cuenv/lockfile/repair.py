@@ -44,6 +44,7 @@ from cuenv.lockfile.drafts import (
     of_torch,
     of_variant,
     pythons_near,
+    series_of,
     torch_of,
     with_core,
     with_entries,
@@ -56,6 +57,7 @@ from cuenv.lockfile.intent import (
     EntryChange,
     Intent,
     changes,
+    dropped,
     further,
     intent_of,
     nearness,
@@ -140,6 +142,11 @@ class Repaired:
         """Whether anything was wrong."""
         return bool(self.report.errors or self.open)
 
+    @property
+    def dropped(self) -> str:
+        """What was dropped and why, in one sentence; empty where nothing was."""
+        return dropped(self.changes)
+
 
 def repair(
     request: LockRequest,
@@ -198,6 +205,8 @@ class _Repair:
     locks: list[tuple[EnvironmentSpec, tuple[Locked | None, str]]] = field(default_factory=list)
     decisions: list[tuple[Request, Decision]] = field(default_factory=list)
     composed: dict[tuple[Candidate, tuple[str, ...]], EnvironmentSpec] = field(default_factory=dict)
+    shelves: dict[tuple[str, ...], Shelf] = field(default_factory=dict)
+    answers: dict[tuple[object, ...], Settled | Unsatisfiable] = field(default_factory=dict)
     clock: Callable[[], float] = float
     began: float = 0
     gives_up: bool = False
@@ -268,18 +277,20 @@ class _Repair:
         """
         whole = with_torch_of_pip(self._of_linux(self._own()))
         own = self._until_locked(whole, self.request.path.name, frozenset(pin.name for pin in self.file.pins))
-        tried: list[Draft] = []
+        tried: list[tuple[Draft, Draft]] = []
         for base, draft in self._lesser(whole) if own is None else ():
             if tried and self._spent > _TRYING:
                 break
-            own = self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins))
+            if tried and len(draft.lost) > len(tried[-1][1].lost):
+                own = own or self._with_cpu(tried)
+            own = own or self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins))
             if own:
                 break
-            tried.append(draft)
+            tried.append((base, draft))
+        own = own or self._with_cpu(tried)
         self.gives_up = own is None
-        for draft in tried[:_TWICE] if own is None else ():
-            names = frozenset(pin.name for pin in draft.spec.pins)
-            own = own or self._until_locked(draft, self.request.path.name, names)
+        for base, draft in tried[:_TWICE] if own is None else ():
+            own = own or self._meant(base, draft, _NEEDED)
         for needed in (_NEEDED, _NEEDED.difference(OF_TORCH)) if own is None else ():
             own = own or self._meant(whole, whole, needed)
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
@@ -338,6 +349,16 @@ class _Repair:
     def _counted(self, cost: int, base: Draft, draft: Draft | None) -> Iterator[_Less]:
         if draft:
             yield _Less(base=base, draft=draft, cost=cost, misses=len(self._placeless(draft)))
+
+    def _with_cpu(self, tried: Sequence[tuple[Draft, Draft]]) -> Draft | None:
+        """The first of some drafts that locks where a CUDA build that does not fit gives way to the CPU build."""
+        self.gives_up = True
+        found = (
+            self._meant(base, draft, frozenset(pin.name for pin in draft.spec.pins)) for base, draft in tried[:_TWICE]
+        )
+        own = next((draft for draft in found if draft), None)
+        self.gives_up = False
+        return own
 
     def _meant(self, whole: Draft, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft with its own torch that locks, else with the nearest one."""
@@ -492,11 +513,16 @@ class _Repair:
     def _proven(self, own: Draft) -> Draft:
         """A draft that locks, and of each entry that it lost what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
-        said = dict(own.why)
-        for name in sorted(self._placeless(own)):
-            if self._spent < _PROVING and said.get(name, "").endswith(TOGETHER):
+        said, here = dict(own.why), self._placeless(own)
+        channels = ", ".join(map(short_channel, own.spec.channels or ("defaults",)))
+        for name in sorted(own.lost):
+            if not said.get(name, "").endswith(TOGETHER):
+                continue
+            if name not in here:
+                own = own.saying({name: f"the channels have no {name} for {self.facts.platform}: {channels}"})
+            elif self._spent < _PROVING:
                 self._say(f"finding what {name} conflicts with")
-                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._shelf)})
+                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._shelf, own.bound)})
         return own
 
     def _placeless(self, draft: Draft) -> frozenset[str]:
@@ -549,7 +575,37 @@ class _Repair:
             names = {pin.name for edit in item.edits if not edit.pip for pin in map(parse_spec, edit.entries)}
             names |= {*map(requirement_name, lines), *(edit.over for edit in item.edits), item.subject}
             draft = draft.noting([*sorted(names), *lines], item.message)
-        return replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins})
+        return self._of_release(replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins}), pins)
+
+    def _of_release(self, draft: Draft, pins: Sequence[Pin]) -> Draft:
+        """A draft with NVIDIA's channel of one CUDA release, where that has components that are asked for."""
+        channels, shelf = draft.spec.channels or ("defaults",), self._shelf_of(draft.spec)
+        lacking = [pin for pin in pins if pin.name.startswith("cuda-") and shelf and not shelf.has(pin)]
+        asked = {row.version: row for pin in lacking if (row := self.knowledge.cuda(series_of(pin))) and row.labels}
+        for row in asked.values():
+            labels = (f"nvidia/label/cuda-{number}" for number in reversed(row.labels))
+            label = next((name for name in labels if self._has_of(name, channels, lacking)), None)
+            if label is None or label in map(short_channel, channels):
+                continue
+            short = [short_channel(item).split("/")[0] for item in channels]
+            place = next((short.index(name) for name in ("nvidia", FORGE) if name in short), len(short))
+            channels = (*channels[:place], label, *channels[place:])
+            why = f"the components of CUDA {row.version} that torch requires are there"
+            draft = replace(draft, spec=replace(draft.spec, channels=channels)).noting([OF_CHANNELS], why)
+        shelf = self._shelf_of(draft.spec)
+        gone = {
+            pin for pin in lacking if shelf and not shelf.has(pin) and (self.gives_up or not self.file.pin(pin.name))
+        }
+        for pin in gone:
+            asked_for = self.file.pin(pin.name)
+            why = f"the channels have no {pin.yaml_text()}, the release of torch's CUDA"
+            draft = draft.losing(pin.name).noting([pin.name], why) if asked_for else draft
+        return replace(draft, spec=replace(draft.spec, pins=tuple(pin for pin in draft.spec.pins if pin not in gone)))
+
+    def _has_of(self, label: str, channels: Sequence[str], pins: Sequence[Pin]) -> bool:
+        """Whether a channel beside others has what satisfies one of some pins."""
+        there = self._shelf_beyond([pin.name for pin in pins], channels, (label,))
+        return there is not None and any(there.has(replace(pin, channel=label)) for pin in pins)
 
     def _of_two_channels(self, draft: Draft) -> Draft:
         """A draft that does not promise one channel for CUDA, as what the file asks for needs parts of two."""
@@ -627,12 +683,20 @@ class _Repair:
             platform=self.facts.platform,
             virtual_packages=virtual_packages(self.facts),
         )
-        return choose(request, choices, self.request.sources)
+        key = tuple(request.channels), tuple(pins), tuple(choices)
+        if key not in self.answers:
+            self.answers[key] = choose(request, choices, self.request.sources)
+        return self.answers[key]
 
     def _shelf(self, names: Iterable[str], channels: Sequence[str]) -> Shelf:
         from cuenv.solve.io.records import Shelf  # noqa: PLC0415 - the solver is heavy
 
-        return Shelf(names, channels, self.facts.platform, self.request.sources)
+        known = self.shelves.get(tuple(channels))
+        if known is None:
+            known = self.shelves[tuple(channels)] = Shelf(names, channels, self.facts.platform, self.request.sources)
+        else:
+            known.read(names)
+        return known
 
     def _shelf_of(self, spec: EnvironmentSpec) -> Shelf | None:
         """The records of what an environment lists; ``None`` where a channel of its own is not there."""
@@ -882,7 +946,7 @@ class _Repair:
             fixed += entry.forms[-1:]
         choices: list[Choice] = [tuple((form,) for form in forms.values())]
         if python:
-            choices.append(tuple((form,) for form in (*pythons_near(python, shelf), Pin(name="python"))))
+            choices.append(tuple((form,) for form in pythons_near(python, shelf)))
         answer = self._ask(spec, fixed, choices) if forms else None
         if not isinstance(answer, Settled):
             return None

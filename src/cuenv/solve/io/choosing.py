@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
 
 from rattler import Channel, ChannelPriority, Gateway, MatchSpec, PackageName, PackageRecord, RepoDataRecord
 from rattler import solve as _solve
@@ -29,11 +28,52 @@ _NOWHERE = "https://choices.invalid"
 _NAME = "cuenv-choice-"
 
 
-class _Choices:
-    """The packages that nobody has made, as a source for rattler."""
+class _Lockable:
+    """What a lock can hold of channels that are folders: of each package the records of one channel.
 
-    def __init__(self, choices: Sequence[Choice]) -> None:
-        self._records = {
+    That is the channel which a pin names, else the first that has it.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[str, FolderRecords]], homes: Mapping[str, str], cutoff: datetime | None
+    ) -> None:
+        self._parts, self._homes, self._cutoff = parts, homes, cutoff
+        self._found: dict[str, list[RepoDataRecord]] = {}
+
+    def records(self, name: str) -> list[RepoDataRecord]:
+        """Those of one package, of every subdir."""
+        if name not in self._found:
+            self._found[name] = self._of(name)
+        return self._found[name]
+
+    def _of(self, name: str) -> list[RepoDataRecord]:
+        home = self._homes.get(name, "")
+        found: list[RepoDataRecord] = []
+        for channel, memory in self._parts:
+            records = memory.records(name) if home in ("", channel) else ()
+            if records:
+                home = channel
+                found += filter(self._takes, records)
+        return found
+
+    def _takes(self, item: RepoDataRecord) -> bool:
+        cutoff = self._cutoff
+        return bool(item.sha256 or item.md5) and (cutoff is None or (dated(item) or cutoff) <= cutoff)
+
+    def names(self) -> set[str]:
+        """All names."""
+        return {name for _, memory in self._parts for name in memory.package_names(memory.subdir)}
+
+
+class _Choices:
+    """The packages that nobody has made, and what a lock can hold of folders, as a source for rattler.
+
+    Each source and each platform costs the solver a call for each name: one of each is the least.
+    """
+
+    def __init__(self, choices: Sequence[Choice], there: _Lockable, platform: str) -> None:
+        self._there, self._platform = there, platform
+        self._made = {
             f"{_NAME}{number}": [
                 _made(f"{_NAME}{number}", len(choice) - place, pins) for place, pins in enumerate(choice)
             ]
@@ -41,51 +81,15 @@ class _Choices:
         }
 
     async def fetch_package_records(self, platform: object, name: PackageName) -> list[RepoDataRecord]:
-        """Those of one choice, for rattler."""
-        return self._records.get(name.normalized, []) if str(platform) == "noarch" else []
-
-    def package_names(self, platform: object) -> list[str]:
-        """All choices, for rattler."""
-        return list(self._records) if str(platform) == "noarch" else []
-
-
-class _Lockable:
-    """What a lock can hold of channels that are folders: of each package the records of one channel.
-
-    That is the channel which a pin names, else the first that has it. One source for all of them costs the solver less
-    than one for each.
-    """
-
-    def __init__(
-        self, parts: Sequence[tuple[str, FolderRecords]], homes: Mapping[str, str], cutoff: datetime | None
-    ) -> None:
-        self._parts, self._homes, self._cutoff = parts, homes, cutoff
-        self._found: dict[str, dict[str, list[RepoDataRecord]]] = {}
-
-    async def fetch_package_records(self, platform: object, name: PackageName) -> list[RepoDataRecord]:
-        """Those of one package, for rattler."""
+        """Those of one name, for rattler; those without a platform as well."""
+        if str(platform) != self._platform:
+            return []
         text = name.normalized
-        if text not in self._found:
-            self._found[text] = self._of(text)
-        return self._found[text].get(str(platform), [])
-
-    def _of(self, name: str) -> dict[str, list[RepoDataRecord]]:
-        home = self._homes.get(name, "")
-        found: dict[str, list[RepoDataRecord]] = {}
-        for channel, memory in self._parts:
-            records = memory.records(name) if home in ("", channel) else ()
-            if records:
-                home = channel
-                found.setdefault(memory.subdir, []).extend(filter(self._takes, records))
-        return found
-
-    def _takes(self, item: RepoDataRecord) -> bool:
-        cutoff = self._cutoff
-        return bool(item.sha256 or item.md5) and (cutoff is None or (dated(item) or cutoff) <= cutoff)
+        return self._made[text] if text in self._made else self._there.records(text)
 
     def package_names(self, platform: object) -> list[str]:
         """All names, for rattler."""
-        return sorted({name for _, memory in self._parts for name in memory.package_names(platform)})
+        return sorted({*self._made, *self._there.names()}) if str(platform) == self._platform else []
 
 
 @lru_cache(maxsize=8)
@@ -128,14 +132,14 @@ def choose(
         direct = [pin for pin in request.spec.pins if pin.channel and online]
         asked = (*choices, (tuple(pin for pin in request.spec.pins if pin not in direct),))
         specs = [*map(parse_spec, direct), *(MatchSpec(f"{_NAME}{number}") for number in range(len(asked)))]
-        there: list[Any] = [_lockable(folders, tuple(sorted(homes.items())), channels.cutoff)] if folders else []
+        there = _lockable(folders, tuple(sorted(homes.items())), channels.cutoff)
 
         async def question(gateway: Gateway, _: list[Source]) -> list[RepoDataRecord]:
             return await _solve(
-                [_Choices(asked), *there, *dict.fromkeys(online)],
+                [_Choices(asked, there, request.platform), *dict.fromkeys(online)],
                 specs,
                 gateway=gateway,
-                platforms=[request.platform, "noarch"],  # type: ignore[list-item] # any subdir
+                platforms=[request.platform, *(["noarch"] if online else [])],  # type: ignore[list-item] # any subdir
                 virtual_packages=virtual,
                 channel_priority=ChannelPriority.Strict,
                 channel_relations="disabled",

@@ -124,6 +124,10 @@ def _minors(depends: Iterable[str]) -> range:
     return range(low, high)
 
 
+def _elsewhere(depends: Iterable[str]) -> bool:
+    return any(text.startswith("__") and text.split()[0] in _ELSEWHERE for text in depends)
+
+
 @lru_cache(maxsize=256)
 def _channel(url: str) -> str:
     return strip_credentials(url).rstrip("/")
@@ -147,23 +151,37 @@ class Shelf:
             OutsideError: rattler failed.
         """
         reaching = sources.reaching(channels)
-        opened = channels_of(reaching)
-        self._sources, self.platform = opened.sources, platform
-        order = [url.rstrip("/") for url in reaching.urls(channels)]
+        self._opened = channels_of(reaching)
+        self._parts = self._opened.open(channels, platform)
+        self._sources, self.platform = self._opened.sources, platform
+        self._order = [url.rstrip("/") for url in reaching.urls(channels)]
+        self._read: set[str] = set()
         self._records: dict[str, list[RepoDataRecord]] = {}
-        specs = [spec for name in sorted(set(names)) if (spec := lenient(name)) is not None]
-        with translated("the channels cannot be asked"):
-            found = opened.find(opened.open(channels, platform), platform, specs)
-        for record in found:
-            if _ELSEWHERE.isdisjoint(word for text in record.depends for word in text.split()[:1]):
-                self._records.setdefault(record.name.normalized, []).append(record)
         self._first: dict[str, list[RepoDataRecord]] = {}
         self._had: dict[str, bool] = {}
-        for name, records in self._records.items():
+        self.read(names)
+
+    def read(self, names: Iterable[str]) -> None:
+        """Read the records of further names.
+
+        Raises:
+            ChannelError: a channel cannot be read.
+            OutsideError: rattler failed.
+        """
+        new = sorted(set(names) - self._read)
+        specs = [spec for name in new if (spec := lenient(name)) is not None]
+        with translated("the channels cannot be asked"):
+            found = self._opened.find(self._parts, self.platform, specs) if new or not self._read else []
+        self._read.update(new)
+        mine: dict[str, list[RepoDataRecord]] = {}
+        for record in found:
+            if not _elsewhere(record.depends):
+                mine.setdefault(record.name.normalized, []).append(record)
+        self._records.update(mine)
+        for name, records in mine.items():
             homes = [_channel(item.channel or "") for item in records]
-            home = next((url for url in order if url in homes), "")
-            mine = [item for item, url in zip(records, homes, strict=True) if url == home]
-            self._first[name] = mine or records
+            home = next((url for url in self._order if url in homes), "")
+            self._first[name] = [item for item, url in zip(records, homes, strict=True) if url == home] or records
 
     def has(self, pin: Pin) -> bool:
         """Whether a record satisfies a pin; virtual packages always do."""
