@@ -103,7 +103,8 @@ _FAILURE = regex(
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
     rb"(?:^|[\s|\]:>])Exception: |\bmalloc\(\): |"
     rb"free\(\): invalid|stack smashing|double free or corruption|\bcorrupted (?:size|double-linked|unsorted)|"
-    rb"^\W{0,12}what\(\): |HYDRA_FULL_ERROR=1 for|^(?:\[?rank ?[0-9]+\]?: ?)?(?:KeyboardInterrupt|StopIteration)\b|"
+    rb"^\W{0,12}what\(\): |HYDRA_FULL_ERROR=1 for|"
+    rb"(?:^|[\]>:|Z] ?|^\W{1,12})(?:\^C)?(?:KeyboardInterrupt|StopIteration)(?::|\s|$)|"
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
 )
 _HARMLESS_WORDS = regex(
