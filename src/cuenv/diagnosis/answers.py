@@ -314,7 +314,7 @@ def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
 
 def _several(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     """What NCCL, which several GPUs need, has code for; a GPU that every release serves is not worth a line."""
-    rows = layers_for("nccl", knowledge, facts)
+    rows = nccl_rows(knowledge, facts)
     for capability in capabilities_of(asked, facts):
         of = gpus_of((capability,), asked)
         lacks = [row for row in rows if capability < row.serves_from]
@@ -324,9 +324,9 @@ def _several(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
             yield f"{of}: no release of NCCL for this CUDA has code for it"
 
 
-def layers_for(library: str, knowledge: Knowledge, facts: HostFacts | None) -> tuple[LibrarySupport, ...]:
-    """From which compute capability on each release of a library serves GPUs, in builds for the CUDA of the driver."""
-    return knowledge.layers_of(library, facts.driver.cuda if facts and facts.driver else None)
+def nccl_rows(knowledge: Knowledge, facts: HostFacts | None) -> tuple[LibrarySupport, ...]:
+    """From which compute capability on each release of NCCL serves GPUs, in builds for the CUDA of the driver."""
+    return knowledge.layers_of("nccl", facts.driver.cuda if facts and facts.driver else None)
 
 
 def numbers_of(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:

@@ -14,10 +14,10 @@ from cuenv.diagnosis.answers import (
     AskedQuestion,
     capabilities_of,
     gpus_of,
-    layers_for,
     libraries_asked,
     library_for,
     lowest_for,
+    nccl_rows,
     numbers_of,
     releases_asked,
 )
@@ -215,7 +215,7 @@ def _nccl(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
     found = capabilities_of(asked, facts)
     if not found or "install" in asked.question.lower():
         return None
-    rows = layers_for("nccl", knowledge, facts)
+    rows = nccl_rows(knowledge, facts)
     able = [row for row in rows if all(item >= row.serves_from for item in found)]
     if not rows:
         return None

@@ -286,9 +286,9 @@ def _machines(lock: Lock) -> Iterator[tuple[tuple[Capability, ...], str | None]]
         yield capabilities, check_driver(driver) if driver else None
 
 
-def virtual_version(solution: Solution, name: str) -> str | None:
-    """The version of a virtual package that a solution was made with."""
-    return next((item.version for item in solution.virtual_packages if item.name == name), None)
+def solved_glibc(solution: Solution) -> str | None:
+    """The version of the C library that a solution was made with."""
+    return next((item.version for item in solution.virtual_packages if item.name == "__glibc"), None)
 
 
 def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFacts | None:

@@ -22,7 +22,7 @@ from cuenv.lockfile.files import (
     read_environment,
     read_lock,
     recorded_host,
-    virtual_version,
+    solved_glibc,
 )
 from cuenv.lockfile.formats import LockPart
 from cuenv.lockfile.wheel_lock import wheel_locks, wheel_path
@@ -161,7 +161,7 @@ def _recorded(lock: Lock, name: str) -> str | None:
     platforms = [solution.platform for solution in lock.solutions]
     if name == "glibc":
         own = lock.metadata.get("cuenv_glibc")
-        return own or (virtual_version(lock.solutions[0], "__glibc") if lock.solutions else None)
+        return own or (solved_glibc(lock.solutions[0]) if lock.solutions else None)
     return " ".join(sorted(platforms)) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
 
 

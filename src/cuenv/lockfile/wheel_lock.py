@@ -14,7 +14,7 @@ from cuenv.core.versions import VersionSpec
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
-from cuenv.lockfile.files import read_lock, virtual_version
+from cuenv.lockfile.files import read_lock, solved_glibc
 from cuenv.lockfile.formats import (
     ASIDE,
     LockedFile,
@@ -170,7 +170,7 @@ def _record(metadata: Mapping[str, str], solution: Solution, source: str) -> dic
     others = tuple(f"_{item}" for item in PLATFORMS if item != solution.platform)
     left_out = ("created_by", "cuenv_content")
     kept = {key: text for key, text in metadata.items() if key not in left_out and not key.endswith(others)}
-    libc = virtual_version(solution, "__glibc")
+    libc = solved_glibc(solution)
     kept |= {"cuenv_glibc": libc} if libc else {}
     kept |= {ASIDE: aside_record(solution)} if solution.aside else {}
     return {

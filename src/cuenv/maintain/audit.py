@@ -55,16 +55,14 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
             cpu.append(str(build))
         else:
             yield _unknown(build)
-    yield from _many(older, "CU602", "builds older than the first row of this channel are not compared")
-    yield from _many(
-        cpu, "CU602", "CPU builds are not compared, because the cuenv tables list no CPU build of this channel"
-    )
+    yield from _many(older, "builds older than the first row of this channel are not compared")
+    yield from _many(cpu, "CPU builds are not compared, because the cuenv tables list no CPU build of this channel")
     first_seen = [str(build) for key, build in builds.items() if key in rows and rows[key].seen is None]
     says = f"builds of this channel are known to the cuenv tables only by their recipe ({_LEARN.format(stack)})"
-    yield from _many(first_seen, "CU602", says)
+    yield from _many(first_seen, says)
     gone = [f"pytorch {row.version} {row.build}" for key, row in rows.items() if key not in builds]
-    yield from _many(gone, "CU602", "builds of the tables are not in this channel")
-    yield from _many(_lost_pythons(rows, builds), "CU602", "builds of the tables are not in this channel for a Python")
+    yield from _many(gone, "builds of the tables are not in this channel")
+    yield from _many(_lost_pythons(rows, builds), "builds of the tables are not in this channel for a Python")
 
 
 def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, SeenBuild]) -> list[str]:
@@ -76,12 +74,12 @@ def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, SeenB
     return found
 
 
-def _many(items: list[str], code: str, says: str) -> Iterator[Finding]:
+def _many(items: list[str], says: str) -> Iterator[Finding]:
     """One finding for many of a kind; all of them are its evidence."""
     if items:
         shown = "; ".join(items[:_SHOWN]) + (f"; and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
         message = f"{len(items)} {says}: {shown}"
-        yield Finding(code=code, severity="info", subject="pytorch", message=message, evidence=tuple(items))
+        yield Finding(code="CU602", severity="info", subject="pytorch", message=message, evidence=tuple(items))
 
 
 def _unknown(build: SeenBuild) -> Finding:

@@ -164,10 +164,14 @@ def _asked_gcc(spec: EnvironmentSpec, nvcc: Named, row: Cuda) -> Iterator[Findin
 
 def _by_conda_forge(spec: EnvironmentSpec) -> bool:
     """Whether nvcc comes from conda-forge, whose records bind GCC themselves."""
-    pin = next((pin for name in _NVCC if (pin := spec.pin(name))), None)
-    channels = [short_channel(item) for item in spec.channels]
-    first = next((item for item in channels if item == "conda-forge" or item.startswith("nvidia")), "")
-    return (pin.channel if pin and pin.channel else first) == "conda-forge"
+    return cuda_home(next((pin for name in _NVCC if (pin := spec.pin(name))), None), spec) == "conda-forge"
+
+
+def cuda_home(pin: Pin | None, spec: EnvironmentSpec) -> str:
+    """The channel of a package of CUDA: the one that it names, else the first of conda-forge and nvidia in the list."""
+    listed = (short_channel(item) for item in spec.channels)
+    first = next((item for item in listed if item == "conda-forge" or item.split("/")[0] == "nvidia"), "")
+    return pin.channel if pin and pin.channel else first
 
 
 def locked_gcc(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:

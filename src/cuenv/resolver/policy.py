@@ -17,7 +17,7 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, CudaVariant, Discontinued
-from cuenv.resolver.compilers import bounded_gcc, compiler_findings
+from cuenv.resolver.compilers import bounded_gcc, compiler_findings, cuda_home
 from cuenv.resolver.conflicts import asked_conflicts, torch_home
 from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -220,17 +220,8 @@ def cuda_pins(spec: EnvironmentSpec) -> Iterator[Pin]:
     """
     for name in ("pytorch-cuda", "cuda-version", "cudatoolkit", "cudatoolkit-dev", "cuda-toolkit", "cuda"):
         pin = spec.pin(name)
-        if pin and not (name == "cuda-version" and _of_nvidia(pin, spec)):
+        if pin and not (name == "cuda-version" and cuda_home(pin, spec).startswith("nvidia")):
             yield pin
-
-
-def _of_nvidia(pin: Pin, spec: EnvironmentSpec) -> bool:
-    """Whether a package comes from the channel nvidia: it is named, or stands before conda-forge."""
-    if pin.channel:
-        return pin.channel.startswith("nvidia")
-    channels = [short_channel(channel) for channel in spec.channels]
-    first = next((item for item in channels if item == "conda-forge" or item.split("/")[0] == "nvidia"), "")
-    return first.startswith("nvidia")
 
 
 def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
