@@ -708,6 +708,18 @@ def test_uv_is_given_a_python_for_which_the_torch_has_wheels() -> None:
     assert not led(log.format("3.10.13")).command
 
 
+def test_uv_keeps_pypi_beside_the_index_of_pytorch() -> None:
+    asked = "uv add torch --index-url https://download.pytorch.org/whl/cu124\n"
+    found = led(f"{asked}  No solution found when resolving dependencies: jupyterlab was not found\n")
+    assert found.command == "uv add torch --index https://download.pytorch.org/whl/cu124"
+
+
+def test_a_driver_module_that_was_built_and_not_loaded_is_not_built_again() -> None:
+    found = led("ERROR: Unable to load the kernel module 'nvidia.ko'. Improperly configured kernel sources\n")
+    assert "mokutil" in found.command
+    assert "linux-headers" in led("modprobe: FATAL: Module nvidia not found.\n").command
+
+
 def test_a_compiler_that_crashes_is_replaced_by_the_newest_of_torchs_major() -> None:
     crash = "nvcc error   : 'cicc' died due to signal 11 (Invalid memory reference)\n"
     assert "cuda-version=12.9 " in led(f"torch.__version__  = 2.4.0+cu121\n{crash}").command

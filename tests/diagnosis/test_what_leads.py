@@ -745,3 +745,17 @@ def test_a_bare_exception_belongs_to_the_line_that_raised_it() -> None:
     line = b'    so_path = next(so_dir.glob(f"{module_name}.*.{extension}"))\n'
     found = read(TRACEBACK + frame + line + b"StopIteration\n")
     assert (found.verdict, ids(found)) == ("known", ["transformer-engine-unusable"])
+
+
+def test_a_warning_of_cargo_that_holds_an_error_of_nvcc_is_that_error() -> None:
+    refused = b"warning: /usr/include/crt/host_config.h:139:2: error: #error -- unsupported GNU version! "
+    log = (
+        refused + b"gcc versions later than 10 are not supported!\nerror: failed to run custom build command for `x`\n"
+    )
+    assert ids(read(log))[0] == "gcc-too-new"
+
+
+def test_a_report_of_deepspeed_whose_checks_find_no_command_is_no_failure() -> None:
+    checks = b"/bin/sh: line 1: type: llvm-config-9: not found\n/bin/sh: line 1: type: cmake: not found\n"
+    asks = b" [WARNING]  sparse_attn requires the 'cmake' command, but it does not exist!\n"
+    assert read(checks + asks + b"sparse_attn ............ [NO] ....... [NO]\n").fine

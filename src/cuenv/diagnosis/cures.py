@@ -739,7 +739,10 @@ def module_build(case: LogContext) -> Joined:
     """The module of the driver: where the headers are there and it does not compile, only a newer driver helps."""
     if re.search(r"headers for kernel [\w.+-]+\.(?:fc|el)[0-9]", case.line):
         return Joined(command="sudo dnf install kernel-devel-$(uname -r) && sudo dkms autoinstall")
-    if re.search(r"headers|not found in directory|kernel source", case.line):
+    if re.search(r"[Uu]nable to load the kernel module|failed to load", case.line):  # it was built
+        remedy = "the module was built, and the kernel does not take it: Secure Boot refuses it, or nouveau has the GPU"
+        return Joined(remedy=remedy, command="mokutil --sb-state; lsmod | grep nouveau")
+    if re.search(r"headers|not found in directory|kernel source|Module nvidia\S{0,20} not found", case.line):
         return Joined(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
     return Joined(remedy="install a newer release of the driver, which knows this kernel, or start the older kernel")
 
@@ -791,6 +794,9 @@ def uv_hint(case: LogContext) -> Joined:
         says = f"torch {rows[-1].version} has wheels for Python {pythons[0]} to {pythons[-1]}, not for {python}"
         remedy = "make the environment with a Python that this torch has wheels for, and install again"
         return Joined(because=(says,), remedy=remedy, command=f"uv venv --python {pythons[-1]}")
+    if (index := case.mentions.get("lone")) and case.mentions.get("manager") == "uv":
+        says = "the index of PyTorch took the place of PyPI, and has torch and what torch needs alone"
+        return Joined(because=(says,), command=f"uv add torch --index {INDEX}{index}")
     if case.mentions.get("hint") not in ("unsafe-best-match", "--extra-index-url"):
         return Joined()
     says = "uv takes all releases of a package from the first index that has it"

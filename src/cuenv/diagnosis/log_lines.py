@@ -124,6 +124,7 @@ _HARMLESS = regex(
     rb"\bCannot use FA version [0-9] is not supported due to|"
     rb"^Error Message Summary:\s*$|\bframe #[0-9]{1,3}: |"
     rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
+    rb"/sh: line [0-9]{1,3}: type: |\[WARNING\] {1,4}sparse_attn requires|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
     rb"detect the name of this notebook|Error in PredictCost\(\) for the op|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
@@ -153,7 +154,7 @@ _ENVELOPE = regex(
     rb"torch\.distributed\.elastic|CUDA kernel errors might|\bFAILED\s*$|"
     rb"The above exception|During handling|finished with status|command '.{0,200}' failed with exit|"
     rb"libmamba Could not solve|recipe for target|\.o' failed|didn't exit successfully|"
-    rb"errored out with exit status|subprocess returned error exit|"
+    rb"errored out with exit status|subprocess returned error exit|custom build command|"
     rb"failed with error code|status\.FAILED|\"FAILED\"|triggered an exception|"
     rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
     rb"executor failed running|HYDRA_FULL_ERROR=1 for|"
@@ -274,7 +275,7 @@ def grade_of(line: bytes, at: int = 0) -> Grade:
     if _RAISES.search(line):
         return "line"
     head = line[max(0, at - 300) : at + 60]
-    if (_WARNING.search(head) and b"NCCL WARN" not in line) or _GOES_ON.search(line):
+    if (_WARNING.search(head) and b"NCCL WARN" not in line and b" error: #error" not in head) or _GOES_ON.search(line):
         return "warning"
     if _EXCEPTION.search(line[max(0, at - 300) : at + 120]):
         return "exception"

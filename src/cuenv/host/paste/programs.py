@@ -267,6 +267,10 @@ MESSAGES = by_patterns(
             "wanted",
             regex(r" requires ([A-Za-z][\w.-]{0,60}(?:[<>=!~]=?[\w.*,<>=!~]{1,60}))(?:;[^\n]{1,120})?, but you have "),
         ),
+        (
+            "lone",
+            regex(r"\buv add .*--(?:index-url|default-index)[ =]https://download\.pytorch\.org/whl/(cu[0-9]{2,3})\b"),
+        ),
         ("unusable", regex(r"\btorch==([12]\.[0-9]{1,2}\.[0-9](?:\+\w{2,8})?) (?:has no wheels|is unusable)")),
         ("python", regex(r"\bYou(?:'re using| require) CPython (3\.[0-9]{1,2})\b")),
         ("python", regex(r"\bUsing (?:C?Python|Python interpreter)[ :]{1,3}(3\.[0-9]{1,2})\.[0-9]{1,2}\b")),

@@ -157,7 +157,8 @@ class HostTold:
             ``script``, ``nccl``, ``built``, the ``file`` of an environment, the ``manager`` of the environment (conda,
             uv, poetry, pixi, or the system), a ``hint`` of uv or apt, the torch that was ``requested`` of pip,
             ``clashings`` with it, the ``wanteds`` (releases that packages want of what is there), the ``newer``
-            glibc that apt wants, the torch that is ``unusable`` for uv, and ``root`` where that user ran it.
+            glibc that apt wants, the torch that is ``unusable`` for uv, the ``lone`` index that uv was given, and
+            ``root`` where that user ran it.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -460,6 +461,7 @@ _SOFTWARE = {
             "script",
             "file",
             "hint",
+            "lone",
             "newer",
             "root",
             "unusable",
