@@ -419,7 +419,21 @@ def test_what_pip_takes_is_judged_where_nothing_is_solved_afterwards() -> None:
     (told,) = judge_file(asked, host, shipped_base(), alone=True)
     assert (told.code, told.severity) == ("CU401", "warning")
     assert told.message.startswith("pip takes torch 2.15.0 (cu132) for torch today: CUDA 13.x needs driver")
+    assert (told.fix or "").startswith("install driver 580.65.06 or later, or with pip: torch==2.14.1+cu126 ")
     assert judge_file(asked, options("8.9", driver="580.65.06"), shipped_base(), alone=True) == ()
+    (told,) = judge_file(asked, options("7.0", driver="470.57.02"), shipped_base(), alone=True)
+    assert told.code == "CU401"
+    assert (told.fix or "").startswith("with pip: torch==2.7.1+cu118 "), "no driver brings CUDA 13 to a V100"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["flash-attn", "flash-attn>=2.5", "flash-attn==2.7.3", "git+https://example.org/flash-attn.git"],
+)
+def test_a_library_that_no_gpu_here_runs_is_told_however_it_is_asked_for(line: str) -> None:
+    asked = spec("pytorch=2.5", "pytorch-cuda=12.4", channels=("pytorch", "nvidia"), pip=(line,))
+    told = judge_file(asked, options("7.0", driver="535.129.03"), shipped_base())
+    assert {item.code for item in told if item.severity == "error"} == (set() if "://" in line else {"CU505"})
 
 
 @pytest.mark.parametrize("lines", [("tensorflow-gpu==2.10",), ("jax[cuda12]",), ("cupy-cuda116",)])

@@ -430,7 +430,7 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
         return _other_wheel(verdict, candidate, case)
     if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _narrowed(candidate, case)):
         return None, (narrowed,)
-    return _command(verdict, case), ()
+    return _command(verdict, candidate, case), ()
 
 
 _DRIVER_RULES = ("driver-gpu", "driver-floor")
@@ -451,8 +451,17 @@ def _lowest_driver(verdict: Verdict) -> tuple[int, ...] | None:
     return driver_key(remedy.driver) if remedy and remedy.driver and not remedy.upto else None
 
 
-def _command(verdict: Verdict, case: Context) -> str | None:
+def _driver_is_no_cure(verdict: Verdict, candidate: Candidate, case: Context) -> bool:
+    """Whether the driver that is asked for runs no more than this one: a GPU has no code in the build."""
+    others = LAYERS if candidate.build.stack == WHEELS else LAYERS[:1]  # conda's cuDNN and NCCL can be pinned
+    rejects = [] if _lowest_driver(verdict) is None else [verdict_of(name, candidate, case) for name in others]
+    return any(item.outcome == "reject" and not (item.remedy and item.remedy.driver) for item in rejects)
+
+
+def _command(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
     """The command that mends what no edit does."""
+    if _driver_is_no_cure(verdict, candidate, case):
+        return choose_anew(case.facts, case)
     if verdict.remedy:
         return (
             f"install {verdict.remedy.text}"
@@ -466,7 +475,8 @@ def _command(verdict: Verdict, case: Context) -> str | None:
 
 def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     """A wheel of torch that runs on the host, or the driver that this one needs."""
-    driver = f"install {verdict.remedy.text}" if verdict.remedy and verdict.remedy.driver else ""
+    helps = verdict.remedy and verdict.remedy.driver and not _driver_is_no_cure(verdict, candidate, case)
+    driver = f"install {verdict.remedy.text}" if verdict.remedy and helps else ""
     words, edits = wheel_advice(candidate, case.facts, case.knowledge)
     return ", or ".join(filter(None, (driver, words))) or None, edits
 

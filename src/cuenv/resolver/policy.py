@@ -44,7 +44,7 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 severity="warning",
                 subject=demand.name,
                 message=f"{demand.text} allows {demand.name} {' and '.join(map(str, releases))}, "
-                f"which fails with {row.when}: {row.says} ({row.issue})",
+                f"which fail{'s' * (len(releases) == 1)} with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
                 edits=(_rewritten(demand, spec, better),),
             )

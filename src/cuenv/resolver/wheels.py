@@ -21,6 +21,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, distance, no_row
 from cuenv.resolver.engine import Judge
+from cuenv.resolver.requirements import pip_demand
 from cuenv.resolver.rules import Context, rule_named
 from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.model import PipLocked
@@ -240,12 +241,12 @@ def _compiled_for_some(item: PipLocked) -> bool:
 def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowledge) -> tuple[FileEdit, ...]:
     """The releases for a torch of those libraries that are for another one: ``torchvision==0.19.1``."""
     better = []
-    for requirement in requirements:
-        name, _, release = requirement.partition("==")
-        rows = [row for row in knowledge.extension(name) if "wheel" in row.comes and row.torch]
+    for demand in filter(None, map(pip_demand, requirements)):
+        rows = [row for row in knowledge.extension(demand.name) if "wheel" in row.comes and row.torch]
         fit = [row for row in rows if row.torch and row.torch.admits(torch)]
-        if rows and not any(row.covers(version(release)) for row in fit):
-            better += [f"{name}=={max(row.releases)}" for row in fit[-1:] if row.releases]
+        exact = version_or_none(demand.condition.removeprefix("=="))
+        if not any((exact and row.covers(exact)) or any(map(demand.admits, row.releases)) for row in fit):
+            better += [f"{demand.name}=={max(row.releases)}" for row in fit[-1:] if row.releases]
     return tuple(FileEdit(how="write", entries=(text,), pip=True) for text in better)
 
 
