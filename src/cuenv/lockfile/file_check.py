@@ -18,6 +18,7 @@ from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, TorchBuild
 from cuenv.lockfile.host_check import (
     CUDA_PROGRAMS,
     CUDNN_USERS,
+    RUNTIMES,
     as_findings,
     build_name,
     choose_anew,
@@ -45,8 +46,6 @@ from cuenv.resolver.verdict import cited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import build_cuda
 
-_RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
-"""Packages that bind the CUDA libraries of torch to a release."""
 _FROM = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
 _MAJOR = regex(
     r"\s*[A-Za-z0-9._-]+?(?:-cu(?:da)?(?P<name>1\d)x?\s*(?:[\[=<>!~@,]|\Z)|\s*\[[^\]]*\bcuda(?P<extra>1\d)(?:_\w+)?\b"
@@ -267,7 +266,7 @@ _NUMBERS_OF = regex(r"\d+\.\d+")
 def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     """What an environment file asks for, in the words of a profile, as far as the tables can judge it."""
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
-    cuda = next((pin for pin in cuda_pins(spec) if pin.name in _RUNTIMES), None)
+    cuda = next((pin for pin in cuda_pins(spec) if pin.name in RUNTIMES), None)
     python = spec.pin("python")
     compilers = [spec.pin(name) for name in NVCC]
     stack = _stack(spec, torch.channel if torch else "")

@@ -44,6 +44,8 @@ from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, build_cuda, names_cpu, names_cuda
 from cuenv.solve.pip_lines import project_of
 
+RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
+"""Packages that bind the CUDA libraries of torch to a release."""
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 _SHOWN = 3
@@ -104,7 +106,7 @@ def _row(
 
 def _release(solution: Solution) -> Version | None:
     # Beside a build of the pytorch channel cuda-version may be of any release: it binds nothing there.
-    for name in ("pytorch-cuda", "cuda-version", "cudatoolkit"):
+    for name in RUNTIMES:
         found = _version(solution, name)
         if found:
             return minor(found)

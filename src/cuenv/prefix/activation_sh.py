@@ -201,7 +201,6 @@ _DEFAULTS = regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
 _INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
-_SEPARATORS = frozenset({"\n", ";", "&", "&&", "||", "|", "(", ")", ";;"})
 _ANYTHING = frozenset({"eval", "source", ".", "exec", "trap", "alias", "command", "builtin", "conda", "unalias"})
 _NAMING = frozenset(
     {"read", "declare", "typeset", "local", "readonly", "let", "printf", "mapfile", "readarray", "getopts"}
@@ -322,7 +321,7 @@ class _Script:
                 depth += 1
             elif words[i].text == "]]":
                 depth -= 1
-            elif words[i].operator and words[i].text in _SEPARATORS and not depth:
+            elif words[i].operator and not depth:
                 if words[i].text in ("(", ")", ";;"):
                     raise _UnreadableError
                 return i

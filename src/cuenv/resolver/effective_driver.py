@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from cuenv.core.findings import Severity
 from cuenv.core.record import replace
 from cuenv.core.versions import driver_key, reaches
 from cuenv.host.facts import Driver, Evidence, HostFacts
@@ -79,9 +80,7 @@ def own_driver(machine: HostFacts) -> str | None:
     return (machine.driver.kernel_module or machine.driver.version) if machine.driver else None
 
 
-def forward_fault(
-    machine: HostFacts, library: CudaLibrary, knowledge: Knowledge
-) -> tuple[Literal["error", "warning", "info"], str]:
+def forward_fault(machine: HostFacts, library: CudaLibrary, knowledge: Knowledge) -> tuple[Severity, str]:
     """How bad forward compatibility is on a machine, and why; it works where there is no reason."""
     from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where such a library is there
 
