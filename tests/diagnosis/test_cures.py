@@ -843,3 +843,10 @@ def test_the_headers_of_a_kernel_come_from_its_own_packages() -> None:
     said = "Error! echo\nYour kernel headers for kernel {} cannot be found at\n"
     assert (led(said.format("5.0.0-37-generic")).command or "").startswith("sudo apt-get install linux-headers-")
     assert (led(said.format("4.20.6-200.fc29.x86_64")).command or "").startswith("sudo dnf install kernel-devel-")
+
+
+def test_an_operator_of_mmcv_without_its_gpu_part_is_built_with_it() -> None:
+    found = read(b"RuntimeError: ms_deform_attn_impl_forward: implementation for device cuda:0 not found.\n")
+    assert found.causes[0].command.startswith("MMCV_WITH_OPS=1 FORCE_CUDA=1 ")
+    found = read(b"RuntimeError: Detectron2 is not compiled with GPU support!\n")
+    assert "detectron2" in found.causes[0].command

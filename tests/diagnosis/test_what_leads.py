@@ -759,3 +759,21 @@ def test_a_report_of_deepspeed_whose_checks_find_no_command_is_no_failure() -> N
     checks = b"/bin/sh: line 1: type: llvm-config-9: not found\n/bin/sh: line 1: type: cmake: not found\n"
     asks = b" [WARNING]  sparse_attn requires the 'cmake' command, but it does not exist!\n"
     assert read(checks + asks + b"sparse_attn ............ [NO] ....... [NO]\n").fine
+
+
+def test_an_exception_without_traceback_is_of_the_package_that_its_name_tells() -> None:
+    found = read(b"pkg_config.errors.ConfigValueError: the key a.b is not a number\n")
+    assert (ids(found), found.causes[0].because) == (["value-refused"], ("by its name it is of pkg_config",))
+    assert read(b"torch.distributed.ConfigValueError: the key a.b is not a number\n").verdict == "unknown"
+
+
+def test_what_torch_and_nccl_say_at_the_start_of_a_run_is_a_notice() -> None:
+    for name in ("nccl-notice", "socket-ipv6-notice"):
+        for case in LOGS.joinpath(name).glob("*.log"):
+            assert read(case.read_bytes() + HEALTHY).verdict == "harmless", case
+            assert ids(read(case.read_bytes() + OOM))[0] == "cuda-out-of-memory"
+
+
+def test_a_worker_of_ray_that_died_is_an_effect_whatever_hydra_says_after_it() -> None:
+    died = b"(raylet) A worker died or was killed while executing a task by an unexpected system error.\n"
+    assert read(died + b"Error executing job with overrides: ['a=b']\n").verdict == "effect"

@@ -27,6 +27,11 @@ _LIBRARIES = regex(
     r"(?!\S*(?:examples?|scripts|benchmarks|recipes|tests)/)"
 )
 """Libraries that lie in a folder of their sources, and the code that a model on the Hub brings."""
+_OF_PACKAGE = regex(
+    rb"(?:^|[\]>|):] ?|\s)(?!(?:torch|concurrent|http|json|multiprocessing|ray|socket|subprocess|urllib3?|vllm)\.)"
+    rb"(?P<package>[a-z]\w{2,40})\.(?:\w{1,60}\.){1,6}[A-Z]\w{1,60}(?:Error|Exception): \S"
+)
+"""An exception whose name tells its package; those that are left out raise exceptions of others too."""
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
 """Functions that raise for their caller."""
 _CHECKS = regex(rb"(?:^|[\])>|:]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
@@ -69,6 +74,14 @@ def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
     above = lines[max(0, index - _APART) : index]
     whole = any(b"Traceback" in line and rank_of(plain(line)) == rank for line in above)
     return (_frame(lines, index, rank) if whole else None) or _frame(lines, index, None)
+
+
+def frame_named(line: bytes) -> Frame | None:
+    """The package that an exception is of, as its name tells, where no traceback does."""
+    found = _OF_PACKAGE.search(line)
+    if found is None or _BUILT.search(line):
+        return None
+    return Frame(file="", package=found["package"].decode(), checked=True)
 
 
 def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:

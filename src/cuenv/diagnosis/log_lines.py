@@ -165,6 +165,7 @@ _ENVELOPE = regex(
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
     rb"-- Process [0-9]{1,5} terminated with the following error|output_handler failed|"
     rb"Error in inspecting model architecture|WorkerProc initialization failed|Intercepted XLA runtime error|"
+    rb"Error executing job with overrides|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(

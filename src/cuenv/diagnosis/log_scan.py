@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.diagnosis.log_frames import Frame, frame_before
+from cuenv.diagnosis.log_frames import Frame, frame_before, frame_named
 from cuenv.diagnosis.log_lines import (
     FAILURE_MARKS,
     Grade,
@@ -233,10 +233,12 @@ class _End:
 
         One that Python raised in a package stays unknown, but names the package.
         """
-        frame = self.frame(one.line) if one.grade == "exception" and not one.outer else None
-        if frame is None:
+        if one.grade != "exception" or one.outer or not 0 <= one.line - self.first < len(self.lines):
             return one
         line = plain(self.lines[one.line - self.first])
+        frame = self.frame(one.line) or frame_named(line)
+        if frame is None:
+            return one
         for row in wanted.raised:
             if (row.within == "package") != bool(frame.package) or frame.built:
                 continue

@@ -141,6 +141,8 @@ def raised(case: LogContext) -> Joined:
     if place is None:
         return Joined()
     where = f"{place.file}, line {place.line}" if place.line else place.file
+    if not where:
+        return Joined(because=(f"by its name it is of {place.package}",), values={"package": place.package})
     if place.package:
         return Joined(because=(f"it was raised in {place.package}: {where}",), values={"package": place.package})
     return Joined(because=(f"it was raised in {where}, which is a file of the program and of no package",))

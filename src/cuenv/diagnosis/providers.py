@@ -236,9 +236,9 @@ def cuda_part(case: LogContext) -> Joined:
     if "ctranslate2" in text.lower():
         remedy = "the wheel of PyPI for x86-64 has CUDA, that for aarch64 has none: there it is built from its sources"
         return Joined(remedy=remedy, command=f"{PIP} install --force-reinstall --no-deps ctranslate2")
-    package = next((name for name in ("apex", "detectron2", "mmcv") if name in text), "")
-    if package == "mmcv":
-        return Joined(command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ANEW} --no-binary mmcv {again(case, package)}")
+    package = next((name for name in ("apex", "detectron2", "mmcv") if name in text.lower()), "")
+    if package == "mmcv" or ": implementation for device " in text:  # so speaks mmcv alone
+        return Joined(command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ANEW} --no-binary mmcv {again(case, 'mmcv')}")
     ready = "APEX_CPP_EXT=1 APEX_CUDA_EXT=1" if package == "apex" else "FORCE_CUDA=1"
     return Joined(command=f"{ready} {_ANEW} {again(case, package)}") if package else Joined()
 
