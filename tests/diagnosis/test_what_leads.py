@@ -777,3 +777,8 @@ def test_what_torch_and_nccl_say_at_the_start_of_a_run_is_a_notice() -> None:
 def test_a_worker_of_ray_that_died_is_an_effect_whatever_hydra_says_after_it() -> None:
     died = b"(raylet) A worker died or was killed while executing a task by an unexpected system error.\n"
     assert read(died + b"Error executing job with overrides: ['a=b']\n").verdict == "effect"
+
+
+def test_a_template_that_a_log_prints_is_no_error_of_it() -> None:
+    printed = b"INFO 09-30 template: {{ raise_exception('Conversation roles must alternate user/assistant') }}\n"
+    assert read(printed + HEALTHY).verdict == "clean"
