@@ -647,6 +647,7 @@ def test_what_goes_on_without_an_import_is_no_failure() -> None:
     """sglang imports every model that it knows, and leaves out those that it cannot."""
     line = b"[2026-01-04 07:00:35 TP1] Ignore import error when loading srt.models.some: No module named 'torchaudio'\n"
     assert read(line * 3 + HEALTHY).fine
+    assert read(line * 3 + b"[2026-01-04 07:00:36 TP1] Load weight begin. avail mem=60.2 GB\n").verdict == "harmless"
     future = (
         b"/opt/x.py:256: UserWarning: The use of `x.T` is deprecated and it will throw an error in a future release.\n"
     )
