@@ -507,7 +507,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     wake-up of a task, which then waits for ever. After Ctrl-C the coroutine is cancelled, and waited for a moment.
     """
     import asyncio  # noqa: PLC0415 - not needed for folders that are only asked for records
-    from concurrent.futures import Future  # noqa: PLC0415 - as above
+    from concurrent.futures import Future, wait  # noqa: PLC0415 - as above
 
     answer: Future[T] = Future()
     stop: Future[None] = Future()
@@ -528,14 +528,13 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
             answer.set_exception(error)
 
-    thread = Thread(target=work, name="cuenv-rattler", daemon=True)
-    thread.start()
     try:
+        Thread(target=work, name="cuenv-rattler", daemon=True).start()
         return answer.result()
     except BaseException:
         if not answer.done():
             stop.set_result(None)
-            thread.join(_PATIENCE)
+            wait([answer], _PATIENCE)
         raise
 
 
