@@ -61,6 +61,12 @@ def test_resolve_by_the_tables_says_so_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / ".cache").exists()
 
 
+def test_a_folder_that_is_typed_for_a_channel_must_be_there(tmp_path: Path) -> None:
+    done = run("resolve", *HOST, "--mirror", f"conda-forge={tmp_path}/none", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"{tmp_path}/none is not a folder, so it holds no records of conda-forge" in done.stderr
+
+
 def test_records_that_lie_here_prove_the_choice(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     done = run("resolve", *HOST, *mirrors, "-o", "environment.yml", folder=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -11,8 +11,10 @@ import click
 from cuenv.cli.command import PATH, completes, no_progress_option, offline_option, several
 from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.configured import configuration, set_value, typed, without_replaced
-from cuenv.core.errors import UsageError
+from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import FORMS
+from cuenv.core.io.files import is_folder
+from cuenv.core.urls import short_channel
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.request import PREFER, Request
 from cuenv.host.select import HostOptions
@@ -358,12 +360,23 @@ def request_from(values: RequestValues) -> Request:
 
 
 def at_hand(values: ChannelValues, platform: str) -> AtHand | None:
-    """Channel records that lie on this machine already; nothing is read or loaded where there are none."""
+    """Channel records that lie on this machine already; nothing is read or loaded where there are none.
+
+    Raises:
+        InputError: a folder that was typed for a channel is not there.
+    """
     from cuenv.solve.io.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
 
     if not values["mirrors"] and cache_is_empty(set_value("cache-dir")):
         return None
-    return records_at_hand(channel_sources(values), platform)
+    sources = channel_sources(values)
+    for mirror in sources.mirrors if typed("mirrors") else ():
+        if "://" not in mirror.target and not is_folder(mirror.target):
+            raise InputError(
+                f"--mirror: {mirror.target} is not a folder, so it holds no records of {short_channel(mirror.origin)}",
+                hint="point --mirror at the folder that holds the channel",
+            )
+    return records_at_hand(sources, platform)
 
 
 def channel_words(values: ResolvingValues) -> tuple[str, ...]:

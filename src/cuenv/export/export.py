@@ -344,7 +344,8 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
     }
     head = [f"{__version__}, export shell", *made.because]
     if made.toolkit is None and made.needed:
-        hint = "cuenv resolve --dev"
+        known = [item.release for item in around.toolkits if item.release] if release else []
+        hint = f"cuenv export shell --release {known[-1]}" if known else "cuenv resolve --dev"
         return Exported(kind="shell", more=more, refused=Refused("; ".join(made.because), hint))
     if made.toolkit is None:
         text = toolkit_sh.none_needed([f"{head[0]}: no toolkit of the machine is needed", *made.because])
