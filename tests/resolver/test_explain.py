@@ -438,6 +438,7 @@ def test_hints_keep_the_wishes_and_what_was_laid_over_recorded_hosts() -> None:
 
 def test_hints_of_a_run_keep_its_further_options(tmp_path: Path) -> None:
     mirror = f"conda-forge={tmp_path}/a channel"
+    (tmp_path / "a channel").mkdir()
     words = ("--gpu", "8.9", "--driver", "535.129.03", "--mirror", mirror, "--name", "train", "-o", "new.yml")
     done = run("resolve", *words, folder=tmp_path)
     found = [line for line in done.stderr.splitlines() if line.startswith("hint")]
