@@ -20,7 +20,7 @@ LOG = "RuntimeError: CUDA error: no kernel image is available for execution on t
     [
         (("schema", "decision"), ""),
         (("resolve", "--bogus"), ""),
-        (("kb", "gpu", "H100", "--json"), ""),
+        (("profile", "list", "--json"), ""),
         (("lock", "nowhere.yml"), ""),
         (("diagnose", "-", *HOST), LOG),
         (("explain", "gpu", "Zürich 東京 \udce9"), ""),
