@@ -13,7 +13,7 @@ from cuenv.core.urls import short_channel
 from cuenv.lockfile.drafts import torch_of
 from cuenv.lockfile.relax import Ask
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
-from cuenv.solve.model import Choice, Settled, Unsatisfiable
+from cuenv.solve.model import Choice, Settled, Unsatisfiable, names_cuda
 
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import Shelf
@@ -40,11 +40,16 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Co
     homes: list[Choice] = [((Pin(name=pin.name, channel=pin.channel),), ()) for pin in spec.pins if pin.channel]
     none, core = f"no release of {name} that the channels have", [pin for pin in (torch, python) if pin]
     alone = ask([lost], homes)
+    if isinstance(alone, Unsatisfiable) and torch and torch.channel and isinstance(ask([lost], ()), Settled):
+        return f"{none} goes with a torch of the channel {torch.channel}"
     if isinstance(alone, Unsatisfiable):
         return f"{none} can be installed: {_lacking(alone, spec, shelf)}"
     texts = [replace(pin, channel="").yaml_text() for pin in core]
     if torch and isinstance(ask([lost, torch], homes), Unsatisfiable):
-        return f"{none} goes with {texts[0]}"
+        build = f"*{'cu' if names_cuda(torch.build) else 'cpu'}*" if torch.build else ""
+        anew = replace(torch, version="", build=build)
+        nowhere = anew != torch and isinstance(ask([lost, anew], homes), Unsatisfiable)
+        return f"{none} goes with {f'any {anew.yaml_text()}' if nowhere else texts[0]}"
     needs = [pin for pin in spec.pins if pin.name in bound and pin not in core and pin.version]
     first = [torch] if torch else []
     if needs and isinstance(ask([lost, *first, *needs], homes), Unsatisfiable):

@@ -513,12 +513,12 @@ class _Repair:
     def _proven(self, own: Draft) -> Draft:
         """A draft that locks, and of each entry that it lost what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
-        said, here = dict(own.why), self._placeless(own)
+        said, shelf = dict(own.why), self._shelf_of(replace(own.spec, pins=self.file.pins))
         channels = ", ".join(map(short_channel, own.spec.channels or ("defaults",)))
         for name in sorted(own.lost):
-            if not said.get(name, "").endswith(TOGETHER):
+            if shelf is None or not said.get(name, "").endswith(TOGETHER):
                 continue
-            if name not in here:
+            if not shelf.has(Pin(name=name)):
                 own = own.saying({name: f"the channels have no {name} for {self.facts.platform}: {channels}"})
             elif self._spent < _PROVING:
                 self._say(f"finding what {name} conflicts with")
