@@ -141,6 +141,7 @@ def admits(spec: VersionSpec, minor: str) -> bool:
     return any(spec.admits(version(text)) for text in (minor, *(f"{minor}.{patch}" for patch in range(_PATCHES))))
 
 
+@lru_cache(maxsize=512)
 def admits_all(spec: VersionSpec, minor: str) -> bool:
     """Whether a version spec admits every release of a minor: ``>=3.12`` admits all of 3.12, ``>=3.12.4`` does not."""
     return all(spec.admits(version(f"{minor}.{patch}")) for patch in range(_PATCHES))
