@@ -883,6 +883,10 @@ def registry(case: LogContext) -> Joined:
 
 def disk(case: LogContext) -> Joined:
     """The folder of temporary files elsewhere, where pip or a compiler fills it; docker's disk, where it builds."""
+    if "slurmstepd" in case.line or "pyxis" in case.line:
+        return Joined(
+            remedy="let enroot unpack on a large disk: ENROOT_TEMP_PATH and ENROOT_CACHE_PATH name its folders"
+        )
     if "docker" in case.frameworks or re.match(r"#[0-9]{1,4} [0-9.]{1,9} ", case.line):
         return Joined(command="docker builder prune -f")
     if re.search(

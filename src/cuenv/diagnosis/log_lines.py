@@ -124,7 +124,7 @@ _HARMLESS = regex(
     rb"\bCannot use FA version [0-9] is not supported due to|"
     rb"^Error Message Summary:\s*$|\bframe #[0-9]{1,3}: |"
     rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
-    rb"/sh: line [0-9]{1,3}: type: |\[WARNING\] {1,4}sparse_attn requires|"
+    rb"^nvcc warning {1,3}:|/sh: line [0-9]{1,3}: type: |\[WARNING\] {1,4}sparse_attn requires|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
     rb"detect the name of this notebook|Error in PredictCost\(\) for the op|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )

@@ -198,7 +198,11 @@ def host_compiler(case: LogContext) -> Joined:
     compilers = case.facts.compilers if case.facts else ()
     because = [f"{item.name} {item.version} at {item.path}" for item in compilers if item.name in ("gcc", "g++")]
     if not told:
-        return Joined(because=tuple(because))
+        _, cuda = torch_of(case)
+        row = case.knowledge.cuda(cuda) if cuda and "internal compiler error" in case.line else None
+        if row is None or row.gcc_max is None:
+            return Joined(because=tuple(because))
+        told = str(row.gcc_max)
     because.append(f"this nvcc supports gcc up to {told}")
     if int(told) < _OLDEST_GXX:
         return Joined(because=tuple(because), remedy=f"install gcc-{told} and g++-{told} of the system", command="")
