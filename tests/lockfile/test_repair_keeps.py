@@ -132,16 +132,16 @@ dependencies:
 def test_the_stack_of_a_file_stays_and_the_rest_moves_to_the_nearest(channel: Sources, tmp_path: Path) -> None:
     done, made = repaired(tmp_path, channel, FILE.format(python="3.10.9", torch="2.5.1", vision="0.20.0"))
     kept = pins(made)
-    assert kept["pytorch"] == "pytorch=2.5.1"
+    assert kept["pytorch"] == "pytorch=2.5.1.*=*_cuda*"
     assert kept["pytorch-cuda"] == "pytorch-cuda=12.1"
     assert kept["python"] == "python=3.10.*"
-    assert kept["torchvision"] == "torchvision=0.20.1"
+    assert kept["torchvision"] == "torchvision=0.20.1.*=*_cu*"
     assert kept["scipy"] == "scipy=1.11.*"
     assert kept["numpy"] == "numpy=1.26.4"
     assert "gone" not in kept
     assert "dropped   gone=1.0: the channels have no gone for linux-64: pytorch, nvidia, conda-forge" in done.stderr
-    assert "replaced  torchvision=0.20.0 by torchvision=0.20.1: torchvision=0.20.0 requires torch 2.5.0" in done.stderr
-    assert "kept      pytorch=2.5.1\n" in done.stderr
+    assert "replaced  torchvision=0.20.0 by torchvision=0.20.1.*=*_cu*: torchvision=0.20.0 requires" in done.stderr
+    assert "kept      pytorch=2.5.1 as pytorch=2.5.1.*=*_cuda*: pytorch=2.5.1 has no CUDA build string" in done.stderr
     assert "kept      scipy" not in done.stderr
 
 
@@ -149,7 +149,7 @@ def test_torchvision_goes_with_torch(channel: Sources, tmp_path: Path) -> None:
     """The torchvision that is asked for belongs to another torch."""
     _, made = repaired(tmp_path, channel, FILE.format(python="3.10", torch="2.4.0", vision="0.20.1"))
     kept = pins(made)
-    assert kept["pytorch"] == "pytorch=2.4.0"
+    assert kept["pytorch"] == "pytorch=2.4.0.*=*_cuda*"
     assert kept["torchvision"].startswith("torchvision")
     locked = (tmp_path / "conda-linux-64.lock").read_text()
     assert "torchvision-0.19.0" in locked
@@ -196,8 +196,8 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
     done, made = repaired(tmp_path, channel, text)
     assert f"dropped   {lost}: {why}" in done.stderr
     kept = pins(made)
-    assert (kept["python"], kept["pytorch"]) == ("python=3.12", "pytorch=2.5.1")
-    assert kept["torchvision"] == "torchvision=0.20.1"
+    assert (kept["python"], kept["pytorch"]) == ("python=3.12", "pytorch=2.5.1.*=*_cuda*")
+    assert kept["torchvision"] == "torchvision=0.20.1.*=*_cu*"
     assert {*entries} - {lost} <= set(kept)
 
 
@@ -217,7 +217,7 @@ def test_a_repair_ends_with_what_was_dropped_and_why(channel: Sources, tmp_path:
     done, _ = repaired(tmp_path, channel, text)
     told = (
         "dropped 3: gone, lost (the channels have none for linux-64); "
-        "of-old-torch (no release that the channels have goes with pytorch=2.5.1)"
+        "of-old-torch (no release that the channels have goes with pytorch=2.5.1.*=*_cuda*)"
     )
     assert done.stderr.splitlines()[-2] == told
     mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]

@@ -39,8 +39,11 @@ def _in_dependencies(spec: EnvironmentSpec, edit: FileEdit) -> tuple[Environment
             replace(pin, version=releases[pin.name], build="") if pin.name in releases else pin for pin in spec.pins
         )
         return replace(spec, pins=tuple(moved)), ()
-    names = {edit.over, *(pin.name for pin in pins)}
-    return replace(spec, pins=(*(pin for pin in spec.pins if pin.name not in names), *pins)), pins
+    fresh = {pin.name: pin for pin in pins}
+    names = {edit.over, *fresh}
+    # each stands where its name stood, and what is new at the end
+    stays = (fresh.pop(pin.name, pin) for pin in spec.pins if pin.name in fresh or pin.name not in names)
+    return replace(spec, pins=(*stays, *fresh.values())), pins
 
 
 def _bounded(spec: EnvironmentSpec, pins: tuple[Pin, ...]) -> EnvironmentSpec:

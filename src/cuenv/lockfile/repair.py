@@ -104,6 +104,8 @@ _RELEASE = regex(r"\d.*")
 """The release of CUDA in a pattern of build strings, and what follows."""
 _FIRST = frozenset({*CORE, *OF_TORCH})
 """Packages that are near before all others are."""
+_OF_CUDA = ("CU102", "CU103", "CU104")
+"""Findings on CUDA releases and CPU builds, which are mended where they are warnings as well."""
 _NEEDED = frozenset({"python", *OF_TORCH})
 """Packages without which the environment is not what was meant."""
 
@@ -294,7 +296,7 @@ class _Repair:
         for needed in (_NEEDED, _NEEDED.difference(OF_TORCH)) if own is None else ():
             own = own or self._meant(whole, whole, needed)
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
-        own = self._proven(self._restored(own)) if own else None
+        own = self._proven(self._guarded(self._restored(own))) if own else None
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
             return replace(found, obstacles=obstacles, has_torch=torch_of(self.file) is not None)
@@ -509,6 +511,22 @@ class _Repair:
                     best = best.saying(dict.fromkeys(best.lost - found.lost, why))
                 best, draft = (then, then) if then else (best, draft)
         return best
+
+    def _guarded(self, own: Draft) -> Draft:
+        """A draft that locks, without what its lock would still warn of: CPU builds, parts of another CUDA."""
+        answer, _ = self._lock(as_read(own.spec))
+        warned = (
+            [item for item in answer.report.findings if item.edits and item.severity == "warning"] if answer else []
+        )
+        for codes in (_OF_CUDA, _OF_CUDA[-1:]):
+            asked = tuple(replace(item, severity="error") for item in warned if item.code in codes)
+            if answer is None or not asked:
+                break
+            draft = self._obeying(own, replace(answer, report=replace(answer.report, findings=asked)))
+            then, _ = self._lock(as_read(draft.spec))
+            if then and then.lock:
+                return draft
+        return own
 
     def _proven(self, own: Draft) -> Draft:
         """A draft that locks, and of each entry that it lost what it conflicts with."""
