@@ -724,6 +724,9 @@ def test_a_compiler_that_crashes_is_replaced_by_the_newest_of_torchs_major() -> 
     crash = "nvcc error   : 'cicc' died due to signal 11 (Invalid memory reference)\n"
     assert "cuda-version=12.9 " in led(f"torch.__version__  = 2.4.0+cu121\n{crash}").command
     assert not led(crash).command
+    ice = "a.cpp:3:1: internal compiler error: Segmentation fault\n"
+    assert "gxx_linux-64=12.*" in led(f"torch.__version__  = 2.4.0+cu121\n{ice}").command
+    assert not led(ice).command
 
 
 def test_apt_that_reads_the_cuda_repository_twice_loses_the_file_of_the_image() -> None:
@@ -738,6 +741,9 @@ def test_a_disk_that_is_full_is_emptied_where_it_is_full() -> None:
     assert "TMPDIR=~/tmp" in pip.command
     assert led("#9 24.1 OSError: [Errno 28] No space left on device\n").command == "docker builder prune -f"
     assert not led("OSError: [Errno 28] No space left on device: 'checkpoint-500'\n").command
+    enroot = led("docker image\nslurmstepd: error: pyxis:     Write failed because No space left on device\n")
+    assert "ENROOT_TEMP_PATH" in enroot.remedy
+    assert not enroot.command
 
 
 def test_a_certificate_that_has_expired_is_not_made_good_by_a_setting() -> None:
