@@ -357,7 +357,7 @@ pins = st.builds(
 )
 specs = st.builds(
     EnvironmentSpec,
-    name=words.map(lambda text: re.sub("[ /:#]", "", text).lstrip(".~")),  # a folder in the place of a name is passed over
+    name=words.map(lambda text: re.sub("[ /:#]", "", text).lstrip(".~")),  # a folder is no name
     channels=st.lists(words.filter(lambda text: text not in ("", "nodefaults")) | names, unique=True).map(tuple),
     pins=st.lists(pins, unique_by=lambda pin: pin.yaml_text()).map(tuple),
     platforms=st.sampled_from([(), ("linux-64",), ("linux-64", "linux-aarch64")]),
