@@ -675,6 +675,9 @@ class _Repair:
             must = entry.pin.name in (*TORCH, "python") or entry.pin in asked
             must = must or (bool(forms) and entry.pin.name in needed)
             entries.append(replace(entry, forms=forms, needed=must))
+        ended = [item for item in entries if not item.forms and self.knowledge.discontinued(item.pin.name)]
+        if ended and not self.gives_up and torch_of(spec):  # what takes its place is found where torch is decided anew
+            return None
         found = self._solved(spec, entries, fixed)
         return with_entries(draft, free, found.pins, shelf) if found else None
 
