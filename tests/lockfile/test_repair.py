@@ -165,6 +165,19 @@ def test_a_change_says_what_it_is() -> None:
 
 @pytest.mark.slow
 @pytest.mark.records
+def test_a_compiler_is_not_lost_where_python_moves_on_the_channels_of_the_file(tmp_path: Path, records: Path) -> None:
+    """Of gpustat there is no release for Python 3.8, and of cudatoolkit-dev none that can be locked."""
+    entries = "[python=3.8, cudatoolkit-dev, pytorch, torchvision, gpustat]"
+    (tmp_path / "environment.yml").write_text(f"channels: [conda-forge, pytorch]\ndependencies: {entries}\n")
+    mirror = ("--mirror", f"https://conda.anaconda.org={records}")
+    done = run("lock", "environment.yml", "--repair", "-o", "new.yml", *HOST, *mirror, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "replaced  cudatoolkit-dev by nvidia/label/cuda-11.8.0::cuda-toolkit=11.8.0: the last" in done.stderr
+    assert "\ndropped" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.records
 def test_the_recipe_is_refused_repaired_and_locked(records: Path, tmp_path: Path) -> None:
     path = tmp_path / "environment.yml"
     path.write_text(RECIPE)
