@@ -222,7 +222,7 @@ def test_another_hash_than_the_channels_is_refused(lock: Lock, client: Callable[
 def test_unsatisfiable_is_a_negative_answer(lock: Lock, client: Callable[[str], Path]) -> None:
     done = lock("theirs", "--engine", "conda-lock", "--conda", client("solve"), text=ENVIRONMENT + "  - lib>=9\n")
     assert done.returncode == ExitCode.NEGATIVE
-    assert "error: the channels cannot satisfy the environment file" in done.stderr
+    assert "error CU120 the channels cannot satisfy the environment file" in done.stderr
     assert "lib" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -28,7 +28,7 @@ from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import PipLocked, Solution
 from cuenv.solve.pip_lines import read_lines
 from given import base, shipped_base
-from pip_index import index, source, stock, variables, wheel
+from pip_index import index, pip_of_this_python, source, stock, variables, wheel
 
 REQUIREMENTS = "requirements-linux-64.lock.txt"
 FILES = ("conda-linux-64.lock", "conda-linux-64.lock.yml", LOCK_NAME, REQUIREMENTS)
@@ -121,6 +121,7 @@ def test_the_commands_install_it(tmp_path: Path, channel: Sources, server: Serve
 
 @pytest.mark.slow
 def test_pip_installs_what_was_locked(tmp_path: Path, channel: Sources, server: Server) -> None:
+    pip_of_this_python()
     environment(tmp_path, "psutil")
     locked(tmp_path, channel, server)
     words = ["-m", "pip", "--isolated", "install", "--require-hashes", "--no-deps", "--no-compile"]

@@ -14,6 +14,7 @@ from channel_builder import PLATFORM, pkg, write
 from commands import HOST
 from commands import inside as run
 from cuenv.core.errors import ExitCode
+from cuenv.core.findings import FORMS
 from cuenv.core.versions import version
 from cuenv.lockfile.intent import EntryChange, Intent, intent_of, nearness
 from cuenv.solve.environment_spec import EnvironmentSpec
@@ -343,6 +344,23 @@ def test_a_file_that_is_fine_needs_no_repair(small: Sources, tmp_path: Path) -> 
     done = run("lock", "--repair", "-o", "new.yml", *HOST, *here(small), folder=tmp_path)
     assert (done.returncode, "nothing to repair" in done.stderr) == (0, True)
     assert not (tmp_path / "new.yml").exists()
+
+
+def test_every_form_says_that_the_channels_do_not_satisfy_the_file(small: Sources, tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [gone]\n")
+    words = ["lock", *HOST, *here(small), "--platform", PLATFORM]
+    said = {form: run(*words, "--format", form, folder=tmp_path) for form in FORMS}
+    for form, done in said.items():
+        assert done.returncode == ExitCode.NEGATIVE
+        assert "CU120" in done.stdout + done.stderr, form
+    document = json.loads(said["json"].stdout)
+    assert document["ok"] is False
+    (found,) = document["findings"]
+    assert found["fix"] == document["unsatisfiable"]["command"]
+    assert f"hint: list the entries that can stay, and write a corrected file: {found['fix']}" in said["text"].stderr
+    done = run(*shlex.split(found["fix"])[1:], folder=tmp_path)
+    assert (done.returncode, done.stderr.count("the channels cannot satisfy")) == (ExitCode.OK, 1), done.stderr
+    assert parse((tmp_path / "environment.new.yml").read_text(), "new.yml")[0].pins == ()
 
 
 def test_what_has_nothing_to_do_with_cuda_is_not_decided_anew(small: Sources, tmp_path: Path) -> None:

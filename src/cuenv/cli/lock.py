@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +26,7 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import CuenvError, ExitCode, UsageError
-from cuenv.core.findings import FORMS, CheckResult, Report, counted
+from cuenv.core.findings import FORMS, UNSATISFIABLE, CheckResult, Report, counted, report
 from cuenv.core.render import component_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -116,8 +117,6 @@ def _lines(answer: Repaired, values: LockValues) -> list[str]:
 
     verbose = values["verbose"]
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
-    if answer.open:
-        lines.append(f"error: the channels cannot satisfy the environment file: {answer.open}")
     if not answer.needed:
         return [*lines, "ok      nothing to repair"]
     lines += [f"support {component}" for component in answer.components]
@@ -356,13 +355,17 @@ def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, k
     say([f"warning {path}: {text}" for text in answer.warnings], quiet=quiet)
     say([f"host    {path} names it: {answer.named}"] if answer.named else [], quiet=quiet)
     if values["as_json"] or values["form"] != "text":
-        found = CheckResult(report=answer.report, file=str(path))
-        emit_findings([found], values, lambda: _plain(answer), list)
+        told, command = answer.told, ""
+        if answer.unsatisfiable:
+            _, command = _instead(answer, path, values, knowledge)
+            mended = [replace(item, fix=command) if item.code == UNSATISFIABLE else item for item in told.findings]
+            told = report(told.title, mended)
+        found = CheckResult(report=told, file=str(path))
+        emit_findings([found], values, lambda: _plain(answer, told, command), list)
     elif answer.lock is None:
         say(_refusal(answer, path, channel_words(values), verbose=values["verbose"]))
         if answer.unsatisfiable:
-            platforms = several_platforms(values) or tuple(item for item in answer.spec.platforms if item in PLATFORMS)
-            say(_instead(answer, path, platforms, values, knowledge))
+            say(["hint: " + ": ".join(_instead(answer, path, values, knowledge))])
     else:
         say(_locked(answer, answer.lock, before, knowledge, verbose=values["verbose"]), quiet=quiet)
 
@@ -437,23 +440,22 @@ def _check(path: Path, values: LockValues, knowledge: Any, wheels: str) -> int:
 
     platforms, output = several_platforms(values), values["output"] if wheels else None
     host, day = host_from(values), values["as_of"]
-    report = out_of_date(path, host, knowledge, platforms, wheels=wheels, output=output, as_of=day)
-    silent = values["quiet"] and not report.errors
+    found = out_of_date(path, host, knowledge, platforms, wheels=wheels, output=output, as_of=day)
+    silent = values["quiet"] and not found.errors
     emit_findings(
-        [CheckResult(report=report, file=str(path))],
+        [CheckResult(report=found, file=str(path))],
         values,
-        lambda: report_json(report),
-        lambda: [] if silent else report_lines(report, verbose=values["verbose"]),
+        lambda: report_json(found),
+        lambda: [] if silent else report_lines(found, verbose=values["verbose"]),
     )
-    return report.exit
+    return found.exit
 
 
 def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
     from cuenv.core.findings import NEVER_ALLOWED, UNREADABLE  # noqa: PLC0415 - as above
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
-    from cuenv.resolver.prove import unsatisfiable_text  # noqa: PLC0415 - only then
 
-    lines = report_lines(answer.report, verbose=verbose)[1:-1]
+    lines = report_lines(answer.told, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
         codes = sorted({NEVER_ALLOWED.get(item.code, item.code) for item in answer.report.errors} - {""})
         left = " without the pip part" if "CU501" in codes else ""
@@ -465,10 +467,6 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         mended = any(item.code != UNREADABLE for item in answer.report.errors)  # a typing error can mean anything
         hint = [f"hint: write a corrected file: {shlex.join(words)}"] if codes and mended else []
         return [*lines, f"error: refused; nothing was written{anyway}", *hint]
-    lines.append(
-        "error: the channels cannot satisfy the environment file: "
-        f"{unsatisfiable_text(answer.unsatisfiable, answer.spec)}"
-    )
     tree = answer.unsatisfiable.text.splitlines()
     shown = tree if verbose else tree[:_TREE]
     lines += [f"        {line}" for line in shown]
@@ -477,36 +475,35 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
     return lines
 
 
-def _instead(
-    answer: Locked, path: Path, platforms: tuple[str, ...], values: LockValues, knowledge: Knowledge
-) -> list[str]:
-    """The best torch that the channels have beside all else of the file, and the command that takes it."""
+def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledge) -> tuple[str, str]:
+    """What there is in place of a file that the channels do not satisfy, and the command that takes it."""
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
     from cuenv.lockfile.nearby import instead  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where nothing solves on the channels
 
+    platforms = several_platforms(values) or tuple(item for item in answer.spec.platforms if item in PLATFORMS)
     host, channels = host_options_of(answer.facts), channel_words(values)
-    several = [word for name in platforms for word in ("--platform", name)] if len(platforms) > 1 else []
     new = f"{path.stem}.new.yml"
+    if len(platforms) > 1:
+        several = [word for name in platforms for word in ("--platform", name)]
+        words = ["cuenv", "resolve", "--prove", *host, *several, *channels, "-o", new]
+        return "choose the best PyTorch that the channels can satisfy", shlex.join(words)
     show = progress(quiet=values["quiet"])
-    found = None if several else instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
+    found = instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
     progress_done(show)
     if found:
         words = ["cuenv", "lock", "--resolve", new, *host, *found.options, *channels]
-        return [f"hint: the channels have {chosen_line(found.decision)}: {shlex.join(words)}"]
-    if several:
-        words = ["cuenv", "resolve", "--prove", *host, *several, *channels, "-o", new]
-        return [f"hint: choose the best PyTorch that the channels can satisfy: {shlex.join(words)}"]
+        return f"the channels have {chosen_line(found.decision)}", shlex.join(words)
     words = ["cuenv", "lock", str(path), "--repair", "-o", new, *host, *channels]
-    return [f"hint: list the entries that can stay, and write a corrected file: {shlex.join(words)}"]
+    return "list the entries that can stay, and write a corrected file", shlex.join(words)
 
 
-def _plain(answer: Locked) -> ReportDocument:
+def _plain(answer: Locked, told: Report, command: str) -> ReportDocument:
     from cuenv.solve.model import AS_OF  # noqa: PLC0415 - not needed for --help
 
     unsatisfiable = answer.unsatisfiable
     plain: ReportDocument = {
-        **report_json(answer.report),
+        **report_json(told),
         "locked": answer.lock is not None,
         "written": [str(file) for file in answer.written],
         "packages": {item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
@@ -515,7 +512,7 @@ def _plain(answer: Locked) -> ReportDocument:
         "host_of_file": answer.named or None,
         "unsatisfiable": None
         if unsatisfiable is None
-        else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": "cuenv resolve --prove"},
+        else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": command},
     }
     if answer.lock and AS_OF in answer.lock.metadata:
         plain["as_of"] = answer.lock.metadata[AS_OF]

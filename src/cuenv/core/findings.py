@@ -21,9 +21,12 @@ SET_ASIDE = "CU521"
 """The code of pip requirements that no hash can pin."""
 OPEN = "CU523"
 """The code of requirements that leave their release to pip."""
+UNSATISFIABLE = "CU120"
+"""The code of an environment file that the channels do not satisfy."""
 NEVER_ALLOWED: Mapping[str, str] = {
     "CU108": "",
     "CU112": "",
+    UNSATISFIABLE: "",
     "CU413": "",
     "CU510": "CU501",
     UNREADABLE: "CU501",

@@ -132,11 +132,7 @@ def _kind(answer: Locked, knowledge: Knowledge) -> str:
 
 def _refused(answer: Locked, asked: PixiRequest) -> Refused:
     words = ["cuenv", "lock", str(asked.lock.path)] if asked.spec is None else ["cuenv", "lock", "--resolve"]
-    if answer.unsatisfiable:
-        names = ", ".join(answer.unsatisfiable.missing)
-        because = f"the channels cannot satisfy the environment{f': {names}' if names else ''}"
-        return Refused(because, shlex.join(words))
-    errors = answer.report.errors or answer.report.findings
+    errors = answer.told.errors or answer.report.findings
     return Refused("; ".join(f"{item.code} {item.message}" for item in errors), shlex.join(words))
 
 

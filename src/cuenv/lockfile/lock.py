@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
-from cuenv.core.findings import Finding, Report, allowed, report
+from cuenv.core.findings import UNSATISFIABLE, Finding, Report, allowed, report
 from cuenv.core.io.exclusive import meanwhile, side_by_side
 from cuenv.core.io.files import exists, is_file, read_text
 from cuenv.core.notebook import Drawable
@@ -103,7 +103,7 @@ class LockRequest:
     @property
     def updating(self) -> Update:
         """What is asked of an update."""
-        from cuenv.lockfile.update import Update  # noqa: PLC0415 - as above
+        from cuenv.lockfile.update import Update  # noqa: PLC0415 - only for an update
 
         return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
 
@@ -113,7 +113,7 @@ class Locked(Drawable):
     """What came of locking.
 
     Attributes:
-        report: findings before and after the solve.
+        report: findings before and after the solve, without the solver's own no.
         facts: the host it is locked for.
         lock: ``None`` when it was refused or cannot be solved.
         written: the files, in the order they were written.
@@ -136,6 +136,15 @@ class Locked(Drawable):
     named: str = ""
     wheels: str = ""
     conda: tuple[Solution, ...] = ()
+
+    @property
+    def told(self) -> Report:
+        """The findings, and among them the solver's no."""
+        if self.unsatisfiable is None:
+            return self.report
+        from cuenv.resolver.prove import unsatisfiable_text  # noqa: PLC0415 - the solver is heavy
+
+        return unsatisfied(self.report, unsatisfiable_text(self.unsatisfiable, self.spec))
 
     @property
     def making(self) -> Mapping[str, tuple[str, ...]]:
@@ -166,6 +175,13 @@ class Locked(Drawable):
             for item in self.lock.solutions
             if item.aside and names[item.platform] in files
         }
+
+
+def unsatisfied(found: Report, why: str) -> Report:
+    """A report on an environment file that the channels do not satisfy."""
+    message = f"the channels cannot satisfy the environment file: {why}"
+    refusal = Finding(code=UNSATISFIABLE, severity="error", subject=found.title, message=message)
+    return report(found.title, [*found.findings, refusal])
 
 
 def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | None = None) -> Locked:

@@ -64,7 +64,7 @@ from cuenv.lockfile.intent import (
     notes,
     release_pins,
 )
-from cuenv.lockfile.lock import Locked, LockRequest, locked
+from cuenv.lockfile.lock import Locked, LockRequest, locked, unsatisfied
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.proving import odds
 from cuenv.lockfile.relax import SWAPS, ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
@@ -124,7 +124,6 @@ class Repaired:
         skipped: nearer environments, and why each does not lock.
         obstacles: where nothing locks, the entries that are in the way, and why.
         has_torch: whether the file takes torch from conda.
-        open: why the file does not solve on the channels as it is; empty when it does, or the channels were not asked.
     """
 
     report: Report
@@ -137,12 +136,11 @@ class Repaired:
     skipped: tuple[tuple[str, str], ...] = ()
     obstacles: tuple[tuple[str, str], ...] = ()
     has_torch: bool = False
-    open: str = ""
 
     @property
     def needed(self) -> bool:
         """Whether anything was wrong."""
-        return bool(self.report.errors or self.open)
+        return bool(self.report.errors)
 
     @property
     def dropped(self) -> str:
@@ -226,8 +224,8 @@ class _Repair:
 
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
-        title = self.request.path.name
-        found = Repaired(report=answer.report if answer else report(title, ()), facts=self.facts, spec=None, open=why)
+        told = answer.report if answer else report(self.request.path.name, ())
+        found = Repaired(report=unsatisfied(told, why) if why else told, facts=self.facts, spec=None)
         if answer and answer.conda:
             found = replace(found, components=coverage(answer.conda[0], self.facts, self.knowledge))
         if answer and answer.lock:
