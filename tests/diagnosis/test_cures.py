@@ -716,8 +716,54 @@ def test_uv_keeps_pypi_beside_the_index_of_pytorch() -> None:
 
 def test_a_driver_module_that_was_built_and_not_loaded_is_not_built_again() -> None:
     found = led("ERROR: Unable to load the kernel module 'nvidia.ko'. Improperly configured kernel sources\n")
-    assert "mokutil" in found.command
+    assert (found.command, "mokutil" in found.remedy) == ("", True)
     assert "linux-headers" in led("modprobe: FATAL: Module nvidia not found.\n").command
+
+
+def test_a_newer_driver_comes_the_way_of_the_system_that_the_kernel_is_of() -> None:
+    said = "Error! Bad return status for module build on kernel: {} (x86_64)\n"
+    assert led(said.format("6.8.10-300.fc40.x86_64")).command.startswith("sudo dnf upgrade")
+    assert led(said.format("6.17.0-5-generic")).command.endswith("ubuntu-drivers install")
+    assert not led(said.format("5.5.9-918.native")).command
+    assert led("The CC version check failed:\n").command == "export IGNORE_CC_MISMATCH=1"
+
+
+def test_apt_takes_the_toolkit_without_the_driver_that_it_cannot_install() -> None:
+    asked = "$ sudo apt-get install -y cuda-11-5\nThe following packages have unmet dependencies:\n"
+    assert led(asked).command == "sudo apt-get install -y cuda-toolkit-11-5"
+    depends = " cuda : Depends: cuda-11-4 (>= 11.4.2) but it is not going to be installed\n"
+    assert led(depends).command == "sudo apt-get install -y cuda-toolkit-11-4"
+    assert not led(asked.replace("cuda-11-5", "cuda-samples")).command
+    gone = led("E: Package 'libtinfo5' has no installation candidate\n")
+    assert (gone.command, "what replaced it" in gone.remedy) == ("", True)
+
+
+def test_what_the_index_of_pip_lacks_comes_from_where_it_is() -> None:
+    lacks = "ERROR: No matching distribution found for {}\n"
+    index = "https://download.pytorch.org/whl/cu118"
+    assert led(lacks.format("torchvision==0.15.2+cu118")).command == (
+        f"python -m pip install torchvision==0.15.2+cu118 --index-url {index}"
+    )
+    assert "github.com/facebookresearch/pytorch3d" in led(lacks.format("pytorch3d")).command
+    assert not led(lacks.format("some-package==1.0")).command
+    alone = "have no matching distributions available for your environment:\n    sympy\n"
+    found = led(f"ERROR: Cannot install torch==2.4.0+cu118 because these package versions have\n{alone}")
+    assert found.command.endswith(f"--extra-index-url {index}")
+
+
+def test_the_headers_of_torch_want_a_gcc_that_nvcc_supports_or_the_toolkit_of_torch() -> None:
+    line = "/opt/e/lib/python3.9/site-packages/torch/include/ATen/a.h:54:3: error: {}\n"
+    assert "gxx_linux-64=10.*" in led(line.format("expected primary-expression before token")).command
+    old = f"torch.__version__  = 1.6.0+cu101\n{line.format('expected primary-expression')}"
+    assert "gxx_linux-64=8.*" in led(old).command
+    assert "torch.version.cuda" in led(line.format("'cusparseGetErrorName' was not declared")).command
+    assert "-std=c++17" in led(line.format("'is_same_v' is not a member of 'std'")).remedy
+
+
+def test_the_tree_of_uv_is_told_in_its_first_line() -> None:
+    because = "Because there is no version of torch==2.5.1, your requirements are unsatisfiable."
+    found = led(f"  No solution found when resolving dependencies:\n  ╰─▶ {because}\n")
+    assert found.because == (f"it says: {because}",)
 
 
 def test_a_compiler_that_crashes_is_replaced_by_the_newest_of_torchs_major() -> None:

@@ -352,7 +352,7 @@ def distribution(case: LogContext) -> Joined:
         f"torch {asked.public} has wheels for Python {pythons[0]} to {pythons[-1]}"
         + (f", not for {python}" if python and python not in pythons else ""),
     )
-    index = f" --index-url {INDEX}{local}" if local.startswith("cu") else ""
+    index = f" --index-url {INDEX}{local}" if re.match("cu[0-9]|cpu$", local) else ""
     environment = f"conda create -y -n torch -c conda-forge python={pythons[-1]} pip && conda run -n torch"
     return Joined(because=because, command=f"{environment} python -m pip install torch=={asked}{index}")
 
@@ -546,8 +546,14 @@ def arch_list(case: LogContext) -> Joined:
     if "Unknown compute capability" in case.line:
         wanted = ";".join(str(one).replace(".", "") for one in found)
         ask = "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n1 | tr -d .)"
+        ask = "80;86;90" if in_image(case) else ask  # where an image is built no GPU is in sight
         return Joined(command=f'export TCNN_CUDA_ARCHITECTURES="{wanted or ask}"')
     return Joined(command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, found))}"') if found else Joined()
+
+
+def in_image(case: LogContext) -> bool:
+    """Whether the log is of an image that docker builds."""
+    return "docker" in case.frameworks or bool(re.match(r"#[0-9]{1,4} [0-9.]{1,9} ", case.line))
 
 
 def companion(case: LogContext) -> Joined:
@@ -615,7 +621,11 @@ def apt_dependencies(case: LogContext) -> Joined:
             because=(says,), remedy="name the repository of this very release in its place, and run apt update"
         )
     if case.mentions.get("hint") not in ("fix-broken", "-f"):
-        return Joined()
+        if "toolkit" not in case.mentions:
+            return Joined()
+        name = case.mentions["toolkit"].replace("cuda", "cuda-toolkit")
+        remedy = f"the package cuda brings a driver of its own beside the one that is there: {name} brings none"
+        return Joined(remedy=remedy, command=f"sudo apt-get install -y {name}")
     remedy = (
         "let apt end the installation that was left half done; where it cannot, keep one source of the packages that "
         "the lines below name, and remove those of the other"
@@ -740,11 +750,31 @@ def module_build(case: LogContext) -> Joined:
     if re.search(r"headers for kernel [\w.+-]+\.(?:fc|el)[0-9]", case.line):
         return Joined(command="sudo dnf install kernel-devel-$(uname -r) && sudo dkms autoinstall")
     if re.search(r"[Uu]nable to load the kernel module|failed to load", case.line):  # it was built
-        remedy = "the module was built, and the kernel does not take it: Secure Boot refuses it, or nouveau has the GPU"
-        return Joined(remedy=remedy, command="mokutil --sb-state; lsmod | grep nouveau")
+        remedy = (
+            "the module was built, and the kernel does not take it: Secure Boot refuses it (mokutil --sb-state), or "
+            "nouveau has the GPU (lsmod | grep nouveau)"
+        )
+        return Joined(remedy=remedy)
+    if re.search(r"(?i)\b(?:c|gc)c version check failed|compiler version check failed", case.line):
+        remedy = (
+            "the kernel was compiled with another gcc: let the module be built with this one (the installer has the "
+            "option --no-cc-version-check), or take the gcc of the kernel"
+        )
+        return Joined(remedy=remedy, command="export IGNORE_CC_MISMATCH=1")
     if re.search(r"headers|not found in directory|kernel source|Module nvidia\S{0,20} not found", case.line):
         return Joined(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
-    return Joined(remedy="install a newer release of the driver, which knows this kernel, or start the older kernel")
+    remedy = "install a newer release of the driver, which knows this kernel, or start the older kernel"
+    return Joined(
+        remedy=remedy, command=next((command for words, command in _NEWER_DRIVER if re.search(words, case.line)), "")
+    )
+
+
+_NEWER_DRIVER = (
+    (r"-(?:generic|lowlatency|azure|aws|gcp|oem)\b", "sudo apt-get update && sudo ubuntu-drivers install"),
+    (r"\.fc[0-9]{2}\b", "sudo dnf upgrade --refresh -y '*nvidia*'"),
+    (r"-(?:arch|zen)[0-9]", "sudo pacman -Syu"),
+)
+"""How a system whose kernel has such a name brings its newest driver."""
 
 
 def requirement(case: LogContext) -> Joined:
@@ -786,7 +816,12 @@ def driver_module(case: LogContext) -> Joined:
 
 
 def uv_hint(case: LogContext) -> Joined:
-    """What uv proposes where the first index that has a package does not have the release."""
+    """What uv proposes where its first index has a package and not the release; and what it found, in its words."""
+    found, tree = _uv_hint(case), case.mentions.get("tree")
+    return replace(found, because=(f"it says: {tree}", *found.because)) if tree else found
+
+
+def _uv_hint(case: LogContext) -> Joined:
     asked, python = version_or_none(case.mentions.get("unusable", "")), case.mentions.get("python", "")
     rows = [row for row in case.knowledge.wheels if asked and row.version == Version(asked.public)]
     if rows and python and python not in rows[-1].pythons:
@@ -887,7 +922,7 @@ def disk(case: LogContext) -> Joined:
         return Joined(
             remedy="let enroot unpack on a large disk: ENROOT_TEMP_PATH and ENROOT_CACHE_PATH name its folders"
         )
-    if "docker" in case.frameworks or re.match(r"#[0-9]{1,4} [0-9.]{1,9} ", case.line):
+    if in_image(case):
         return Joined(command="docker builder prune -f")
     if re.search(
         r"install packages due to|pip|tmp|/include/|error while writing generated|when writing output", case.line

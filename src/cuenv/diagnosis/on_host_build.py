@@ -228,6 +228,28 @@ _FIRST_UNREAD = 11
 """The gcc whose headers no nvcc before 11.6 reads."""
 
 
+def torch_headers(case: LogContext) -> Joined:
+    """What does not suit the headers of torch: an nvcc of another CUDA, an older -std, else the gcc."""
+    said = case.line.partition(" error: ")[2]
+    _, cuda = torch_of(case)
+    if name := re.search(r"\b(?:cuda|cublas|cusparse|cusolver|cudnn|nccl|nvtx)[A-Z]\w{1,50}", said):
+        says = f"{name[0]} is a part of CUDA: torch was built with another release of it"
+        return Joined(because=(says,), command=(install_toolchain(case, cuda) if cuda else "") or toolkit_of_torch())
+    if re.search(r"_v\W|not a member of .?std\b|has no member", said):
+        return Joined(remedy="ask for C++17, which the headers of torch 2.1 and newer are written in, with -std=c++17")
+    nvcc = _on_path(case) or cuda
+    row = case.knowledge.cuda(nvcc) if nvcc else None
+    gcc = min(row.gcc_max or _COMMON_GXX, _COMMON_GXX) if row else _COMMON_GXX
+    platform = case.facts.platform if case.facts else PLATFORMS[0]
+    return Joined(
+        because=tuple(_toolkits(case)), command=f"conda install{_into(case)} -c conda-forge 'gxx_{platform}={gcc}.*'"
+    )
+
+
+_COMMON_GXX = 10
+"""The g++ that torch 1.5 to 2.4 and every nvcc from 11.1 on take."""
+
+
 def _cuda_of_file(case: LogContext) -> str:
     """The CUDA major that the file name of a library stands for: most libraries count their releases otherwise."""
     major = case.told.get("major", "")
@@ -356,6 +378,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "nvcc_targets": nvcc_targets,
     "nvcc_test": nvcc_test,
     "param_packs": param_packs,
+    "torch_headers": torch_headers,
     "runtime": runtime,
     "toolchain": toolchain,
 }

@@ -24,6 +24,7 @@ from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import Joined, LogContext, torch_of
 from cuenv.knowledge.guidance import Provider
 from cuenv.knowledge.io.load import load_guidance
+from cuenv.resolver.wheels import INDEX
 
 _OF_PYG = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
 _ASK_PYG = (
@@ -73,6 +74,28 @@ def _wanted(case: LogContext, name: str) -> str:
     source = provider(case, "repository", name.lower().replace("_", "-"))
     found = f"--no-build-isolation {source}" if source else provider(case, "module", name)
     return found.format(major=cuda.major if cuda else 12)
+
+
+def lacking(case: LogContext) -> Joined:
+    """A package that pip's index does not have: where it is, as far as that is known."""
+    name = case.told.get("package", "").lower().replace("_", "-")
+    release, _ = torch_of(case)
+    if not name and release and release.local:  # the index of PyTorch alone was searched, which lacks other packages
+        remedy = "name the index of PyTorch beside the usual one, not in its place: --extra-index-url"
+        return Joined(remedy=remedy, command=f"{PIP} install torch=={release} --extra-index-url {INDEX}{release.local}")
+    if found := _LOCAL.search(case.line):
+        because = (f"versions with +{found['tag']} are not on PyPI",)
+        index = f"--index-url {INDEX}{found['tag']}" if name.startswith("torch") else f"-f {_OF_JAX}"
+        return Joined(because=because, command=f"{PIP} install {found['asked']} {index}")
+    module = name.replace("-", "_")
+    wanted = _wanted(case, module) if name else ""
+    return Joined(command=f"{PIP} install {wanted}" if wanted and wanted != name else "")
+
+
+_LOCAL = regex(
+    r"(?P<asked>(?:torch(?:vision|audio)|jaxlib)==[0-9][\w.]{1,20}\+(?P<tag>cu[0-9]{2,3}|cpu|cuda[\w.]{1,20}))"
+)
+_OF_JAX = "https://storage.googleapis.com/jax-releases/jax_cuda_releases.html"
 
 
 def library(case: LogContext) -> Joined:
@@ -198,7 +221,10 @@ def apt_package(case: LogContext) -> Joined:
         return Joined(remedy=remedy, command=f"{_TOOLKIT_LIST} && sudo apt-get update")
     if "nvidia" in name or name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "tensorrt", "datacenter-gpu")):
         return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
-    wanted = provider(case, "renamed", name) or name
+    renamed = provider(case, "renamed", name)
+    if not renamed and "has no installation candidate" in case.line:  # the lists are there, and name no release of it
+        return Joined(remedy=f"{name} is not in the repositories of this release of the system: take what replaced it")
+    wanted = renamed or name
     return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
 
 
@@ -367,6 +393,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "extension": extension,
     "functional_tensor": functional_tensor,
     "header": header,
+    "lacking": lacking,
     "library": library,
     "link": link,
     "module": module,

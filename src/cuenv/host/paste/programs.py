@@ -224,6 +224,7 @@ MESSAGES = by_patterns(
         ),
         *("which is incompatible.", "Depends: libc6 ", "torch==", " CPython 3.", "Using CPython", "Using Python"),
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
+        *("apt install ", "apt-get install ", " cuda : Depends: ", "Because "),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
     ),
     2,
@@ -274,6 +275,9 @@ MESSAGES = by_patterns(
         ("unusable", regex(r"\btorch==([12]\.[0-9]{1,2}\.[0-9](?:\+\w{2,8})?) (?:has no wheels|is unusable)")),
         ("python", regex(r"\bYou(?:'re using| require) CPython (3\.[0-9]{1,2})\b")),
         ("python", regex(r"\bUsing (?:C?Python|Python interpreter)[ :]{1,3}(3\.[0-9]{1,2})\.[0-9]{1,2}\b")),
+        ("toolkit", regex(r"\bapt(?:-get)? install (?:[\w=.-]+ )*(cuda(?:-[0-9]{1,2}-[0-9])?)(?=\s|$)")),
+        ("toolkit", regex(r"^\W*cuda : Depends: (cuda-[0-9]{1,2}-[0-9])\b[^\n]{0,40} not going to be installed")),
+        ("tree", regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,240})")),
         ("newer", regex(r"Depends: libc6 \(>= ([0-9.]{3,5})\) but ")),
         ("clashing", regex(r"\b(torchvision|torchaudio) [0-9]\S* (?:depends on|requires) torch==")),
         (

@@ -157,8 +157,9 @@ class HostTold:
             ``script``, ``nccl``, ``built``, the ``file`` of an environment, the ``manager`` of the environment (conda,
             uv, poetry, pixi, or the system), a ``hint`` of uv or apt, the torch that was ``requested`` of pip,
             ``clashings`` with it, the ``wanteds`` (releases that packages want of what is there), the ``newer``
-            glibc that apt wants, the torch that is ``unusable`` for uv, the ``lone`` index that uv was given, and
-            ``root`` where that user ran it.
+            glibc that apt wants, the package of the ``toolkit`` that apt was asked for with its driver, the torch that
+            is ``unusable`` for uv, the ``lone`` index that uv was given, the first line of the ``tree`` in which uv
+            says what excludes what, and ``root`` where that user ran it.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -463,6 +464,8 @@ _SOFTWARE = {
             "hint",
             "lone",
             "newer",
+            "toolkit",
+            "tree",
             "root",
             "unusable",
         )
