@@ -116,6 +116,20 @@ def test_wheels_beside_a_torch_of_conda_are_judged_as_beside_one_of_pip() -> Non
     assert not host_findings(replace(conda, pip=(wheel("torchvision", "0.20.1"),)), facts, base())
 
 
+def test_a_library_of_which_the_tables_have_ranges_is_told_the_range_for_the_torch_that_is_there() -> None:
+    facts = options("8.0", driver="560.35.05")
+    conda = solution(PYTHON, package("pytorch", "2.5.1", "cuda126_py311_h1_300"), package("cuda-version", "12.6"))
+    (other,) = host_findings(replace(conda, pip=(wheel("vllm", "0.9.2"),)), facts, shipped_base())
+    assert (other.code, other.fix) == ("CU505", "with pip: vllm>=0.6.4,<0.8")
+    old = solution(PYTHON, package("pytorch", "2.3.1", "cuda118_py311_h1_300"), package("cuda-version", "11.8"))
+    (none,) = (
+        item
+        for item in host_findings(replace(old, pip=(wheel("vllm", "0.9.2"),)), facts, shipped_base())
+        if item.code == "CU505"
+    )
+    assert none.fix is None, "all wheels for that torch are for CUDA 12"
+
+
 @pytest.mark.parametrize(
     ("requires", "verdict"), [("torch>=1.13", "unknown"), ("torch==2.5.1", "fine"), ("torch-geometric", "fine")]
 )

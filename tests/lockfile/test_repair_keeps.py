@@ -93,6 +93,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     wheel(folder, "legacy", "1.0", "numpy<2")
     wheel(folder, "legacy", "2.0", "numpy>=2")
     wheel(folder, "numpy", "2.5.0")
+    wheel(folder, "vllm", "0.2.7", "torch>=2.1.2", extras=["s3"])
+    wheel(folder, "vllm", "0.6.6", "torch==2.5.1", "numpy<2", extras=["s3"])
     with index(folder) as running:
         yield running
 
@@ -127,6 +129,17 @@ dependencies:
   - numpy=1.26.4
   - gone=1.0
 """
+
+
+def test_a_library_of_torch_by_pip_takes_the_releases_that_are_made_for_the_torch_of_the_file(
+    channel: Sources, server: Server, tmp_path: Path
+) -> None:
+    head = "channels: [pytorch, nvidia, conda-forge]\ndependencies: [python=3.12, pytorch=2.5.1, pytorch-cuda=12.1, "
+    done, made = repaired(tmp_path, channel, f"{head}numpy, pip, pip: ['vllm[s3]']]\n", url=server.url)
+    assert made.pip == ("vllm[s3]>=0.6.6,<0.8",), "0.2.7 admits this torch, and its compiled code was made for 2.1"
+    assert pins(made)["numpy"] == "numpy<2"
+    assert pins(made)["python"] == "python=3.12"
+    assert "vllm==0.2.7 does not work here" in done.stdout + done.stderr
 
 
 def test_the_stack_of_a_file_stays_and_the_rest_moves_to_the_nearest(channel: Sources, tmp_path: Path) -> None:

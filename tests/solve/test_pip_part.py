@@ -99,6 +99,7 @@ def test_a_demand_on_conda_is_found() -> None:
     assert "vllm>=0.11.1 requires torch==2.9.0, and conda's pytorch is 2.5.1 from conda-forge" in finding.message
     assert finding.fix == "write vllm==0.7.0 in the pip part"
     assert conflict_finding(found).fix == "pin pytorch to a release that meets torch==2.9.0, and resolve again"
+    assert conflict_finding(found, free=True).fix == "add to dependencies: pytorch=2.9.0"
     either = conflict_finding(replace(found, repair="vllm==0.7.0"), free=True).fix
     assert either == "add to dependencies: pytorch=2.9.0, or write vllm==0.7.0 in the pip part"
 

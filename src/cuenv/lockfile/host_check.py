@@ -426,7 +426,12 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     if verdict.outcome != "reject" or _outdone(verdict, candidate, case):
         return None, ()
     if verdict.rule == "extensions":
-        better = library_advice(case.request.pip, candidate.build.version, case.knowledge)
+
+        def suits(text: str) -> bool:
+            alone = replace(case, request=replace(case.request, pip=(text,)))
+            return verdict_of("extensions", candidate, alone).outcome in ("pass", "warn")
+
+        better = library_advice(case.request.pip, candidate.build.version, case.knowledge, suits)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
     if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn", "nccl"):
         return _other_wheel(verdict, candidate, case)

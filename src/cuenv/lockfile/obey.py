@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.lockfile.coverage import narrowed
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
@@ -68,7 +69,7 @@ def _in_pip(spec: EnvironmentSpec, edit: FileEdit) -> EnvironmentSpec:
     for text in edit.entries:
         name = _name(text)
         if edit.how == "write":
-            lines = tuple(text if name and name == _name(line) else line for line in lines)
+            lines = tuple(_like(line, text) if name and name == _name(line) else line for line in lines)
             if name == "torch":
                 lines = tuple((loosened(line) or line) if _name(line) in OF_TORCH else line for line in lines)
         else:
@@ -76,6 +77,18 @@ def _in_pip(spec: EnvironmentSpec, edit: FileEdit) -> EnvironmentSpec:
             gone = (text,) if name is None or not new else tuple(line for line in lines if name == _name(line))
             lines = (*new, *(line for line in lines if line not in gone))
     return replace(spec, pip=lines)
+
+
+_PARTS = regex(r"\s*([\w.-]+)\s*(\[[^\]]*\])?[^;]*(;.*)?")
+"""The name, the extras and the condition of a requirement."""
+
+
+def _like(line: str, text: str) -> str:
+    """A requirement in the place of a line, with the extras and the condition of that, where it has none itself."""
+    old, new = _PARTS.fullmatch(line), _PARTS.fullmatch(text)
+    if old is None or new is None or new[2] or new[3] or "@" in text:
+        return text
+    return f"{new[1]}{old[2] or ''}{text.strip()[len(new[1]) :]}{f' {old[3]}' if old[3] else ''}"
 
 
 def _name(line: str) -> str | None:

@@ -25,6 +25,7 @@ from cuenv.lockfile.pip_findings import (
     pip_findings,
 )
 from cuenv.lockfile.setups import compiles, known_lines, of_index
+from cuenv.resolver.wheels import made_for
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, PipLocked, SetAside, Solution
@@ -192,6 +193,9 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
         request = replace(request, unbuilt=(*request.unbuilt, answer))
     if isinstance(answer, PipConflict):
         answer = replace(answer, text=f"as of {run.as_of}, {answer.text}") if run.as_of else answer
+        torch = next((item for item in request.provided if item.name == "torch"), None)
+        if torch and made_for(answer.repair or "", version(torch.version), run.knowledge) is False:
+            answer = replace(answer, repair=None)  # it was compiled for another torch
         pin = run.spec.pin(answer.provided.conda) if answer.provided else None
         return solution, [conflict_finding(answer, free=not (pin and pin.version), named=" ".join(run.spec.pip))]
     packages = answer if isinstance(answer, tuple) else ()

@@ -284,7 +284,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
         subject=requirement_name(conflict.parent) or gives.name,
         message=f"pip: {who} {conflict.demand}{through}, and conda's {gives.conda} is {gives.shown or gives.version}",
         evidence=(printable(conflict.text),),
-        fix=either or (None if conflict.repair or exact else other),
+        fix=either or (None if conflict.repair or (free and bound) else other),
         edits=_repaired(conflict) or bound,
     )
 

@@ -18,7 +18,7 @@ from cuenv.core.versions import Capability, minor, support_of, version, version_
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import WHEELS, TorchBuild, TorchWheel
+from cuenv.knowledge.rows import WHEELS, Extension, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, distance, no_row
 from cuenv.resolver.engine import Judge
 from cuenv.resolver.requirements import pip_demand
@@ -238,16 +238,45 @@ def _compiled_for_some(item: PipLocked) -> bool:
     return bool(torch) and item.url.endswith(".whl") and "-none-any." not in item.url and "==" not in "".join(torch)
 
 
-def library_advice(requirements: Iterable[str], torch: Version, knowledge: Knowledge) -> tuple[FileEdit, ...]:
-    """The releases for a torch of those libraries that are for another one: ``torchvision==0.19.1``."""
-    better = []
+def library_advice(
+    requirements: Iterable[str], torch: Version, knowledge: Knowledge, suits: Callable[[str], bool]
+) -> tuple[FileEdit, ...]:
+    """For libraries that are made for another torch, their releases for this one: ``vllm>=0.8,<0.9``.
+
+    Args:
+        suits: whether a requirement works with all the rest, such as CUDA and the GPUs.
+    """
+    better: list[FileEdit] = []
     for demand in filter(None, map(pip_demand, requirements)):
-        rows = [row for row in knowledge.extension(demand.name) if "wheel" in row.comes and row.torch]
-        fit = [row for row in rows if row.torch and row.torch.admits(torch)]
-        exact = version_or_none(demand.condition.removeprefix("=="))
-        if not any((exact and row.covers(exact)) or any(map(demand.admits, row.releases)) for row in fit):
-            better += [f"{demand.name}=={max(row.releases)}" for row in fit[-1:] if row.releases]
-    return tuple(FileEdit(how="write", entries=(text,), pip=True) for text in better)
+        if made_for(demand.text, torch, knowledge):
+            continue
+        rows = knowledge.extension(demand.name)
+        fit = [row for row in rows if "wheel" in row.comes and row.torch and row.torch.admits(torch)]
+        texts = (f"{demand.name}{_condition(row)}" for row in reversed(fit) if _condition(row))
+        better += [FileEdit(how="write", entries=(text,), pip=True) for text in texts if suits(text)][:1]
+    return tuple(better)
+
+
+def _condition(row: Extension) -> str:
+    """The newest of the releases that a row lists, or its range."""
+    if row.releases:
+        return f"=={max(row.releases)}"
+    bounds = (f">={row.first}" if row.first else "", f"<{row.below}" if row.below else "")
+    return ",".join(filter(None, bounds))
+
+
+def made_for(requirement: str, torch: Version, knowledge: Knowledge) -> bool | None:
+    """Whether wheels of a library are made for a torch in releases that a requirement admits; ``None`` if no row says.
+
+    The requirement names one release, or a range of which the rows list the releases.
+    """
+    demand = pip_demand(requirement)
+    rows = [row for row in knowledge.extension(demand.name) if "wheel" in row.comes and row.torch] if demand else []
+    if demand is None or not rows:
+        return None
+    exact = version_or_none(demand.condition.removeprefix("=="))
+    mine = [row for row in rows if (exact and row.covers(exact)) or any(map(demand.admits, row.releases))]
+    return any(row.torch and row.torch.admits(torch) for row in mine) if mine else None
 
 
 def mixed_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator[Finding]:
