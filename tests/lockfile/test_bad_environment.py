@@ -182,7 +182,12 @@ def test_what_is_no_yaml_is_said_to_be_none(tmp_path: Path) -> None:
 
 def test_an_environment_file_is_locked_before_it_is_checked(tmp_path: Path) -> None:
     (tmp_path / "ok.yml").write_text("dependencies: [python=3.12]\n")
-    assert "hint: cuenv lock ok.yml, then: cuenv check conda-lock.yml" in run("check", "ok.yml", folder=tmp_path).stderr
+    assert "hint: cuenv lock ok.yml && cuenv check conda-lock.yml\n" in run("check", "ok.yml", folder=tmp_path).stderr
+    host = ["--gpu", "RTX 4090", "--driver", "535.129.03"]
+    both = (
+        "cuenv lock ok.yml --gpu 'RTX 4090' --driver 535.129.03 && cuenv check conda-lock.yml --gpu 'RTX 4090' --driver"
+    )
+    assert f"hint: {both}" in run("check", "ok.yml", *host, folder=tmp_path).stderr
     (tmp_path / "conda-lock.yml").write_text("version: 1\n")
     assert "hint: cuenv check conda-lock.yml" in run("check", "ok.yml", folder=tmp_path).stderr
 

@@ -21,9 +21,10 @@ from cuenv.core.errors import ChannelError, InputError, OutsideError
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io import channels
+from cuenv.solve.io.choosing import choose
 from cuenv.solve.io.solver import absent, matches, solve
 from cuenv.solve.io.sources import Mirror, Sources
-from cuenv.solve.model import LockedPackage, Solution, Unsatisfiable
+from cuenv.solve.model import LockedPackage, Settled, Solution, Unsatisfiable
 
 FORGE = "https://conda.anaconda.org/conda-forge"
 
@@ -370,3 +371,12 @@ def test_matches_as_rattler_does(spec: str, answer: bool) -> None:
 @given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
 def test_matches_never_raises(spec: str, name: str, version: str) -> None:
     assert matches(spec, replace(LOCKED, name=name, version=version)) in {True, False}
+
+
+def test_a_package_of_the_platform_counts_before_one_of_noarch_with_its_file_name(tmp_path: Path) -> None:
+    """The channel nvidia has cuda-compiler-12.6.0-0.tar.bz2 twice: in linux-64, and for Windows in noarch."""
+    both = [pkg("both", depends=("there",)), pkg("both", subdir="noarch", noarch="generic", depends=("__win",))]
+    sources = write(tmp_path, {"conda-forge": [*both, pkg("there")]})
+    found = choose(request(), [((Pin(name="both"),), ())], sources)
+    assert isinstance(found, Settled), found
+    assert [item.name for item in found.solution.packages] == ["both", "there"]

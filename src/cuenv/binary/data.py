@@ -42,9 +42,9 @@ class BinaryError(InputError):
 
     code = "binary"
 
-    def __init__(self, reason: str, *, fault: BinaryFault = "damaged", file: str = "") -> None:
+    def __init__(self, reason: str, *, fault: BinaryFault = "damaged", file: str = "", hint: str | None = None) -> None:
         self.reason = printable(reason)  # it may hold the name of a section
-        super().__init__(f"cannot read {file}: {self.reason}" if file else self.reason)
+        super().__init__(f"cannot read {file}: {self.reason}" if file else self.reason, hint=hint)
         self.fault: BinaryFault = fault
 
 

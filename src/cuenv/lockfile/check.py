@@ -73,7 +73,7 @@ def check(
         InputError: the lock cannot be read.
         UsageError: it has no such part.
     """
-    one = CheckedLock(path, knowledge, part)
+    one = CheckedLock(path, knowledge, part, options.words)
     facts = facts or checked_host(options, knowledge, request)
     notes: list[Finding] = []
     if not options.given and not facts.gpus:
@@ -94,9 +94,11 @@ class CheckedLock:
         UsageError: it has no such part.
     """
 
-    def __init__(self, path: Path, knowledge: Knowledge, part: LockPart | None = None) -> None:
+    def __init__(
+        self, path: Path, knowledge: Knowledge, part: LockPart | None = None, words: Iterable[str] = ()
+    ) -> None:
         self.path = path = lock_there(path)
-        self.lock = lock = read_lock(path, part or LockPart())
+        self.lock = lock = read_lock(path, part or LockPart(), words=words)
         self._knowledge = knowledge
         asked = cache(lambda: tuple(environments(lock, path.parent)))
         self._own = (*edited(lock), *companion_findings(lock, path, asked), *_environment(lock, asked()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, InputError
@@ -175,13 +175,16 @@ def lock_there(path: Path) -> Path:
     return file
 
 
-def read_lock(path: Path, part: LockPart | None = None, *, to_install: LockPart | None = None) -> Lock:
+def read_lock(
+    path: Path, part: LockPart | None = None, *, to_install: LockPart | None = None, words: Iterable[str] = ()
+) -> Lock:
     """Read a lock: ``conda-lock.yml``, the folder that it lies in, or an explicit file.
 
     Args:
         path: the file or the folder.
         part: the locks of other programs are read as well, and this part of them; without it they are refused.
         to_install: the same, of those that cuenv installs.
+        words: the host options that were typed, for the command of a hint.
 
     Raises:
         InputError: it is not there or not valid.
@@ -190,9 +193,10 @@ def read_lock(path: Path, part: LockPart | None = None, *, to_install: LockPart 
     path = lock_file(path)
     text = read_text(path)
     if _DEPENDENCIES.search(text) and not _PACKAGE.search(text):
-        beside = shlex.quote(str(path.parent / LOCK_NAME))
-        first = "" if exists(path.parent / LOCK_NAME) else f"cuenv lock {shlex.quote(str(path))}, then: "
-        raise InputError(f"{path} is an environment file, not a lock file", hint=f"{first}cuenv check {beside}")
+        beside = path.parent / LOCK_NAME
+        first = "" if exists(beside) else f"{shlex.join(['cuenv', 'lock', str(path), *words])} && "
+        then = shlex.join(["cuenv", "check", str(beside), *words])
+        raise InputError(f"{path} is an environment file, not a lock file", hint=f"{first}{then}")
     reader = reader_of(text) if part or to_install else None
     if reader and to_install and (reader.installs or to_install.options):
         part = to_install

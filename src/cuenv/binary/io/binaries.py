@@ -15,7 +15,7 @@ from cuenv.binary.code import FileCode, read_file
 from cuenv.binary.data import BinaryError, Data
 from cuenv.binary.elf import Dynamic, Elf, read_elf
 from cuenv.binary.loader import Loaded, Seen
-from cuenv.core.io.files import shown, why
+from cuenv.core.io.files import look, shown, why
 from cuenv.core.record import dataclass
 
 _NOT_REGULAR = (
@@ -98,7 +98,7 @@ def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> It
         if _changed(before, os.fstat(handle)):
             raise BinaryError("it was changed while it was read", file=name, fault="unreadable")
     except (OSError, ValueError) as error:
-        raise BinaryError(why(error), file=name, fault="unreadable") from error
+        raise BinaryError(why(error), file=name, fault="unreadable", hint=look(path, error)) from error
     finally:
         if handle >= 0:
             os.close(handle)
@@ -127,7 +127,7 @@ def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
     try:
         found = os.stat(path)  # noqa: PTH116 - as above
     except (OSError, ValueError) as error:
-        raise BinaryError(why(error), file=shown(path), fault="unreadable") from error
+        raise BinaryError(why(error), file=shown(path), fault="unreadable", hint=look(path, error)) from error
     return _scan(os.fspath(path), deep, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
 
 

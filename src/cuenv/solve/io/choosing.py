@@ -31,7 +31,8 @@ _NAME = "cuenv-choice-"
 class _Lockable:
     """What a lock can hold of channels that are folders: of each package the records of one channel.
 
-    That is the channel which a pin names, else the first that has it.
+    That is the channel which a pin names, else the first that has it. Where the platform and noarch have one file name
+    (cuda-compiler 12.6.0 of the channel nvidia), the record of the platform counts: rattler refuses both in one source.
     """
 
     def __init__(
@@ -48,13 +49,13 @@ class _Lockable:
 
     def _of(self, name: str) -> list[RepoDataRecord]:
         home = self._homes.get(name, "")
-        found: list[RepoDataRecord] = []
+        found: dict[str, RepoDataRecord] = {}
         for channel, memory in self._parts:
             records = memory.records(name) if home in ("", channel) else ()
             if records:
                 home = channel
-                found += filter(self._takes, records)
-        return found
+                found = {item.file_name: item for item in filter(self._takes, records)} | found
+        return list(found.values())
 
     def _takes(self, item: RepoDataRecord) -> bool:
         cutoff = self._cutoff
