@@ -760,6 +760,37 @@ def test_the_headers_of_torch_want_a_gcc_that_nvcc_supports_or_the_toolkit_of_to
     assert "-std=c++17" in led(line.format("'is_same_v' is not a member of 'std'")).remedy
 
 
+def test_an_address_at_which_apt_finds_nothing_is_taken_out_of_its_lists() -> None:
+    said = "E: The repository '{}  Release' does not have a Release file.\n"
+    cuda = "https://developer.download.nvidia.com/compute"
+    assert "nvidia-ml.list" in led(said.format(f"{cuda}/machine-learning/repos/ubuntu1804/x86_64")).command
+    assert r"\|compute/cuda/repos//|d" in led(said.format(f"{cuda}/cuda/repos//")).command
+    toolkit = led(said.format("https://nvidia.github.io/libnvidia-container/ubuntu24.04/amd64/")).command
+    assert "stable/deb/nvidia-container-toolkit.list" in toolkit
+    ppa = led(said.format("https://ppa.launchpadcontent.net/graphics-drivers/ppa/ubuntu")).command
+    assert ppa.startswith("sudo add-apt-repository -y --remove ppa:graphics-drivers/ppa ")
+    assert not led(said.format("https://mirror.example.org/ubuntu")).command
+
+
+def test_packages_of_the_kernel_come_to_the_release_of_the_kernel() -> None:
+    line = " - package {} requires {}, but none of the providers can be installed\n"
+    kernel = led(line.format("akmods-0.5.7-9.fc37.noarch", "(kernel-devel-matched if kernel-core)"))
+    assert kernel.command == "sudo dnf upgrade --refresh -y 'kernel*'"
+    assert not led(line.format("a-1-2.fc37.noarch", "b")).command
+    dkms = "  - nothing provides dkms needed by kmod-nvidia-latest-dkms-3:535.54-1.el8.x86_64 from cuda-rhel8\n"
+    assert led(f"Error: \n{dkms}").command == "sudo dnf install -y epel-release"
+
+
+def test_an_isolated_build_of_pixi_is_mended_in_its_file_and_uv_names_the_package() -> None:
+    missing = "ModuleNotFoundError: No module named 'torch'\n"
+    pixi = led(
+        f"Failed to update PyPI packages for environment 'default'\nFailed to build `flash-attn==2.8`\n{missing}"
+    )
+    assert (pixi.command, "no-build-isolation" in pixi.remedy) == ("", True)
+    hint = "hint: This error likely indicates that `flash-attn@2.8.1` depends on `torch`. Run `uv pip install torch`\n"
+    assert led(missing + hint).command == "uv pip install --no-build-isolation flash-attn"
+
+
 def test_the_tree_of_uv_is_told_in_its_first_line() -> None:
     because = "Because there is no version of torch==2.5.1, your requirements are unsatisfiable."
     found = led(f"  No solution found when resolving dependencies:\n  ╰─▶ {because}\n")

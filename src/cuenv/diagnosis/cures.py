@@ -325,14 +325,18 @@ def distribution(case: LogContext) -> Joined:
         python = f"3.{wheel['minor']}"
         name = f"py{python.replace('.', '')}"
         because = (f"the file is for Python {python}, and for {wheel['system']}",)
+        values = {"asked": "this wheel"}
         run = f"conda run -n {name} python -m pip install {quote(wheel['file'])}"
-        return Joined(because=because, command=f"conda create -y -n {name} -c conda-forge python={python} pip && {run}")
+        command = f"conda create -y -n {name} -c conda-forge python={python} pip && {run}"
+        return Joined(because=because, command=command, values=values)
     if asked is None:
         newest = max((row for row in case.knowledge.wheels if row.cuda), key=lambda row: row.version)
         pythons = newest.pythons
         because = (f"torch {newest.version} has wheels for Python {pythons[0]} to {pythons[-1]}, on 64-bit systems",)
         environment = f"conda create -y -n torch -c conda-forge python={pythons[-2]} pip && conda run -n torch"
-        return Joined(because=because, command=f"{environment} python -m pip install torch")
+        return Joined(
+            because=because, command=f"{environment} python -m pip install torch", values={"asked": "this release"}
+        )
     rows = [row for row in case.knowledge.wheels if row.version == Version(asked.public)]
     if not rows:
         return Joined(because=(f"the cuenv tables list no wheel of torch {asked.public}",))
@@ -849,6 +853,16 @@ def solver_glibc(case: LogContext) -> Joined:
     return Joined(remedy=remedy, command=f"pixi workspace system-requirements add glibc {libc.version}")
 
 
+def dnf_dependencies(case: LogContext) -> Joined:
+    """Packages of the kernel that are older than the kernel that is there; a repository that brings what lacks."""
+    if "kernel" in case.line:
+        remedy = "bring the kernel and its packages to one release, and start it; a mirror may be some hours behind"
+        return Joined(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
+    if re.search(r"nothing provides dkms\b", case.line) and re.search(r"\.(?:el|rhel)[0-9]", case.line):
+        return Joined(command="sudo dnf install -y epel-release")
+    return Joined()
+
+
 def dnf_modular(case: LogContext) -> Joined:
     """The stream of NVIDIA's own repository; RPM Fusion brings the driver without one."""
     if "rpmfusion" in case.line or "xorg-x11-drv-nvidia" in case.line:
@@ -982,6 +996,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "built_again": built_again,
     "companion": companion,
     "conda_file": conda_file,
+    "dnf_dependencies": dnf_dependencies,
     "dnf_modular": dnf_modular,
     "certificate": certificate,
     "disk": disk,

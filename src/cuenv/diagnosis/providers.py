@@ -203,14 +203,36 @@ _TOOLKIT_LIST = (
 
 def apt_source_twice(case: LogContext) -> Joined:
     """The files that older guides of the container toolkit wrote; what others wrote is not known."""
-    if "compute/cuda/repos" in case.line:  # the images of CUDA before April 2022 have these files
-        files = "/etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia-ml.list"
-        return Joined(command=f"sudo rm -f {files} && sudo apt-get update")
-    if "nvidia.github.io" not in case.line:
-        return Joined()
-    older = ("libnvidia-container", "nvidia-docker", "nvidia-container-runtime")
-    files = " ".join(f"/etc/apt/sources.list.d/{name}.list" for name in older)
-    return Joined(command=f"sudo rm -f {files} && sudo apt-get update")
+    if "compute/cuda/repos" in case.line:
+        return Joined(command=f"sudo rm -f {_IMAGE_LISTS} && sudo apt-get update")
+    return Joined(command=f"{_OLD_LISTS} && sudo apt-get update" if "nvidia.github.io" in case.line else "")
+
+
+_OLD_LISTS = "sudo rm -f " + " ".join(
+    f"/etc/apt/sources.list.d/{name}.list"
+    for name in ("libnvidia-container", "nvidia-docker", "nvidia-container-runtime")
+)
+
+
+_IMAGE_LISTS = "/etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia-ml.list"
+"""What the images of CUDA before April 2022 have."""
+
+
+def apt_no_release(case: LogContext) -> Joined:
+    """What takes an address out of apt's lists at which nothing is, where it is known which file names it."""
+    found = re.search(r"The repository 'https?://([^'\s]+)", case.line)
+    url, update = found[1] if found else "", "sudo apt-get update"
+    if "nvidia.github.io" in url:
+        remedy = "take the address of the NVIDIA Container Toolkit that is for all releases of the system"
+        return Joined(remedy=remedy, command=f"{_OLD_LISTS}; {_TOOLKIT_LIST} && {update}")
+    if found := re.search(r"ppa\.launchpad\w*\.net/([\w.+-]+)/([\w.+-]+)/", url):
+        return Joined(command=f"sudo add-apt-repository -y --remove ppa:{found[1]}/{found[2]} && {update}")
+    if "compute/machine-learning/" in url:
+        return Joined(command=f"sudo rm -f {_IMAGE_LISTS} && {update}")
+    if url.endswith("compute/cuda/repos//"):
+        lists = "$(grep -rlF 'compute/cuda/repos//' /etc/apt/sources.list.d)"
+        return Joined(command=f"sudo sed -i '\\|compute/cuda/repos//|d' {lists} && {update}")
+    return Joined()
 
 
 def apt_package(case: LogContext) -> Joined:
@@ -384,6 +406,7 @@ def numba(case: LogContext) -> Joined:
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "apt_key": apt_key,
+    "apt_no_release": apt_no_release,
     "apt_package": apt_package,
     "apt_refused": apt_refused,
     "apt_source_twice": apt_source_twice,

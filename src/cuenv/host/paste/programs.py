@@ -212,6 +212,7 @@ MESSAGES = by_patterns(
         *("PyTorch (", "(you have ", "PyTorch has CUDA Version", "Last error:", "Unable to find image", "docker run "),
         *("torchrun ", "deepspeed ", "python ", "accelerate launch "),
         *("uv pip", "uv sync", "uv run", "uv add", "uv lock", "/.pixi/", "pixi run", "pixi install", "pixi add"),
+        *("PyPI packages for environment", "/rattler/cache/", "likely indicates that"),
         *(
             "pypoetry",
             "poetry/installation/",
@@ -246,6 +247,8 @@ MESSAGES = by_patterns(
         ("manager", regex(r"(?:^|[\s$`'\"(])(uv) (?:pip|sync|run|add|lock)\b")),
         ("manager", regex(r"/(uv)/(?:builds|archive|wheels|sdists|git)-v[0-9]")),
         ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
+        ("manager", regex(r"Failed to update (PyPI packages for environment)|/(?P<value>rattler)/cache/")),
+        ("failed", regex(r"likely indicates that `(?P<value>[A-Za-z][\w.-]{1,60})@[^`\n]{1,40}` depends on")),
         (
             "manager",
             regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)"),

@@ -483,7 +483,7 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
             yield name, value
     managers = (tally.first("manager"), *(name for name in ("conda", "system") if name in tally.by_fact))
     if manager := next(filter(None, managers), None):
-        yield "manager", manager
+        yield "manager", _MANAGERS.get(manager, manager)
     collected = [*tally.by_fact.get("collecting", {})]
     if collected and not tally.first("failed", "building"):
         yield "building", collected[-1]
@@ -499,6 +499,8 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
         yield "importing", packaged[-1]
 
 
+_MANAGERS = {"rattler": "pixi", "PyPI packages for environment": "pixi"}
+"""Managers by what they alone print."""
 _FOREIGN = regex(r"/(?:site|dist)-packages/|/lib/python3|/bin/|<|__init__|/torch/")
 
 
