@@ -20,7 +20,7 @@ from cuenv.resolver.candidates import Candidate, candidates_of
 from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, verdict_of
 from cuenv.resolver.rules.driver import minimum_driver_of
-from cuenv.resolver.rules.libraries import range_for
+from cuenv.resolver.rules.libraries import range_for, younger
 from cuenv.resolver.verdict import Remedy, named_capability, worst
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, options, verdict
 from thorough import examples
@@ -521,6 +521,23 @@ def test_a_layer_of_low_confidence_can_vouch_but_not_condemn() -> None:
         assert verdict_of("nccl", item, replace(unsure, facts=machine("8.0"))).outcome == "pass"
 
 
+def test_a_bound_is_set_also_where_the_releases_below_it_are_of_low_confidence() -> None:
+    rows = [row.replaced(low=row.serves_from < Capability(7, 5)) for row in base().layers_of("cudnn", version("12.9"))]
+    unsure = replace(case(machine("7.0")), knowledge=replace(base(), layers=tuple(rows)))
+    found = verdict_of("cudnn", CUDA129, unsure)
+    assert found.outcome == "warn"
+    says(found, "pinned below 9.11")
+
+
+def test_a_gpu_is_not_called_younger_than_a_cuda_whose_targets_nobody_knows() -> None:
+    after = max(row.version for row in base().cudas)
+    gpu = max(row.capability for row in base().generations if row.first_cuda and row.first_cuda <= after)
+    assert base().cuda(version("12.7")) is None
+    assert not younger(Capability(12, 0), version("12.7"), base())
+    assert younger(Capability(12, 0), version("12.6"), base())
+    assert not younger(gpu, after, base())
+
+
 def test_nccl_that_has_dropped_the_only_gpu_is_no_objection() -> None:
     late = built(CUDA129, nccl=Requirement.parse("nccl >=2.28.9.1,<3"))
     found = verdict("nccl", late, machine("5.2"))
@@ -904,6 +921,8 @@ def test_on_a_day_the_rule_asks_the_tables_and_the_channel_where_that_is_asked()
     found = verdict("as-of", wheel, host, as_of="2025-06-10", stack=WHEELS)
     assert (found.outcome, "so its wheels existed as of 2025-06-10" in found.because) == ("pass", True)
     assert verdict("as-of", wheel, host, as_of="2024-06-10", stack=WHEELS).outcome == "reject"
+    strange = built(CUDA130, version=version("99.1"), cuda=version("12.9"))  # a release that the tables do not date
+    assert verdict("as-of", strange, host, as_of="2020-01-01").outcome == "unknown"
     builds = [item for item in everything() if item.cuda and item.build.stack == "conda-forge"]
     newer = [item for item in builds if item.cuda != item.build.cuda]
     assert {verdict("as-of", item, host, as_of="2025-06-10").outcome for item in newer} >= {"unknown"}

@@ -59,19 +59,14 @@ class Exports:
         self._all: dict[str, list[str | None]] | None = None
         self.finder: Finder = self._table.finder() if self._table else self._unhashed
 
-    def defines(self, name: str, version: str | None = None, *, hashed: int | None = None) -> bool:
-        """Whether it does, as the loader sees it: a library without versions serves every version.
-
-        Args:
-            name: of the symbol.
-            version: that is wanted.
-            hashed: `gnu_hash` of the name, where it is known already.
+    def defines(self, name: str, version: str | None = None) -> bool:
+        """Whether it defines a symbol of this version, as the loader sees it: one without versions has every version.
 
         Raises:
             BinaryError: a table is damaged.
         """
         raw = name.encode("utf-8", "surrogateescape")
-        return self.finder(raw, version, gnu_hash(raw) if hashed is None else hashed)
+        return self.finder(raw, version, gnu_hash(raw))
 
     def _unhashed(self, name: bytes, version: str | None, _hashed: int) -> bool:
         found = self._everything().get(name.decode("utf-8", "surrogateescape"))

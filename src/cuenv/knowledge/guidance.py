@@ -100,9 +100,9 @@ class FindingCode(TableRow, key=("code",)):
     severities: tuple[str, ...] = column(several(one_of("error", "warning", "info")), "with which it is reported")
     means: str = column(TEXT, "what it means, readable alone")
     by: tuple[str, ...] = column(several(TEXT), "commands that find it")
-    why: str = column(TEXT, "why it hurts", default="")
-    cure: str = column(TEXT, "what to do, with the command between backticks", default="")
-    example: str = column(TEXT, "a case, in a few words", default="")
+    why: str = column(TEXT, "why it hurts, in whole sentences")
+    cure: str = column(TEXT, "what to do, with the command between backticks")
+    example: str = column(TEXT, "a case, in a few words")
 
 
 class Advice(Row, key=("id",)):

@@ -67,10 +67,11 @@ def torch_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> Named | None:
     from cuenv.resolver.asked_torch import torch_asked  # noqa: PLC0415 - only where conda's part names no release
 
     asked = torch_asked(spec.pip)
+    if asked is None:
+        return None
     linux = (row for row in knowledge.wheels if row.platform == PLATFORMS[0])
-    cudas = {row.cuda for row in linux if row.cuda and asked.has(row)} if asked else set()
-    one = len({item.major for item in cudas}) == 1
-    return Named(f"pip: {asked.text}", max(cudas)) if asked and one else None
+    cudas = {row.cuda for row in linux if row.cuda and asked.has(row)}
+    return Named(f"pip: {asked.text}", max(cudas)) if len({item.major for item in cudas}) == 1 else None
 
 
 def compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:

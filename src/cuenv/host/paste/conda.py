@@ -118,4 +118,4 @@ _PACKAGES = {
 
 DOCUMENT = DocumentReader("conda info --json", looks_like_document, read_document)
 INFO = PasteReader("conda info", INFO_MARKS, 12, looks_like_info, read_info)
-LIST = PasteReader("a list of packages", LIST_MARKS, 500, looks_like_list, read_list)
+LIST = PasteReader("a list of packages", LIST_MARKS, 500, looks_like_list, read_list, of_host=False)

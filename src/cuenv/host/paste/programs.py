@@ -82,6 +82,7 @@ NVCC = by_patterns(
     ("Cuda compilation tools, release",),
     0,
     (("nvcc", regex(r"Cuda compilation tools, release ([0-9]{1,2}\.[0-9]{1,2})\b")),),
+    of_host=False,
 )
 
 GPUS = by_patterns(
@@ -126,6 +127,7 @@ PROGRAM = by_patterns(
         ("drive", regex(r"(?:^|[\s\"'(=])([A-Z]):\\{1,2}[A-Za-z]")),
         ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
     ),
+    of_host=False,
 )
 
 FRAMEWORKS = by_patterns(
@@ -153,6 +155,7 @@ FRAMEWORKS = by_patterns(
         ("framework", regex(r"\b(docker)\b")),
         ("interface", regex(r"\bNCCL_SOCKET_IFNAME(?: set (?:by environment )?to |=)[\"']?([\w^,.-]{1,60})")),
     ),
+    of_host=False,
 )
 
 KERNEL = by_patterns(
@@ -289,5 +292,6 @@ MESSAGES = by_patterns(
         ),
     ),
     _below,
+    of_host=False,
 )
 """What messages name: the package that is built, both CUDA releases of a mismatch, the image, the script."""

@@ -47,11 +47,8 @@ READERS: tuple[PasteReader, ...] = (
 )
 """Every reader of a log; of facts that several tell, the first of them gives the words."""
 
-OF_ONE: tuple[PasteReader, ...] = (
-    *(smi.READER, smi.XML, programs.COLLECT_ENV, programs.DEEPSPEED),
-    *(conda.INFO, programs.GPUS, programs.KERNEL, programs.LIBC),
-)
-"""The readers of a text that is pasted for its host."""
+OF_ONE: tuple[PasteReader, ...] = (*(reader for reader in READERS if reader.of_host), programs.LIBC)
+"""The readers of a text that is pasted for its host; a log has too many lines that look like those of ldd."""
 
 OF_MANY: tuple[PasteReader, ...] = (slurm.READER, kubernetes.READER, dcgm.READER)
 """The readers of a text that tells of many hosts."""

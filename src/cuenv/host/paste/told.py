@@ -48,6 +48,7 @@ class PasteReader(NamedTuple):
         reach: lines after a mark that belong to the output.
         looks_like: whether a text holds such an output.
         read: the facts in it. It takes any text, and lines of others yield nothing.
+        of_host: whether it tells of the host itself, so that ``--host FILE`` takes it; others tell of software alone.
     """
 
     name: str
@@ -55,6 +56,7 @@ class PasteReader(NamedTuple):
     reach: int
     looks_like: Callable[[str], bool]
     read: Callable[[str], tuple[Told, ...]]
+    of_host: bool = True
 
 
 class DocumentReader(NamedTuple):
@@ -112,6 +114,8 @@ def by_patterns(
     reach: int,
     patterns: Iterable[tuple[str, Pattern[str]]],
     more: Callable[[str], Iterable[Told]] = lambda _: (),
+    *,
+    of_host: bool = True,
 ) -> PasteReader:
     """A reader to which a mark is proof enough: each pattern tells a fact, `more` what no line tells alone."""
     return PasteReader(
@@ -120,4 +124,5 @@ def by_patterns(
         reach,
         lambda text: any(mark in text for mark in marks),
         lambda text: (*searched(text, patterns), *more(text)),
+        of_host,
     )

@@ -77,10 +77,10 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
     reasons = (_driver_reason(driver), reason)
     have = _driver_text(driver)
     fit = driver_fit(driver.version, branch, row)
-    if lowest and fit in ("old", None):
-        if fit is None:
-            because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
-            return Verdict("driver-gpu", "unknown", because, reasons, remedy)
+    if fit is None:
+        because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
+        return Verdict("driver-gpu", "unknown", because, reasons, remedy)
+    if fit == "old":
         because = f"{GPU} needs driver {_first(row)} or later{_inferred(row)}, but {HOST} has {have}"
         return Verdict("driver-gpu", "reject", because, reasons, remedy)
     if fit == "new":
@@ -132,7 +132,7 @@ def _no_minimum(cuda: Version | None, kb: Knowledge) -> Verdict | None:
 def driver_floor(cuda: Version, driver: Driver | None, kb: Knowledge) -> Verdict:
     """The driver of each machine is at least the minimum driver of the CUDA major version (before 11: of the minor)."""
     found = minimum_driver_of(cuda, kb)
-    assert found  # noqa: S101 - `_no_floor` has answered
+    assert found  # noqa: S101 - `_no_minimum` has answered
     lowest, row = found
     what = f"CUDA {cuda.major}.x" if isinstance(row, MinimumDriver) else f"CUDA {cuda}"
     reason = row_reason(row, f"{what} needs driver {lowest} or later")
