@@ -270,6 +270,14 @@ def test_what_a_library_serves_does_not_depend_on_who_packs_it(gpu: str, item: C
     assert verdict("extensions", CUDA129, machine("8.0"), packages=("flash-attn",)).outcome != "reject"
 
 
+def test_a_library_of_which_one_row_names_no_limit_is_not_refused_for_its_gpu() -> None:
+    rows = base().extension("flash-attn")
+    open_ = tuple(row.replaced(serves_from=None) if row is rows[-1] else row for row in rows)
+    tables = replace(base(), extensions=(*(row for row in base().extensions if row not in rows), *open_))
+    old = replace(case(machine("7.0", driver="470.256.02"), packages=("flash-attn",)), knowledge=tables)
+    assert verdict_of("extensions", CUDA118, old).outcome == "unknown"
+
+
 def test_what_is_known_to_suit_goes_before_what_no_row_vouches_for() -> None:
     """A newer CUDA of which no row says that the library has a build is behind one that is known to have it."""
     new = machine("9.0", driver="590.48.01")

@@ -131,6 +131,7 @@ def test_what_a_file_leaves_open_beside_a_torch_that_fails_with_it_is_pinned(
         (("torch==1.8.1", "numpy"), {NUMPY: "warning"}),
         (("torch==1.6.0", "numpy"), {}),  # its last Python is 3.8, and no NumPy 2 has it
         (("torch==1.1.0", "numpy"), {}),  # as above, and older than the tables
+        (("torch<0.5", "numpy"), {}),  # no release is known
     ],
 )
 def test_a_torch_of_pip_is_compiled_for_one_numpy_as_well(pip: tuple[str, ...], found: dict[str, str]) -> None:
@@ -146,6 +147,7 @@ def test_a_torch_of_pip_is_compiled_for_one_numpy_as_well(pip: tuple[str, ...], 
         (("2.0.1", "py3.10_cuda11.8_cudnn8.7.0_0", "pytorch"), ("mkl", "2024.0.0"), ""),
         (("2.0.1", "py3.10_cuda11.8_cudnn8.7.0_0", "pytorch"), ("numpy", "2.2.6"), "numpy"),
         (("2.0.0", "cuda112py310h_1", "conda-forge"), ("mkl", "2024.2.2"), ""),
+        (("of_yesterday", "py3.10_cuda11.8_cudnn8.7.0_0", "pytorch"), ("mkl", "2024.2.2"), ""),
     ],
 )
 def test_a_lock_with_a_package_that_torch_fails_with_has_an_error(
