@@ -68,7 +68,7 @@ def _strings() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node.value
     for path in sorted((SOURCE / "data" / "guidance").glob("*.json")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            for key in ("means", "remedy"):
+            for key in ("means", "why", "cause", "remedy", "says"):
                 found = re.search(rf'"{key}": "((?:[^"\\]|\\.)*)"', line)
                 if found:
                     yield f"{path.relative_to(SOURCE).as_posix()}:{number}", found[1]
@@ -93,6 +93,17 @@ def test_no_docstring_of_the_public_interface_uses_a_private_word() -> None:
     assert not [
         f"{name}: {pattern}" for name, text in texts.items() for pattern in FORBIDDEN if re.search(pattern, text)
     ]
+
+
+def test_no_docstring_and_no_comment_uses_the_words_of_drivers_otherwise_than_nvidia() -> None:
+    private = re.compile(r"\bspeaks? CUDA\b|\bCUDA level\b|\bdriver's level\b|\bbelow the floor\b|\bsits? on torch\b")
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{number}: {line.strip()}"
+        for path in SOURCE.rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if private.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_class_has_a_private_name() -> None:

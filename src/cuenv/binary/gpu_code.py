@@ -43,7 +43,7 @@ class GpuCode:
         by: targets whose machine code or PTX is taken.
         needs: the highest CUDA release that a driver must speak to compile the PTX; ``None`` when none is needed, or
             when the tables do not know the ISA (``unknown_isa``).
-        driver: the first driver that speaks it.
+        driver: the first driver that supports it.
         unknown_isa: an ISA that no row of the tables has.
     """
 
@@ -70,7 +70,7 @@ class GpuCode:
 
 @dataclass(frozen=True, slots=True)
 class HostGpu:
-    """A capability of a host, and the CUDA release that the driver beside it speaks (the lowest in a pool)."""
+    """A capability of a host, and the CUDA release that the driver beside it supports (the lowest in a pool)."""
 
     capability: Capability
     level: Version | None

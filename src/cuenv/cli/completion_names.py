@@ -91,7 +91,7 @@ def driver_branches(extra: Path | None = None) -> dict[str, str]:
 
 
 def packages(extra: Path | None = None) -> dict[str, str]:
-    """The packages that the tables say something of: components, twins, what ended, libraries that sit on torch."""
+    """The packages that the tables say something of: components, twins, what ended, libraries that use PyTorch."""
     tables = {"components": "name", "twins": "package", "endings": "package", "extensions": "package"}
     found = {row.get(key) for table, key in tables.items() for row in _rows(table, extra)}
     return dict.fromkeys(sorted(filter(_good, found)), "")

@@ -136,7 +136,7 @@ class Native(NamedTuple):
 
 
 class Jit(NamedTuple):
-    """The driver compiles this PTX on first use, if it speaks CUDA ``needs`` or later."""
+    """The driver compiles this PTX on first use, if it supports CUDA ``needs`` or later."""
 
     target: Target
     needs: Version | None

@@ -213,7 +213,7 @@ def _not_here(facts: HostFacts | None, command: str) -> tuple[str, ...]:
 
 
 def decoded(told: Mapping[str, str]) -> dict[str, str]:
-    """What a line tells, in the terms of people: 11040 is the CUDA level 11.4, sm_120 is 12.0, cuda126 is 12.6."""
+    """What a line tells, in the terms of people: 11040 is the CUDA version 11.4, sm_120 is 12.0, cuda126 is 12.6."""
     found = {}
     for name, text in told.items():
         if name == "level" and text.isdigit():

@@ -300,7 +300,7 @@ def _build_of(case: LogContext, release: Version, cuda: Version) -> TorchBuild |
 
 
 def driver_level(case: LogContext) -> Joined:
-    """The CUDA level of the driver beside the one that is asked for."""
+    """The CUDA version of the driver beside the one that is asked for."""
     level, wanted = level_of(case), version_or_none(case.told.get("cuda", ""))
     if level is None and "unsatisfied condition" in case.line:  # without its driver nobody knows whether to skip it
         says = "the check may be skipped only where the driver has the minimum of that CUDA major"
@@ -327,7 +327,7 @@ def _order(level: Version, wanted: Version) -> str:
 
 
 def cuda_available(case: LogContext) -> Joined:
-    """Why torch sees no CUDA: the CPU build, no driver, or a driver below the floor."""
+    """Why torch sees no CUDA: the CPU build, no driver, or a driver older than the minimum."""
     release, cuda = torch_of(case)
     if release is not None and cuda is None:
         return Joined(because=(f"torch {release} of this environment is a CPU build",), command=resolve_anew(case))

@@ -295,7 +295,7 @@ def _driver(content: Content) -> dict[str, str]:
     if content.cuda is None:
         return {}
     known = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
-    # By the driver, not by its CUDA level: minor-version compatibility runs CUDA 12.9 on a driver for 12.2.
+    # By the driver, not by its CUDA version: minor-version compatibility runs CUDA 12.9 on a driver for 12.2.
     return {**known, "NVIDIA_REQUIRE_CUDA": f"driver>={content.driver}"} if content.driver else known
 
 

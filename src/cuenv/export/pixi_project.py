@@ -2,7 +2,7 @@
 
 pixi takes a lock where channels, platforms and indexes are those of the manifest, every requirement is met, and no
 package is there that nothing requires. A platform is a gate: a machine takes it whose virtual packages are at least
-those that it declares. So it declares the CUDA level and the compute capability that were solved for, of a pool the
+those that it declares. So it declares the CUDA version and the compute capability that were solved for, of a pool the
 lowest, and of the C library what the packages need.
 """
 

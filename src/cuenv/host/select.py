@@ -222,7 +222,7 @@ def recorded_hosts(
 
 
 def _named(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
-    """A recorded host with what its names tell: a capability that was left out, the CUDA level of its driver."""
+    """A recorded host with what its names tell: a capability that was left out, the CUDA version of its driver."""
     gpus = tuple(
         replace(gpu, capability=_capability(gpu.name, knowledge)) if gpu.capability is None and gpu.name else gpu
         for gpu in facts.gpus
@@ -249,7 +249,7 @@ def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
     from cuenv.host.io.surroundings import surroundings  # noqa: PLC0415 - only where options leave something open
 
     here = replace(surroundings(), label=label, detected=False, kernel=None)
-    # A CUDA level that somebody set is no fact of this machine, and counts where no option says more.
+    # A CUDA version that somebody set is no fact of this machine, and counts where no option says more.
     level = not options.driver and options.environ.get(CUDA, "").strip()
     hidden = {ARCH} if level else {ARCH, CUDA}
     return apply_overrides(here, {key: value for key, value in options.environ.items() if key not in hidden})

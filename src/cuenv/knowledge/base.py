@@ -39,7 +39,7 @@ from cuenv.knowledge.rows import (
 )
 
 TEGRA_DRIVERS = frozenset({540})
-"""First numbers of the drivers of Jetson Linux 36 that are no branch: 540.3.0 speaks CUDA 12.2, 540.4.0 speaks 12.6."""
+"""First numbers of the drivers of Jetson Linux 36 that are no branch: 540.3.0 supports CUDA 12.2, 540.4.0 12.6."""
 _BRANCHES_AHEAD = 100
 """From 515 to 615 it took four years: tables as old as that know nothing of a driver beyond."""
 
@@ -287,7 +287,7 @@ class Knowledge:
         return next((row for row in self.endings if row.package == package), None)
 
     def extension(self, package: str) -> tuple[Extension, ...]:
-        """The rows on a library that sits on torch, oldest releases first."""
+        """The rows on a library that uses PyTorch, oldest releases first."""
         return () if self._lacks("extensions", package) else self._extensions.get(package, ())
 
     @cached_property

@@ -456,7 +456,7 @@ class Discontinued(Row, key=("channel", "package")):
 
 
 class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
-    """What one set of releases of a library that sits on torch needs of torch, CUDA, the GPU and the compiler.
+    """What one set of releases of a library that uses PyTorch needs of torch, CUDA, the GPU and the compiler.
 
     Several rows on one release are alternatives (builds for CUDA 12 and for CUDA 13): one that suits is enough.
     """

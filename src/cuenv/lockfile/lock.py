@@ -526,7 +526,7 @@ def _moved(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -
 def _without_cuda(
     spec: EnvironmentSpec, facts: HostFacts, request: LockRequest, knowledge: Knowledge
 ) -> tuple[Finding, ...]:
-    """A file that names CUDA cannot be solved without a driver's CUDA level; a lock without conda leaves it out."""
+    """A file that names CUDA cannot be solved without a driver's CUDA version; a lock without conda leaves it out."""
     if request.wheels:
         return tuple(left_out(spec))
     if not wants_cuda(spec, knowledge) or (facts.driver and facts.driver.cuda):

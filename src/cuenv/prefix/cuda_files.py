@@ -74,7 +74,7 @@ class CudaFiles:
         shared: files that several wheels claim, with the wheels: the last one to be installed wrote them.
         headers: those that name a release.
         nvcc: release of the environment's compiler and its path; ``None`` without one.
-        extensions: libraries that sit on torch, with their versions.
+        extensions: libraries that use PyTorch, with their versions.
     """
 
     torch: str | None = None

@@ -118,7 +118,7 @@ def conda_install(prefix: Prefix, name: str) -> str:
 def conda_exactly(prefix: Prefix, *specs: str, again: bool = False) -> str:
     """What brings conda packages in versions that the caller names, from where the environment's others came.
 
-    The line names the channels, as a fresh conda has none, and the CUDA level, without which a solver on a machine
+    The line names the channels, as a fresh conda has none, and the CUDA version, without which a solver on a machine
     without GPU takes CPU builds instead.
 
     Args:
@@ -141,7 +141,7 @@ def with_torch(prefix: Prefix, *names: str) -> str:
 
 
 def override(prefix: Prefix) -> str:
-    """The variable that tells a solver the CUDA level of an environment; empty for one without CUDA."""
+    """The variable that tells a solver the CUDA version of an environment; empty for one without CUDA."""
     found = cuda_of(prefix)
     return f"CONDA_OVERRIDE_CUDA={found[0]} " if found else ""
 
@@ -187,7 +187,7 @@ def for_this_torch(
     Args:
         name: the library, as conda or pip calls it.
         torch: the release that is here.
-        rows: on libraries that sit on torch.
+        rows: on libraries that use PyTorch.
         pins: whether a distribution asks for one release of torch.
     """
     if prefix.package(name) and _by_conda(name, prefix):

@@ -1,4 +1,4 @@
-"""The driver that programs get: by forward compatibility, and by its CUDA level where WSL2 hides its number.
+"""The driver that programs get: by forward compatibility, and by its CUDA version where WSL2 hides its number.
 
 Every verdict is about this driver; what is odd about the way to it is for `cuenv.resolver.health` to say.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # see `cuenv.host.facts`
     from cuenv.host.facts import CudaLibrary
 
 BY_LEVEL = "WSL2"
-"""The source of a driver that stands for its CUDA level."""
+"""The source of a driver that stands for its CUDA version."""
 _SERVED = ("datacenter", "jetson")
 """Kinds of GPU on which forward compatibility works; of RTX cards it does on server versions alone."""
 _DRIVER = ("driver.version", "driver.cuda")
@@ -35,7 +35,7 @@ def effective(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
 
 
 def _of_linux(machine: HostFacts, knowledge: Knowledge) -> HostFacts:
-    """A machine under WSL2 with the first driver of Linux that speaks its CUDA level: there the number is Windows'."""
+    """A machine under WSL2 with the first driver of Linux that supports its CUDA version; the number is Windows'."""
     driver = machine.driver
     if not machine.environment.wsl or driver is None or not driver.version or driver.cuda is None:
         return machine

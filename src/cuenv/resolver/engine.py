@@ -23,8 +23,8 @@ from cuenv.resolver.verdict import Context, Verdict, told, worst
 
 Per = Literal["host", "machine", "gpu", "capability"]
 Presence = Literal["level", "untold", "no", "bare", "blind", "known"]
-"""What is known of the GPUs: only a driver's level is given; nobody told them; there is no GPU; a machine of several
-has none; one is of unknown capability; or all capabilities are known."""
+"""What is known of the GPUs: only a driver's CUDA version is given; nobody told them; there is no GPU; a machine of
+several has none; one is of unknown capability; or all capabilities are known."""
 Question: TypeAlias = Callable[..., Any]
 
 

@@ -225,7 +225,7 @@ def pytorch(text: str, knowledge: Knowledge) -> Page:
 
 
 def package(text: str, knowledge: Knowledge) -> Page:
-    """A package: the role it fills, its CPU variant, its end, what it needs as a library that sits on torch.
+    """A package: the role it fills, its CPU variant, its end, what it needs as a library that uses PyTorch.
 
     Raises:
         UsageError: the tables say nothing about it.

@@ -76,7 +76,7 @@ def _newest(release: Version) -> tuple[int, ...]:
 
 
 def _toolkit(cuda: Version | None, built_cuda: Version | None, level: Version | None) -> tuple[int, ...]:
-    """The highest toolkit that the driver's level reaches, else the build's own."""
+    """The highest toolkit that the driver's CUDA version reaches, else the build's own."""
     if cuda is None or built_cuda is None:
         return ()
     if level is None:

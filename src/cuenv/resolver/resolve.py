@@ -201,7 +201,7 @@ def decide_any(case: Context) -> Decision:
 
 
 def decidable(facts: HostFacts) -> HostFacts:
-    """The host as a decision may see it: a CUDA level alone chooses nothing, for which GPU would the build be?"""
+    """The host as a decision may see it: a CUDA version alone chooses nothing, for which GPU would the build be?"""
     return facts if facts.gpus else replace(facts, driver=None)
 
 

@@ -35,7 +35,7 @@ class ProbeResult:
 
     @property
     def complete(self) -> bool:
-        """Whether it tells the driver's version, its CUDA level and the number of GPUs."""
+        """Whether it tells the driver's version, its CUDA version and the number of GPUs."""
         driver = self.driver or Driver()
         return driver.version is not None and driver.cuda is not None and self.gpus is not None
 

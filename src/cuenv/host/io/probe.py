@@ -127,7 +127,7 @@ def _driver(
 def _completed(
     found: ProbeResult, linked: tuple[str, str] | None, level_of: Callable[[str], Version | None]
 ) -> ProbeResult:
-    """Fill in the version by the library's own name or the module, and the CUDA level by the knowledge base."""
+    """Fill in the version by the library's own name or the module, and the CUDA version by the knowledge base."""
     driver, evidence = found.driver or Driver(), list(found.evidence)
     if driver.version is None and linked:
         driver = replace(driver, version=linked[0])

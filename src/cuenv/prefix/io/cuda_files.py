@@ -40,7 +40,7 @@ def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
     """What the files of an environment say about CUDA.
 
     Args:
-        known: names of libraries that sit on torch, whose versions are wanted.
+        known: names of libraries that use PyTorch, whose versions are wanted.
     """
     torch = find_torch_here(prefix)
     owners = _owners(prefix)
@@ -258,7 +258,7 @@ def _of_torch(prefix: Prefix) -> Iterator[tuple[str, str | None, str]]:
 
 
 def _of_wheels(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str | None, str]]:
-    """The shared objects that a distribution's RECORD lists, where it sits on torch; never those of NVIDIA's own."""
+    """The shared objects that a distribution's RECORD lists, where it uses PyTorch; never those of NVIDIA's own."""
     for wheel in prefix.wheels:
         if wheel.name == TORCH or wheel.name.startswith("nvidia-"):
             continue
