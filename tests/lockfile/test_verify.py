@@ -372,6 +372,8 @@ def test_what_is_locked_may_need_a_later_c_library_than_the_tables_say() -> None
     assert "CU407" not in codes(on(new, *OLD_FORGE, CUDNN))
     by_pip = replace(solution(*OLD_FORGE), pip=(TRITON,))
     assert "triton" in only(list(host_findings(by_pip, old, base())), "CU407").message
+    too_old = machine("8.0", driver="450.80.02", libc="2.17")  # another error does not hide it
+    assert {"CU401", "CU407"} <= set(codes(on(too_old, *OLD_FORGE, CUDNN)))
     both = pool([replace(old, label="a"), replace(new, label="b")])
     assert "but a has glibc 2.17" in only(on(both, *OLD_FORGE, CUDNN), "CU407").message
 

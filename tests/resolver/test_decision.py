@@ -485,6 +485,13 @@ def test_one_driver_that_lifts_several_objections_is_hinted() -> None:
     assert "up to branch 470" in both[0].text
 
 
+def test_a_hint_is_decided_for_the_gpus_that_its_command_names_and_not_for_those_that_were_found() -> None:
+    for host in (machine("7.0", driver="470.129.06"), machine("12.0", driver="520.61.05")):
+        misses = decided(host).near_misses
+        assert misses
+        assert not any(miss.then.facts.detected for miss in misses)
+
+
 def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
     together = pool(
         [machine("8.0", driver="470.129.06", label="one"), machine("8.6", driver="470.129.06", label="two")]

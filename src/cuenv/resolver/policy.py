@@ -236,7 +236,7 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Pins on releases that a package never had."""
     for pin in spec.pins:
         row = knowledge.discontinued(pin.name)
-        if row is None or not pin.version or (pin.channel and pin.channel != row.channel):
+        if row is None or (pin.channel and pin.channel != row.channel):
             continue
         if row.channel not in [short_channel(channel) for channel in spec.channels] and not pin.channel:
             continue
