@@ -461,6 +461,15 @@ def test_rows_on_the_same_releases_are_for_other_cuda() -> None:
         assert len(found) == 1 or all(found)
 
 
+def test_releases_of_programs_follow_each_other_and_load_a_cuda_that_never_falls() -> None:
+    for name in {row.package for row in shipped_base().programs}:
+        rows = [row for row in shipped_base().programs if row.package == name]
+        assert all(before.below == after.first for before, after in pairwise(rows))
+        cudas = [row.cuda for row in rows if row.cuda]
+        assert cudas == sorted(cudas)
+        assert all((row.cuda is None) == (row.cudnn is None) for row in rows)
+
+
 def test_each_header_that_a_library_includes_has_a_package() -> None:
     held = {header for row in base().components for header in row.headers}
     included = {header for row in base().extensions for header in row.headers}

@@ -190,6 +190,12 @@ def test_what_is_not_a_pytorch_release_is_wrong_usage(wrong: str) -> None:
 # packages
 
 
+def test_a_program_of_pip_has_the_cuda_that_its_wheels_load() -> None:
+    texts = [entry.says for entry in package("tensorflow", base()).entries]
+    assert "the wheels of tensorflow 2.4 to below 2.5 load the libraries of CUDA 11.0 and cuDNN 8.0" in texts
+    assert "the wheels of tensorflow 2.0 to below 2.1 are CPU builds" in texts
+
+
 def test_a_package_has_its_role_its_twin_or_its_end() -> None:
     assert "cudatoolkit-dev" in text(package("cuda-nvcc", base()))
     assert "cusparse.h" in text(package("libcusparse-dev", base()))

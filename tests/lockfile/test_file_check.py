@@ -16,7 +16,7 @@ from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.resolver.asked_torch import pair_findings
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.solution_policy import lock_findings
-from cuenv.solve.model import Lock, PipLocked, SetAside
+from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside
 from given import base, options, package, shipped_base, solution, spec
 
 INDEX = "https://download.pytorch.org/whl/"
@@ -357,7 +357,7 @@ def test_another_environment_is_not_asked_for_libraries_of_the_torch_that_cannot
         (
             (wheel("tensorflow", "2.12.0"),),
             "warning",
-            "beside tensorflow 2.12.0, which loads CUDA and cuDNN at the start",
+            "beside tensorflow 2.12.0, which loads CUDA 11.8 and cuDNN 8.6 at the start",
         ),
         ((wheel("tensorflow-cpu", "2.12.0"), wheel("jaxlib", "0.4.30")), "", ""),
         ((wheel("faiss-gpu", "1.7.2"),), "info", "list neither the CUDA release nor the GPU code of faiss-gpu 1.7.2"),
@@ -382,6 +382,60 @@ def test_cuda_that_a_wheel_bears_in_its_name_alone_is_compared_with_the_driver()
     old = found(options("A100", driver="470.129.06"), wheel("cupy-cuda12x", "13.6.0"))
     assert "CU401" in codes(old, "error")
     assert codes(found(options("A100", driver="470.129.06"), wheel("cudf-cu11", "24.2.0")), "error") == set()
+
+
+def judged(item: PipLocked, facts: HostFacts, *beside: LockedPackage) -> list[Finding]:
+    """What is more than a remark on a lock with one wheel, by the tables that ship."""
+    whole = replace(solution(PYTHON, *beside), pip=(item,))
+    return [finding for finding in host_findings(whole, facts, shipped_base()) if finding.severity != "info"]
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "severity", "said"),
+    [
+        ("tensorflow-gpu==1.15.0", ("A100", "550.54.15"), "error", "CU405 cuDNN 7.4 for CUDA 10.0 does not support"),
+        ("tensorflow-gpu==1.15.0", ("V100", "396.26"), "error", "CU401 CUDA 10.0 needs driver 410.48 or later"),
+        ("tensorflow-gpu==1.15.0", ("V100", "535.129.03"), "warning", "CU403 the lock has no part of CUDA beside it"),
+        ("tensorflow==2.4.1", ("V100", "418.87.01"), "error", "CU401 CUDA 11.0 needs driver 450.51.06 or later"),
+        ("tensorflow==2.0.0", ("V100", "535.129.03"), "warning", "CU103 the wheel of tensorflow 2.0.0 is not a CUDA"),
+        ("tensorflow==1.14.0", ("A100", "535.129.03"), "warning", "CU103 the wheel of tensorflow 1.14.0 is not a CUDA"),
+    ],
+)
+def test_an_old_tensorflow_of_pip_is_judged_by_the_cuda_that_it_loads(
+    name: str, host: tuple[str, str], severity: str, said: str
+) -> None:
+    package_name, _, release = name.partition("==")
+    facts = options(host[0], driver=host[1])
+    (told,) = judged(wheel(package_name, release), facts)
+    code, _, message = said.partition(" ")
+    assert (told.code, told.severity) == (code, severity)
+    assert message.replace(" beside it", f" beside {package_name} {release}, which loads CUDA 10.0") in told.message
+    file = spec("python=3.7", "pip", pip=(name,))
+    assert {item.code for item in judge_file(file, facts, shipped_base())} == ({code} if severity == "error" else set())
+    assert code in {item.code for item in judge_file(file, facts, shipped_base(), alone=True)}
+
+
+def test_a_tensorflow_of_pip_beside_the_libraries_of_another_cuda_finds_none_of_them() -> None:
+    facts, own = options("V100", driver="535.129.03"), (package("cudatoolkit", "10.1.243"), package("cudnn", "7.6.5"))
+    (other,) = judged(wheel("tensorflow-gpu", "1.15.0"), facts, *own)
+    assert "the environment has those of CUDA 10.1: it does not find them there, and uses no GPU" in other.message
+    assert judged(wheel("tensorflow", "2.3.0"), facts, *own) == []
+
+
+def test_a_tensorflow_of_conda_has_one_error_where_its_cuda_is_too_old_for_the_gpu() -> None:
+    own = (package("tensorflow", "1.15.0", "gpu_py37_0"), package("cudatoolkit", "10.0.130"), package("cudnn", "7.6.5"))
+    found = host_findings(solution(PYTHON, *own), options("A100", driver="535.129.03"), shipped_base())
+    (told,) = (item for item in found if "the newer compute capability 8.0" in item.message)
+    assert (told.code, told.severity) == ("CU405", "error")
+
+
+def test_a_wheel_without_code_for_a_gpu_is_one_error_and_its_cudnn_is_evidence() -> None:
+    facts = options("RTX 5090", driver="575.57.08")
+    locked = [item for item in judged(wheel("torch", "1.13.1"), facts) if item.severity == "error"]
+    asked = judge_file(spec("python=3.9", pip=("torch==1.13.1",)), facts, shipped_base())
+    for told in (locked, asked):
+        assert [item.code for item in told] == ["CU403"]
+        assert any("cuDNN" in text for text in told[0].evidence)
 
 
 def test_tensorflow_without_cuda_is_no_matter_where_no_gpu_is() -> None:

@@ -426,7 +426,7 @@ def test_a_program_that_is_no_torch_is_told_the_cuda_that_supports_the_gpu() -> 
     (told,) = judge_file(old, options("8.9", driver="535.129.03"), shipped_base())
     assert (told.code, told.fix) == (
         "CU405",
-        "take CUDA 11.8 or later, and the release of tensorflow that is made for it",
+        "take CUDA 11.8 or later, and the release of tensorflow that is made for it (of its wheels 2.12 or later)",
     )
 
 

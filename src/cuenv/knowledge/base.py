@@ -30,6 +30,7 @@ from cuenv.knowledge.rows import (
     LabelFit,
     LibrarySupport,
     MinimumDriver,
+    Program,
     Regression,
     Source,
     State,
@@ -77,6 +78,7 @@ class Knowledge:
     endings: tuple[Discontinued, ...]
     extensions: tuple[Extension, ...]
     regressions: tuple[Regression, ...]
+    programs: tuple[Program, ...]
     conflicts: tuple[Conflict, ...]
     features: tuple[Feature, ...]
     states: tuple[State, ...]
@@ -302,6 +304,12 @@ class Knowledge:
         if self._lacks("regressions", package):
             return ()
         return tuple(row for row in self.regressions if row.package == package)
+
+    def program(self, package: str, release: Version) -> Program | None:
+        """The CUDA that the wheels of a program other than torch load."""
+        if self._lacks("programs", package):
+            return None
+        return next((row for row in self.programs if row.package == package and row.covers(release)), None)
 
     def conflicts_of(self, stack: str, release: Version) -> tuple[Conflict, ...]:
         """The packages with which a release of torch from a channel, or from pip, fails."""

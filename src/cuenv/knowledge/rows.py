@@ -559,6 +559,20 @@ class Regression(Row, key=("package", "releases")):
     mended: Version = column(RELEASE, "first later release without it")
 
 
+class Program(Row, key=("package", "first")):
+    """Wheels on PyPI of a program other than torch, and the CUDA libraries that they load: those of one release."""
+
+    package: str = column(TEXT, "its name on PyPI")
+    first: Version = column(RELEASE, "first release")
+    below: Version = column(RELEASE, "first release after them")
+    cuda: Version | None = column(RELEASE, "CUDA minor whose libraries they load; left out: a CPU build", default=None)
+    cudnn: Version | None = column(RELEASE, "release of cuDNN that they were tested with", default=None)
+
+    def covers(self, release: Version) -> bool:
+        """Whether the row speaks of a release."""
+        return within(version(release.public), self.first, self.below)
+
+
 class Conflict(Row, key=("package", "torch_below")):
     """Releases of a package with which builds of torch fail that do not exclude them in their records."""
 

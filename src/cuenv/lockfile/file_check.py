@@ -15,16 +15,8 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, TorchBuild
-from cuenv.lockfile.host_check import (
-    CUDA_PROGRAMS,
-    CUDNN_USERS,
-    RUNTIMES,
-    as_findings,
-    build_name,
-    choose_anew,
-    newer_cuda,
-    unknown_build,
-)
+from cuenv.lockfile.host_check import RUNTIMES, as_findings, build_name, choose_anew, one_cause, unknown_build
+from cuenv.lockfile.programs import CUDA_PROGRAMS, CUDNN_USERS, cpu_asked, newer_cuda, programs_asked
 from cuenv.resolver.asked_torch import (
     CONDA_TORCHES,
     AskedTorch,
@@ -68,7 +60,7 @@ def judge_file(
     listed = covered(spec) and not any(item.code == "CU111" for item in found)
     found += () if told else _judge_cuda(spec, facts, knowledge, listed=listed)
     if alone and facts.gpus and not any(item.severity == "error" or item.unknown for item in found):
-        found += [*_of_other_channel(spec), *_programs(spec)]
+        found += [*_of_other_channel(spec), *_programs(spec, facts, knowledge)]
     return (*_of_cpu(spec, facts), *found)
 
 
@@ -79,10 +71,12 @@ def _of_other_channel(spec: EnvironmentSpec) -> Iterator[Finding]:
         yield unlisted(f"{torch.yaml_text()} of the channel {torch_channel(spec) or 'defaults'}", "pytorch")
 
 
-def _programs(spec: EnvironmentSpec) -> Iterator[Finding]:
-    """Programs for GPUs of which no row says for which they hold code."""
+def _programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """Programs for GPUs of which no row says for which they hold code, and CPU builds of them."""
+    yield from cpu_asked(spec.pip, facts, knowledge)
+    of_cpu = [text for text, row in programs_asked(spec.pip, knowledge) if row.cuda is None]
     names = [pin.name for pin in spec.pins if pin.name in CUDA_PROGRAMS and "cpu" not in pin.build]
-    lines = {text: requirement_name(text) for text in spec.pip if not text.startswith("-")}
+    lines = {text: requirement_name(text) for text in spec.pip if not text.startswith("-") and text not in of_cpu}
     known = (*CUDA_PROGRAMS, *(name for name in lines.values() if name.startswith("cupy-cuda")))
     theirs = {text for text, name in lines.items() if _MAJOR.match(text) and not name.startswith("nvidia-")}
     names += [name for text, name in lines.items() if name in known or text in theirs]
@@ -138,8 +132,11 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
         listed: whether the tables have the torch that it asks for.
     """
     exact = toolkit_asked(spec)
-    cuda = None if torch_asked(spec.pip) or asks_for_cpu(spec) else exact or oldest_cuda(spec) or _of_wheels(spec)
+    if torch_asked(spec.pip) or asks_for_cpu(spec):
+        return
+    cuda = exact or oldest_cuda(spec) or _of_wheels(spec)
     if cuda is None:
+        yield from _judge_programs(spec, facts, knowledge)
         return
     nvcc, cudnn = nvcc_asked(spec), spec_of(spec.pin("cudnn") or spec.pin("libcudnn")) if exact else None
     release = version(cudnn.text) if cudnn and cudnn.prefix else None
@@ -160,6 +157,20 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
             yield from found
         else:  # another torch is no help for a program that is none
             yield from (replace(item, fix=newer_cuda(_names(spec), facts, knowledge), edits=()) for item in found)
+
+
+def _judge_programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """Wheels that load a CUDA release that the file does not name: the driver must run it, its cuDNN each GPU."""
+    for text, row in programs_asked(spec.pip, knowledge) if not any(map(spec.pin, CONDA_TORCHES)) else ():
+        if row.cuda is None:
+            continue
+        candidate = replace(bare_candidate(row.cuda, facts.platform), cudnn=row.cudnn)
+        case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
+        names = ("driver-gpu", "driver-floor", *(("cudnn",) if row.cudnn else ()))
+        rejects = [one for name in names if (one := verdict_of(name, candidate, case)).outcome == "reject"]
+        for item in (item for verdict in rejects for item in as_findings(verdict, candidate, case)):
+            told = replace(item, message=f"{text} loads CUDA {row.cuda}: {item.message}", edits=())
+            yield told if item.subject != "cudnn" else replace(told, fix=newer_cuda(_names(spec), facts, knowledge))
 
 
 def _names(spec: EnvironmentSpec) -> Iterator[str]:
@@ -223,8 +234,7 @@ def _judge_torch(
     judge = Judge(case, (one for one in RULES if one.locked))
     judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
     nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
-    for verdict in objections:
-        yield from as_findings(verdict, nearest, case)
+    yield from one_cause(item for verdict in objections for item in as_findings(verdict, nearest, case))
     if alone and not (objections or asked.elsewhere):
         taken, why = max(judged, key=lambda pair: pair[0].build.version)
         for verdict in why[:1]:

@@ -6,7 +6,7 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeAlias
 
 from packaging.version import Version
@@ -20,18 +20,18 @@ from cuenv.host.facts import HostFacts, Libc
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Requirement, TorchBuild
+from cuenv.lockfile.programs import loader_findings, newer_cuda, program_findings, programs_of, without_cuda
 from cuenv.resolver.candidates import NO_TORCH, Candidate, no_row
 from cuenv.resolver.compilers import locked_gcc
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.requirements import demands
 from cuenv.resolver.rules import LAYERS, Context, Judge, Reason, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
-from cuenv.resolver.rules.libraries import glibc_verdict, range_for, younger
-from cuenv.resolver.verdict import cited, of_capability, told
+from cuenv.resolver.rules.libraries import glibc_verdict, range_for
+from cuenv.resolver.verdict import cited, told
 from cuenv.resolver.wheels import (
     cuda_in_names,
     cuda_of_wheels,
-    gpu_programs,
     library_advice,
     locked_libraries,
     mixed_findings,
@@ -41,7 +41,7 @@ from cuenv.resolver.wheels import (
     wheel_row,
 )
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
-from cuenv.solve.model import LockedPackage, PipLocked, Solution, build_cuda, names_cpu, names_cuda
+from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu
 from cuenv.solve.pip_lines import project_of
 
 RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
@@ -53,9 +53,6 @@ _CHOSEN = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
 _NEEDED = ("device-code", "cudnn")
 """Those of them that every program on a GPU needs: not to know is a warning."""
-_AND_CUDA = "take tensorflow[and-cuda] of a release from 2.14 on: that extra brings its own CUDA"
-_LOADERS = {"tensorflow": _AND_CUDA, "tensorflow-gpu": _AND_CUDA, "onnxruntime-gpu": "", "paddlepaddle-gpu": ""}
-"""Programs of pip that load the shared libraries of CUDA when they start, and what brings those."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
 
 
@@ -69,11 +66,21 @@ def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     return _candidate(solution, _row(torch, release, own, solution.platform, knowledge), _release(solution) or own)
 
 
-def without_torch(solution: Solution) -> Candidate | None:
+def without_torch(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
-    built = [found for package in solution.packages if (found := build_cuda(package.build))]
-    cuda = _release(solution) or cuda_of_wheels(solution.pip) or max(built, default=None) or cuda_in_names(solution.pip)
+    cuda = cuda_beside(solution)
+    loaded = next((row for _, row in programs_of(solution.pip, knowledge) if row.cuda), None)
+    if cuda is None and loaded:  # the libraries are those of the host
+        made = _candidate(solution, no_row("", NO_TORCH, loaded.cuda, "", solution.platform), loaded.cuda)
+        return replace(made, cudnn=made.cudnn or loaded.cudnn)
+    cuda = cuda or cuda_in_names(solution.pip)
     return _candidate(solution, no_row("", NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
+
+
+def cuda_beside(solution: Solution) -> Version | None:
+    """The CUDA release of the libraries in an environment, or of what is built for it there."""
+    built = [found for package in solution.packages if (found := build_cuda(package.build))]
+    return _release(solution) or cuda_of_wheels(solution.pip) or max(built, default=None)
 
 
 def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
@@ -143,9 +150,10 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         yield _of_cpu(torch, facts, knowledge)
     elif torch and torch.cuda is None and by_pip:
         yield unknown_build(torch)  # a wheel of which not even the CUDA release is known
-    candidate = torch or without_torch(solution)
+    of_host = torch is None and cuda_beside(solution) is None and bool(programs_of(solution.pip, knowledge))
+    candidate = torch or (without_torch(solution, knowledge) if facts.gpus or not of_host else None)
     if candidate is None or candidate.cuda is None:
-        yield from _without_cuda(solution, facts) if torch is None else ()
+        yield from without_cuda(solution, facts, knowledge) if torch is None else ()
         return
     if by_pip:
         yield from mixed_findings(solution.pip, candidate.build)
@@ -156,28 +164,15 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         names = [package.name for package in solution.packages] + [item.name for item in solution.pip]
         anew, better = choose_anew(facts, case), newer_cuda(names, facts, knowledge)
         found = [replace(item, fix=better) if item.fix == anew else item for item in found]
-    yield from _at_once(found, case) if torch else found
+    found = _at_once(found, case) if torch else found
+    yield from one_cause(found) if by_pip else found
     if torch and not torch.build.sources:
         yield unknown_build(torch)
-    yield from _programs(solution, facts, None if torch else candidate.cuda, knowledge)
-
-
-CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
-"""Programs that call cuDNN, so that the cuDNN releases for a CUDA release bound their GPUs."""
-
-
-CUDA_PROGRAMS = CUDNN_USERS - {"keras"} | {"cudf", "cugraph", "cuml", "cupy", "rapids"}
-"""Programs for GPUs other than torch."""
-
-
-def newer_cuda(names: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> str | None:
-    """What a file without torch needs: the first CUDA release for each GPU, and the program that is made for it."""
-    rows = map(knowledge.compute_capability, facts.capabilities)
-    first = max((row.first_cuda for row in rows if row and row.first_cuda), default=None)
-    users = [name.removesuffix("-gpu") for name in names if name in CUDNN_USERS]
-    program = next((name for name in users if name != "keras"), "".join(users[:1]))
-    made = f", and the release of {program} that is made for it" if program else ""
-    return f"take CUDA {first} or later{made}" if first else None
+    beside, refused = None if torch else cuda_beside(solution), any(item.severity == "error" for item in found)
+    loads = [] if torch or refused else [*loader_findings(solution, beside, facts, knowledge)]
+    yield from loads
+    cuda, said = None if torch else candidate.cuda, [item.subject for item in loads]
+    yield from program_findings(solution, facts, cuda, knowledge, exact=bool(beside) and not refused, told_of=said)
 
 
 def _at_once(found: list[Finding], case: Context) -> list[Finding]:
@@ -197,6 +192,21 @@ def _at_once(found: list[Finding], case: Context) -> list[Finding]:
     return found
 
 
+def one_cause(found: Iterable[Finding]) -> list[Finding]:
+    """The findings on a wheel of torch; one without code for a GPU explains the cuDNN and NCCL that come with it.
+
+    What is mended by the same is evidence of the first.
+    """
+    every = list(found)
+    first = next((item for item in every if item.subject == LAYERS[0] and item.severity == "error"), None)
+    rest = [item for item in every if first and item.subject in LAYERS[1:] and item.severity == "error"]
+    rest = [item for item in rest if first and (item.fix, item.edits) == (first.fix, first.edits)]
+    if first is None or not rest:
+        return every
+    evidence = (*first.evidence, *(item.message for item in rest))
+    return [replace(item, evidence=evidence) if item is first else item for item in every if item not in rest]
+
+
 def verdicts_on(
     solution: Solution, candidate: Candidate, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Context, tuple[Verdict, ...]]:
@@ -207,6 +217,7 @@ def verdicts_on(
     # A wheel is built already: it needs no nvcc, whatever its source would need.
     case = Context(facts=facts, request=Request(dev=has_nvcc or bool(beside), pip=beside), knowledge=knowledge)
     there = {"nvcc": has_nvcc, "device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
+    there["glibc"] = torch or cuda_beside(solution)  # what the host has runs there
     found = (
         one for one in Judge(case).verdicts(candidate) if rule_named(one.rule).locked and there.get(one.rule, True)
     )
@@ -222,77 +233,6 @@ def _to_build(solution: Solution, knowledge: Knowledge) -> Iterator[str]:
         name, release = project_of(item.text), _RELEASE.search(item.text)
         if item.build and name and knowledge.extension(name):
             yield f"{name}=={release[1]}" if release else name
-
-
-def _programs(solution: Solution, facts: HostFacts, cuda: Version | None, knowledge: Knowledge) -> Iterator[Finding]:
-    """Programs for GPUs of which no row says for which they hold code, such as TensorFlow, JAX and CuPy.
-
-    Args:
-        cuda: that they are for; ``None`` beside a torch, whose release says nothing of theirs.
-    """
-    made = (package.name for package in solution.packages if _uses_cuda(package, knowledge))
-    names = [name for name in made if cuda or name in CUDA_PROGRAMS]
-    names += [item.name for item in gpu_programs(solution.pip)]
-    if not names or not facts.capabilities:
-        return
-    listed = first_of(names, _SHOWN)
-    exact = (
-        _release(solution) or cuda_of_wheels(solution.pip) or any(build_cuda(item.build) for item in solution.packages)
-    )
-    newer = [item for item in facts.capabilities if cuda and exact and younger(item, cuda, knowledge)]
-    message = f"the cuenv tables do not list the GPU code of {listed}"
-    if newer:
-        verb = "is" if len(names) == 1 else "are"
-        nothing = f"CUDA {cuda}, whose nvcc compiles no machine code for the newer {of_capability(*newer)}"
-        because = f"{listed} {verb} for {nothing}: only what contains PTX can run there"
-        message = told(Verdict(rule="device-code", outcome="unknown", because=because), facts).because
-    yield Finding(
-        code="CU403",
-        severity="warning" if newer else "info",
-        subject=names[0],
-        message=message,
-        unknown=True,
-    )
-
-
-def _without_cuda(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
-    """Programs for GPUs that come by pip without any part of CUDA: they load that of the host, or hold their own."""
-    found = gpu_programs(solution.pip) if facts.gpus and solution.platform.startswith("linux") else ()
-    loads = [item for item in found if item.name in _LOADERS]
-    if loads:
-        verb, without = ("loads", "it uses") if len(loads) == 1 else ("load", "they use")
-        yield Finding(
-            code="CU403",
-            severity="warning",
-            subject=loads[0].name,
-            message=(
-                f"the lock has no part of CUDA beside {_releases(loads)}, "
-                f"which {verb} CUDA and cuDNN at the start: without those of the host {without} no GPU, "
-                "and the cuenv tables do not list which releases fit"
-            ),
-            fix=next((_LOADERS[item.name] for item in loads if _LOADERS[item.name]), None),
-            unknown=True,
-        )
-    elif found:
-        yield Finding(
-            code="CU403",
-            severity="info",
-            subject=found[0].name,
-            message=(f"the cuenv tables list neither the CUDA release nor the GPU code of {_releases(found)}"),
-            unknown=True,
-        )
-
-
-def _releases(packages: Sequence[PipLocked]) -> str:
-    return first_of([f"{item.name} {item.version}" for item in packages], _SHOWN)
-
-
-def _uses_cuda(package: LockedPackage, knowledge: Knowledge) -> bool:
-    """Whether a package that is no part of CUDA is made for it."""
-    if knowledge.is_component(package.name) or package.subdir == "noarch":
-        return False
-    needs = {text.split(" ")[0] for text in package.depends}
-    return bool(names_cuda(package.build)) or bool(needs & {"cuda-version", "cudatoolkit", "cuda-cudart"})
 
 
 def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding:

@@ -194,7 +194,7 @@ def _environment_page(
     parts: Sequence[SizedPackage] | None = None,
 ) -> ReportPage:
     torch = candidate_of(solution, knowledge) if solution else None
-    candidate = torch or (without_torch(solution) if solution else None)
+    candidate = torch or (without_torch(solution, knowledge) if solution else None)
     lead: list[str] = []
     sections: list[ReportSection] = []
     verdicts: tuple[Verdict, ...] = ()

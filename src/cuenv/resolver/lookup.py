@@ -251,6 +251,11 @@ def package(text: str, knowledge: Knowledge) -> Page:
             entries.append(_entry("endings", ending, says))
     for extension in knowledge.extension(text):
         entries.append(_entry("extensions", extension, extension_line(extension)))
+    for program in (row for row in knowledge.programs if row.package == text):
+        tested = f" and cuDNN {program.cudnn}" if program.cudnn else ""
+        loads = f"load the libraries of CUDA {program.cuda}{tested}" if program.cuda else "are CPU builds"
+        says = f"the wheels of {text} {program.first} to below {program.below} {loads}"
+        entries.append(_entry("programs", program, says))
     entries += _failing(text, knowledge)
     if not entries:
         raise UsageError(f"the cuenv tables do not list the package {text!r}", hint="cuenv kb package cudatoolkit-dev")
