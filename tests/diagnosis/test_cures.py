@@ -760,6 +760,29 @@ def test_the_headers_of_torch_want_a_gcc_that_nvcc_supports_or_the_toolkit_of_to
     assert "-std=c++17" in led(line.format("'is_same_v' is not a member of 'std'")).remedy
 
 
+def test_a_release_whose_wheels_are_for_older_pythons_gets_such_a_python() -> None:
+    lacks = "ERROR: No matching distribution found for {}\n"
+    found = led(lacks.format("tensorflow-gpu==2.5.1"))
+    assert found.command == (
+        "conda create -y -n old-python -c conda-forge python=3.9 pip && "
+        "conda run -n old-python python -m pip install tensorflow-gpu==2.5.1"
+    )
+    assert "python=3.9 pip" in led(lacks.format("torchvision==0.9.1")).command
+    assert not led(f"/opt/lib/python3.9/site-packages/a.py\n{lacks.format('tensorflow==2.5.0')}").command
+    assert not led(lacks.format("tensorflow==9.9.0")).command
+
+
+def test_an_image_that_is_gone_and_a_file_that_is_not_there_are_not_asked_for_again() -> None:
+    gone = "Error response from daemon: manifest for nvidia/cuda:11.0-base not found: manifest unknown\n"
+    assert led(f"docker: {gone}").command == "docker run --rm --gpus all ubuntu nvidia-smi"
+    assert not led(gone).command
+    assert "no such file" in led("2026-08-02 17:29:31 ERROR 404: Not Found.\n").remedy
+
+
+def test_a_cupy_without_nvcc_is_installed_as_a_wheel() -> None:
+    assert led("      nvcc command       : (not found)\n").command == "python -m pip install cupy-cuda12x"
+
+
 def test_an_address_at_which_apt_finds_nothing_is_taken_out_of_its_lists() -> None:
     said = "E: The repository '{}  Release' does not have a Release file.\n"
     cuda = "https://developer.download.nvidia.com/compute"

@@ -765,7 +765,10 @@ def module_build(case: LogContext) -> Joined:
             "option --no-cc-version-check), or take the gcc of the kernel"
         )
         return Joined(remedy=remedy, command="export IGNORE_CC_MISMATCH=1")
-    if re.search(r"headers|not found in directory|kernel source|Module nvidia\S{0,20} not found", case.line):
+    if re.search(
+        r"headers|not found in directory|/lib/modules/\S+: No such|kernel source|Module nvidia\S{0,20} not found",
+        case.line,
+    ):
         return Joined(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
     remedy = "install a newer release of the driver, which knows this kernel, or start the older kernel"
     return Joined(
@@ -957,6 +960,11 @@ def download(case: LogContext) -> Joined:
     """What the tool of the line offers against a slow network, or a download that was cut."""
     if _UNNAMED.search(case.line):  # no patience finds a host that has no address
         return Joined(command="")
+    if re.search(r"\b404\b", case.line):
+        remedy = (
+            "the server has no such file: compare the address with the page of its publisher, who may have moved it"
+        )
+        return Joined(remedy=remedy, command="")
     return Joined(command=next((command for words, command in _DOWNLOADS if re.search(words, case.line)), ""))
 
 

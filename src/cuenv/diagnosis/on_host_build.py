@@ -79,6 +79,9 @@ def _without_toolkit(case: LogContext) -> str:
         return f"conda install -c conda-forge cudnn{_FOUND_THERE}"
     if header.startswith("nccl"):
         return f"conda install -c conda-forge nccl{_FOUND_THERE}"
+    if "nvcc command " in case.line:  # so CuPy tells what it found: its wheels want no compiler
+        _, cuda = torch_of(case)
+        return f"{PIP} install cupy-cuda{cuda.major if cuda else 12}x"
     if re.search(r"(?:^|[\s'\"]):/\S*cuda", case.line):
         return "export CUDA_HOME=/usr/local/cuda"
     if _OF_CMAKE.search(case.line):

@@ -87,9 +87,28 @@ def lacking(case: LogContext) -> Joined:
         because = (f"versions with +{found['tag']} are not on PyPI",)
         index = f"--index-url {INDEX}{found['tag']}" if name.startswith("torch") else f"-f {_OF_JAX}"
         return Joined(because=because, command=f"{PIP} install {found['asked']} {index}")
+    if python := _last_python(case, name):
+        asked = f"{name}=={python[0]}"
+        because = (f"{asked} has wheels up to Python {python[1]}",)
+        run = f"conda run -n old-python python -m pip install {asked}"
+        command = f"conda create -y -n old-python -c conda-forge python={python[1]} pip && {run}"
+        return Joined(because=because, remedy="an environment with a Python that has wheels of it", command=command)
     module = name.replace("-", "_")
     wanted = _wanted(case, module) if name else ""
     return Joined(command=f"{PIP} install {wanted}" if wanted and wanted != name else "")
+
+
+def _last_python(case: LogContext, name: str) -> tuple[str, str] | None:
+    """The release that is asked for and the last Python that has wheels of it, of TensorFlow and torch's companions."""
+    found = re.search(rf"\b{re.escape(name)}==(([0-9]+)\.([0-9]+)[\w.]{{0,12}})", case.line.replace("_", "-"))
+    if not name or found is None:
+        return None
+    asked, major, minor = found[1], int(found[2]), int(found[3])
+    last = provider(case, "wheels", f"{name.removesuffix('-gpu')}:{major}.{minor}")
+    if name == "torchvision" and not major:
+        torch = (2, minor - 15) if minor >= 15 else (1, minor - 1)
+        last = next((row.pythons[-1] for row in case.knowledge.wheels if row.version.release[:2] == torch), "")
+    return (asked, last) if last and case.mentions.get("python", "3.99") != last else None
 
 
 _LOCAL = regex(
@@ -212,6 +231,12 @@ _OLD_LISTS = "sudo rm -f " + " ".join(
     f"/etc/apt/sources.list.d/{name}.list"
     for name in ("libnvidia-container", "nvidia-docker", "nvidia-container-runtime")
 )
+
+
+def image_not_found(case: LogContext) -> Joined:
+    """What tries a GPU in a container, where the tag of the old guide is gone."""
+    asked = re.match(r"docker: Error response", case.line) and re.search(r"nvidia/cuda:[\w.]*-?base", case.line)
+    return Joined(command="docker run --rm --gpus all ubuntu nvidia-smi" if asked else "")
 
 
 _IMAGE_LISTS = "/etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia-ml.list"
@@ -415,6 +440,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "dgl": dgl,
     "extension": extension,
     "functional_tensor": functional_tensor,
+    "image_not_found": image_not_found,
     "header": header,
     "lacking": lacking,
     "library": library,
