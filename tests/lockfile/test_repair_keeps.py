@@ -77,6 +77,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         pkg("faiss-cpu", "1.8.0", "py312_cpu", depends=(PY[12], "libfaiss 1.8.0 *_cpu")),
         *(pkg("libfaiss", "1.8.0", "h0_0_cpu"), pkg("libfaiss", "1.8.0", "h1_0_cuda12.9", depends=("nowhere >=1",))),
         pkg("pytorch", "2.5.1", "cpu_py312_0", depends=(PY[12],)),
+        *(pkg("with-cuda", depends=("cuda-version",)), pkg("cuda-version", "12.9")),
     ]
     extra = [pkg("pytorch-cuda", "12.1")]
     nvidia = [pkg("cuda-cudart", "12.1.105"), pkg("cuda-cccl", "13.0.50", depends=("cuda-of-13",))]
@@ -84,7 +85,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
     label = [pkg("cuda-cccl", "12.1.109")]
     folder = tmp_path_factory.mktemp("channels")
     channels = {"pytorch": [*torches, *visions, *extra], "nvidia": nvidia, "nvidia/label/cuda-12.1.1": label}
-    return write(folder, {**channels, "conda-forge": forge})
+    return write(folder, {**channels, "conda-forge": forge, "elsewhere": [pkg("other")]})
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +157,31 @@ def test_the_stack_of_a_file_stays_and_the_rest_moves_to_the_nearest(channel: So
     assert "replaced  torchvision=0.20.0 by torchvision=0.20.1.*=*_cu*: torchvision=0.20.0 requires" in done.stderr
     assert "kept      pytorch=2.5.1 as pytorch=2.5.1.*=*_cuda*: pytorch=2.5.1 has no CUDA build string" in done.stderr
     assert "kept      scipy" not in done.stderr
+
+
+def test_an_entry_stays_in_the_channel_that_it_alone_names(channel: Sources, tmp_path: Path) -> None:
+    """conda reads the channel of an entry as well; plotly::plotly moved to conda-forge, and torch with it."""
+    listed = ["python=3.12", "pytorch::pytorch=2.5.1=*cuda12.1*", "pytorch::pytorch-cuda=12.1", "pytorch::torchvision"]
+    text = f"channels: [conda-forge]\ndependencies: {json.dumps([*listed, 'elsewhere::scipy=1.14.1'])}\n"
+    done, made = repaired(tmp_path, channel, text)
+    kept = pins(made)
+    assert kept["pytorch"] == "pytorch::pytorch=2.5.1=*cuda12.1*"
+    assert kept["torchvision"].startswith("pytorch::torchvision")
+    assert kept["scipy"] == "scipy=1.14.1"
+    assert "dropped" not in done.stderr
+
+
+@collect("way", ["pytorch=1.7, cpuonly", "pytorch=1.7=*cpu*", "pytorch=1.7, cpu-only"])
+def test_a_file_for_the_cpu_stays_one(way: str, channel: Sources, tmp_path: Path) -> None:
+    """Its torch is decided anew, beside a library that brings a part of CUDA."""
+    listed = f"{way}, numpy, with-cuda"
+    done, made = repaired(tmp_path, channel, f"channels: [conda-forge]\ndependencies: [python=3.12, {listed}]\n")
+    torch = made.pin("pytorch")
+    assert torch
+    assert "cpu" in torch.build
+    assert "/pytorch-2.5.1-cpu_py312_0" in (tmp_path / "conda-linux-64.lock").read_text()
+    assert "names CUDA" not in done.stderr
+    assert "does not request" not in done.stderr
 
 
 def test_torchvision_goes_with_torch(channel: Sources, tmp_path: Path) -> None:

@@ -193,6 +193,13 @@ def test_cpu_builds_of_torch_and_of_what_comes_with_it_are_one_finding() -> None
     assert finding.fix == "write conda-forge::pytorch=2.10.0=cuda*, conda-forge::libtorch=2.10.0=cuda*"
 
 
+def test_a_torch_that_is_asked_for_as_a_cpu_build_is_none_that_was_not_requested() -> None:
+    of_cpu = (package("libtorch", "2.10.0", "cpu_mkl_h1"), package("pytorch", "2.10.0", "cpu_mkl_py312_h2"))
+    for asked, found in (("other", ["pytorch"]), ("pytorch", [])):
+        told = lock_findings(swapped(FORGE, *of_cpu), "linux-64", base(), of_cpu=[asked])
+        assert [item.subject for item in told if item.code == "CU103"] == found
+
+
 @collect(
     "fine",
     [

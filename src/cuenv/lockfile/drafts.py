@@ -14,7 +14,7 @@ from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.intent import further, release_pins
 from cuenv.lockfile.relax import forms_of
-from cuenv.resolver.policy import spec_of
+from cuenv.resolver.policy import CPU_PACKAGES, spec_of
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # the solver is heavy
 _OLDEST, _NEWEST = 5, 20
 """Minors of Python 3 that are looked for."""
 FORGE = "conda-forge"
-TORCH = ("pytorch", "pytorch-gpu")
+TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 CORE = (*TORCH, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
 """Packages whose release is meant as it is written, as long as that can be."""
 TOGETHER = "cannot be satisfied together with the rest"
@@ -98,6 +98,18 @@ def with_torch_of_pip(draft: Draft) -> Draft:
     return replace(draft, spec=replace(spec, pins=pins, pip=lines)).noting([pin.name for pin in moved], why)
 
 
+def with_cpu_torch(draft: Draft, shelf: Shelf) -> Draft:
+    """A draft that asks for the CPU build by the build string of torch where the channels have no other way to."""
+    spec, torch = draft.spec, draft.spec.pin("pytorch")
+    listed = [pin for pin in spec.pins if pin.name in CPU_PACKAGES]
+    if torch is None or torch.build or not listed or any(shelf.has(Pin(name=pin.name)) for pin in listed):
+        return draft
+    cpu = replace(torch, version=torch.condition().removeprefix("=="), build="*cpu*")
+    pins = tuple(cpu if pin == torch else pin for pin in spec.pins if pin not in listed)
+    why = f"the channels have no {listed[0].name}, and the build string of torch asks for the CPU build as well"
+    return replace(draft, spec=replace(spec, pins=pins)).noting([torch.name, *(pin.name for pin in listed)], why)
+
+
 def without_triton(draft: Draft) -> Draft | None:
     """A draft whose pip part names no triton, which binds it to one release of torch; ``None`` where it names none."""
     lines = tuple(text for text in draft.spec.pip if text.startswith("-") or requirement_name(text) != "triton")
@@ -134,7 +146,7 @@ def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge
             pins.append(pin)
         elif pin == torch or pin.name in OF_TORCH:
             cuda = pin == torch and build_cuda(package.build)
-            pins.append(replace(pin, version=package.version, build="*cuda*" if cuda else ""))
+            pins.append(replace(pin, version=package.version, build="*cuda*" if cuda else of_variant(pin)))
         elif pin.name == "python" or not further(pin, knowledge):
             pins.append(replace(pin, version=str(series(version(package.version))), build=""))
         else:

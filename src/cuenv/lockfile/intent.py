@@ -364,7 +364,8 @@ def _versioned(pin: Pin, same: Pin, role: str) -> EntryChange:
         why = "the nearest build that fits the host and that the channels can satisfy"
         return EntryChange(entry=pin.yaml_text(), fate="replaced", became=same.yaml_text(), why=why)
     if request is None or (number is not None and (request.admits(number) or _prefixes(request, number))):
-        why = "the build string excludes the CPU build" if role == "pytorch" else ""
+        other = "CUDA" if names_cpu(same.build) else "CPU"
+        why = f"the build string excludes the {other} build" if role == "pytorch" else ""
         return EntryChange(entry=pin.yaml_text(), fate="kept", became=same.yaml_text(), why=why)
     why = f"the {'release' if role == 'pytorch' else 'Python'} nearest to it that the channels can satisfy"
     return EntryChange(entry=pin.yaml_text(), fate="replaced", became=same.yaml_text(), why=why)

@@ -47,7 +47,7 @@ from cuenv.lockfile.wheel_lock import (
     wheel_solutions,
     write_wheels,
 )
-from cuenv.resolver.policy import for_file, spec_findings, wants_cuda
+from cuenv.resolver.policy import cpu_builds_asked, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, with_named
@@ -562,8 +562,9 @@ def _metadata(
         least[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
     if request.sources.as_of:
         least[AS_OF] = request.sources.as_of
-    if spec.cpu_builds:
-        least[OF_CPU] = " ".join(sorted(spec.cpu_builds))
+    of_cpu = cpu_builds_asked(spec)
+    if of_cpu:
+        least[OF_CPU] = " ".join(sorted(of_cpu))
     found = {
         "created_by": f"{CREATED_BY} {__version__}",
         "cuenv_content": content_digest(solutions, least),

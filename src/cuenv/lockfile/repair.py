@@ -47,6 +47,7 @@ from cuenv.lockfile.drafts import (
     series_of,
     torch_of,
     with_core,
+    with_cpu_torch,
     with_entries,
     with_torch_of_pip,
     without_triton,
@@ -76,7 +77,7 @@ from cuenv.resolver.prove import unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.resolver.rules import Context
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name, with_named
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import (
     Choice,
@@ -375,13 +376,15 @@ class _Repair:
         for more in (FORGE, "nvidia"):
             if more in map(short_channel, channels):
                 continue
-            here = self._shelf(names, channels)
+            here = self._shelf(names, with_named(channels, spec.pins))
             lacking = {pin.name for pin in spec.pins if not any(map(here.has, forms_of(pin)))}
             lacking |= {name for name in names if not here.has(Pin(name=name))}
             there = self._shelf_beyond(sorted(lacking), channels, (more,)) if lacking else None
             if there and any(there.has(Pin(name=name)) for name in lacking):
                 channels = (*channels, more)
-        return Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
+        own = Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
+        shelf = None if wants_cuda(spec, self.knowledge) else self._shelf_of(own.spec)
+        return with_cpu_torch(own, shelf) if shelf else own
 
     def _of_linux(self, draft: Draft) -> Draft:
         """A draft without what exists for another system alone."""
@@ -427,7 +430,7 @@ class _Repair:
         found = self._solved(spec, entries, fixed, near=False, swaps=0)
         if found is None:
             return None if needed or near != Near() else draft
-        wide = self._shelf_beyond([pin.name for pin in listed], spec.channels or ("defaults",), ("pytorch", FORGE))
+        wide = self._shelf_beyond([pin.name for pin in listed], spec.reached, ("pytorch", FORGE))
         elsewhere = {
             pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
         }
@@ -437,14 +440,14 @@ class _Repair:
     def _any(self, pin: Pin | None, number: Version | None, shelf: Shelf) -> Pin | None:
         """Any release, or any of a minor, of what a file names; ``None`` where there is none.
 
-        It is for CUDA if that is what the file is for.
+        It is for CUDA or for the CPU if that is what the file is for.
         """
         if pin is None:
             return None
-        cuda = pin.name in TORCH and wants_cuda(self.file, self.knowledge) and not asks_for_cpu(self.file)
         form = Pin(name=pin.name, version=f"{number}.*" if number else "", channel=pin.channel)
-        forms = [replace(form, build="*cuda*")] if cuda else []
-        return next((item for item in (*forms, form) if shelf.has(item)), None)
+        cuda, cpu = wants_cuda(self.file, self.knowledge), asks_for_cpu(self.file)
+        meant = [replace(form, build="*cuda*" if cuda else "*cpu*")] if pin.name in TORCH and cuda != cpu else []
+        return next((item for item in (*meant, form) if shelf.has(item)), None)
 
     def _until_locked(self, draft: Draft, label: str, needed: frozenset[str]) -> Draft | None:
         """A draft that locks, mended by what its lock would say of it; ``None`` where that leads nowhere.
@@ -530,7 +533,7 @@ class _Repair:
         """A draft that locks, and of each entry that it lost what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
         said, shelf = dict(own.why), self._shelf_of(replace(own.spec, pins=self.file.pins))
-        channels = ", ".join(map(short_channel, own.spec.channels or ("defaults",)))
+        channels = ", ".join(map(short_channel, own.spec.reached))
         for name in sorted(own.lost):
             if shelf is None or not said.get(name, "").endswith(TOGETHER):
                 continue
@@ -653,7 +656,7 @@ class _Repair:
     def _relaxed(self, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""
         spec = draft.spec
-        shelf = self._shelf((pin.name for pin in spec.pins), spec.channels or ("defaults",))
+        shelf = self._shelf((pin.name for pin in spec.pins), spec.reached)
         fixed = [pin for pin in spec.pins if pin.name in draft.bound or pin.name.startswith("__")]
         asked = [pin for pin in fixed if pin.build and pin.name not in _FIRST]
         fixed = [pin for pin in fixed if pin not in asked]
@@ -698,7 +701,7 @@ class _Repair:
 
         request = SolveRequest(
             spec=replace(spec, pins=tuple(pins)),
-            channels=spec.channels or ("defaults",),
+            channels=spec.reached,
             platform=self.facts.platform,
             virtual_packages=virtual_packages(self.facts),
         )
@@ -720,7 +723,7 @@ class _Repair:
     def _shelf_of(self, spec: EnvironmentSpec) -> Shelf | None:
         """The records of what an environment lists; ``None`` where a channel of its own is not there."""
         try:
-            return self._shelf((pin.name for pin in spec.pins), spec.channels or ("defaults",))
+            return self._shelf((pin.name for pin in spec.pins), spec.reached)
         except NoChannelError:
             return None
 
@@ -749,7 +752,7 @@ class _Repair:
         decision = self._decided(request)
         if request.pip and not decision.fitting:  # what pip installs fits no torch: the lock says what is wrong with it
             decision = self._decided(replace(request, pip=()))
-        own = self.file.channels or ("defaults",)
+        own = self.file.reached
         names = [pin.name for pin in intent.packages]
         records = self._shelf_beyond(names, own, ("pytorch", FORGE)) or self._shelf_beyond(names, own, (FORGE,))
         known = [name for name in names if records and records.has(Pin(name=name))]
@@ -953,7 +956,9 @@ class _Repair:
             if build.stack in here:
                 minors.setdefault((build.stack, series(build.version), bool(build.cuda)), place)
         forms = {
-            key: Pin(name=torch.name, version=f"{key[1]}.*", build="*cuda*" if key[2] else "", channel=torch.channel)
+            key: Pin(
+                name=torch.name, version=f"{key[1]}.*", build="*cuda*" if key[2] else "*cpu*", channel=torch.channel
+            )
             for key in minors
         }
         forms = {key: form for key, form in forms.items() if shelf.has(form)}

@@ -93,7 +93,7 @@ def judged_requests(
 
 REPAIR = "cuenv lock --repair -o environment.new.yml"
 """What mends an environment file as a whole: the file that does what it was meant to do."""
-_CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
+CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
 _SELECTORS = regex(r"_?(?:pytorch|tflow|tensorflow)[-_](?:select|mutex)")
 """Packages whose build string chooses between CPU and CUDA builds of others."""
 _WITH_TORCH = ("torchvision", "torchaudio", "torchtext", "pytorch-mutex")
@@ -135,7 +135,13 @@ def asks_for_cpu(spec: EnvironmentSpec) -> bool:
     torch = spec.pin("pytorch")
     if spec.of_cpu and not any("cuda" in f"{pin.name} {pin.build}" for pin in spec.pins):
         return True
-    return any(spec.pin(name) for name in _CPU_PACKAGES) or (torch is not None and "cpu" in torch.build)
+    return any(spec.pin(name) for name in CPU_PACKAGES) or (torch is not None and "cpu" in torch.build)
+
+
+def cpu_builds_asked(spec: EnvironmentSpec) -> frozenset[str]:
+    """The packages whose CPU builds a file asks for: by their build strings, and torch in so many words."""
+    by_build = frozenset(pin.name for pin in spec.pins if "cpu" in pin.build)
+    return by_build | {"pytorch"} if asks_for_cpu(spec) else by_build
 
 
 _OF_SYSTEM = {
@@ -423,7 +429,7 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Pins that ask for a CPU build in a CUDA environment, and pins that would let one in."""
     named, others = wants_cuda(spec, knowledge), list[tuple[Pin, str]]()
     for pin in spec.pins:
-        if pin.name in _CPU_PACKAGES or (_SELECTORS.fullmatch(pin.name) and "cpu" in pin.build):
+        if pin.name in CPU_PACKAGES or (_SELECTORS.fullmatch(pin.name) and "cpu" in pin.build):
             if named:
                 yield _forced(pin)
             continue
@@ -477,7 +483,7 @@ def _cpu_builds(pins: Sequence[tuple[Pin, str]], severity: Severity) -> Finding:
 
 def _forced(pin: Pin) -> Finding:
     """A package that makes every build one for the CPU."""
-    named = pin.name if pin.name in _CPU_PACKAGES else pin.yaml_text()
+    named = pin.name if pin.name in CPU_PACKAGES else pin.yaml_text()
     return Finding(
         code="CU103",
         severity="error",

@@ -17,9 +17,9 @@ from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.compilers import locked_gcc
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.decision import Decision
-from cuenv.resolver.policy import asks_for_cpu
+from cuenv.resolver.policy import cpu_builds_asked
 from cuenv.resolver.ranking import Assessment
-from cuenv.resolver.solution_policy import cpu_finding, cuda_components, lock_findings, without_row
+from cuenv.resolver.solution_policy import cpu_finding, cuda_components, cuda_finding, lock_findings, without_row
 from cuenv.resolver.verdict import both
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.records import cuda_builds
@@ -204,12 +204,14 @@ def solved_findings(
         solution: of one platform.
         offered: what `cuda_offered` found.
     """
-    of_cpu = spec.cpu_builds
+    of_cpu = cpu_builds_asked(spec)
     asked = {pin.name for pin in spec.pins} - of_cpu
     found = lock_findings(
         solution.packages, solution.platform, knowledge, offered, asked, ours=spec.ours, of_cpu=of_cpu
     )
-    if facts.driver and spec.pin("pytorch") and not asks_for_cpu(spec):
+    if "pytorch" in of_cpu:
+        found += cuda_finding(solution.packages)  # the cpuonly of today does not bind a torch that is older than it
+    elif facts.driver and spec.pin("pytorch"):
         found += cpu_finding(solution.packages, knowledge, of_cpu)  # a CPU torch was chosen silently on a GPU host
     return found
 

@@ -69,7 +69,7 @@ def lock_findings(
     ]
     if cuda:
         found += cpu_finding(all_packages, knowledge, of_cpu)
-        found += cpu_builds(all_packages, knowledge, offered, asked)
+        found += cpu_builds(all_packages, knowledge, offered, asked, of_cpu)
     return tuple(found)
 
 
@@ -168,10 +168,26 @@ def cpu_finding(
 ) -> tuple[Finding, ...]:
     """As `cpu_variants`, in one finding that the main package leads: they are CPU builds for one reason.
 
-    What is asked for as a CPU build (``of_cpu``), and what that requires, is none of them.
+    What is asked for as a CPU build (``of_cpu``), what that requires, and what belongs to such a torch is none of them.
     """
     found = sorted(_variants(packages, knowledge, of_cpu), key=lambda pair: _leads(pair[0].name))
     return (_unasked(found),) if found else ()
+
+
+def cuda_finding(packages: Iterable[LockedPackage]) -> tuple[Finding, ...]:
+    """The CUDA build of torch, where the environment file asks for the CPU build."""
+    torch = next((item for item in packages if item.name == "pytorch" and names_cuda(item.build)), None)
+    if torch is None:
+        return ()
+    return (
+        Finding(
+            code="CU103",
+            severity="warning",
+            subject="pytorch",
+            message=f"pytorch {torch.version} {torch.build} is a CUDA build, but the file asks for the CPU build",
+            edits=(_write(torch, "*cpu*"),),
+        ),
+    )
 
 
 def _leads(name: str) -> tuple[bool, bool, int]:
@@ -195,9 +211,9 @@ def _variants(
     there = tuple(packages)
     torch = next((item.channel_name for item in there if item.name == "pytorch"), "")
     of_cpu = (text for item in there if item.name.endswith("-cpu") for text in item.depends)
-    asked = _required(there, meant) | {text.split(" ")[0] for text in of_cpu} - {
-        "pytorch"
-    }  # the library of faiss-cpu, which says what it is
+    # the library of faiss-cpu, which says what it is
+    asked = _required(there, meant) | {text.split(" ")[0] for text in of_cpu} - {"pytorch"}
+    asked |= _OWN if "pytorch" in meant else frozenset()
     for package in (item for item in there if item.name not in asked):
         if package.name == "pytorch-mutex" and torch not in ("", package.channel_name):
             continue  # it chooses among the builds of its own channel
@@ -225,6 +241,7 @@ def cpu_builds(
     knowledge: Knowledge,
     offered: Mapping[str, str] | None = None,
     asked: Collection[str] = (),
+    of_cpu: Collection[str] = (),
 ) -> Iterator[Finding]:
     """The CPU builds of packages that no row knows: by their own build strings, or since a CUDA build lies beside.
 
@@ -233,7 +250,7 @@ def cpu_builds(
     """
     for package in packages:
         base = package.name.removesuffix("-cpu")
-        if base != package.name and knowledge.cuda_variant(base, package.channel_name):
+        if base not in (package.name, *of_cpu) and knowledge.cuda_variant(base, package.channel_name):
             yield Finding(
                 code="CU103",
                 severity="warning",

@@ -191,11 +191,6 @@ class EnvironmentSpec:
         return next((pin for pin in self.pins if pin.name == name), None)
 
     @property
-    def cpu_builds(self) -> frozenset[str]:
-        """The packages whose CPU builds the file asks for by their build strings."""
-        return frozenset(pin.name for pin in self.pins if "cpu" in pin.build)
-
-    @property
     def reached(self) -> tuple[str, ...]:
         """The channels that conda reads for the file: those that it lists, else the default ones, and `with_named`."""
         return with_named(self.channels or ("defaults",), self.pins)

@@ -19,7 +19,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 _GLIBC = regex(r"__glibc\b.*?>=\s*([0-9]{1,4}(?:\.[0-9]{1,4})*)")
 _CUDA_WORD = regex(r"(?<!no)(cuda|gpu)|(?:^|_)(cu)(?=\d{2,3}(?:_|$))")
-_CPU_WORD = regex(r"(?:^|_)cpu")
+_CPU_WORD = regex(r"(?:^|[_*])cpu")
 _WHEEL = regex(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)")
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
@@ -45,7 +45,7 @@ def names_cuda(build: str) -> str:
 
 
 def names_cpu(build: str) -> bool:
-    """Whether a build string says that it is a CPU build: ``cpu_py312_0``, ``h0_0_cpu``."""
+    """Whether a build string, or a pattern of one, is of a CPU build: ``cpu_py312_0``, ``h0_0_cpu``, ``*cpu*``."""
     return _CPU_WORD.search(build) is not None and not names_cuda(build)
 
 
