@@ -816,7 +816,8 @@ def test_a_library_runs_on_later_gpus_as_its_rows_say(library: str, forward: str
     assert found.because.startswith(because), found.because
     assert grounded(found)
     release = max(row.first for row in known.layers_of(library, version("12.0")) if row.first)
-    pinned = verdict_of(library, replace(old, **{library: release}), replace(case(facts), knowledge=known))
+    with_release = replace(old, cudnn=release) if library == "cudnn" else replace(old, nccl=release)
+    pinned = verdict_of(library, with_release, replace(case(facts), knowledge=known))
     says(pinned, f" {release} for CUDA 12.0")
 
 
