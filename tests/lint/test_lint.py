@@ -451,7 +451,6 @@ def test_a_login_in_a_file_that_is_shared_is_an_error_and_is_not_shown(tmp_path:
     "text",
     [
         "@EXPLICIT\nhttps://conda.anaconda.org/conda-forge/linux-64/a-1-0.conda\n",
-        "# platform: linux-64\na=1=0\n",
         "version: 6\nenvironments: {}\npackages: []\n",
     ],
 )
@@ -460,6 +459,19 @@ def test_what_looks_like_a_lock_is_for_check(tmp_path: Path, text: str) -> None:
     done = run("lint", "some list.txt", folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.endswith("hint: cuenv check 'some list.txt'\n")
+
+
+def test_what_conda_list_and_pip_list_print_is_named_by_its_content(tmp_path: Path) -> None:
+    for text, what in (
+        ("# platform: linux-64\na=1=0\n", "conda list --export\nhint: cuenv lock requirements.txt\n"),
+        ("# Name  Version  Build  Channel\na  1  0  conda-forge\n", "conda list\nhint: cuenv lock requirements.txt\n"),
+        ("Package Version\n------- -------\ntorch   2.1\n", "pip list\nhint: python -m pip list --format=freeze > "),
+    ):
+        (tmp_path / "requirements.txt").write_text(text)
+        done = run("lint", "requirements.txt", folder=tmp_path)
+        named, _, hint = what.partition("\n")
+        assert f"requirements.txt is an output of {named} (known are" in done.stderr
+        assert hint in done.stderr
 
 
 def test_an_entry_is_judged_for_a_host_that_is_named(tmp_path: Path) -> None:

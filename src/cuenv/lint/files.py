@@ -152,11 +152,11 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     kind = kind or _recognised(path.name, text)
     if kind is None and path.suffix in (".yml", ".yaml") and _is_broken(text):
         kind = "environment.yml"  # that it is no YAML comes before what it is
-    if kind is None and _is_for_pip(path, text):
+    other = stranger(text, str(path)) if kind is None else None
+    if kind is None and other is None and _is_for_pip(path, text):
         kind = "requirements.txt"
     if kind is None:
-        listed = _LISTS.search(text) or (_is_list_of_packages(text) and not _is_open(text, path))
-        other = None if listed else stranger(text, str(path))
+        listed = not other and (_LISTS.search(text) or (_is_list_of_packages(text) and not _is_open(text, path)))
         instead = f"cuenv {'check' if listed else 'lint --as environment.yml'} {shlex.quote(str(path))}"
         raise UsageError(
             f"{path} is {other[0] if other else 'not a known kind of file by its name or content'} "

@@ -38,6 +38,11 @@ _REQUIREMENTS = regex(
 )
 """How a list of requirements for pip begins."""
 _PLAIN = regex(r"[\w./-]+")
+_PRINTED = regex(
+    r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[A-Za-z0-9_.-]+=[^=\s]+=[^=\s]+[ \t]*(?:\n|\Z)"
+    r"|(?<=\n)(?:(?!#)[A-Za-z0-9_.-]+[ \t]+\d\S*[ \t]+[A-Za-z0-9_.<>]+(?:[ \t]+\S+)?[ \t]*(?:\n|\Z)))"
+)
+"""How an output of ``conda list`` begins, with ``--export`` or without."""
 _NO_CHANNELS = (
     "channels: the file names no channels, so conda's default channels are used: repo.anaconda.com/pkgs/main "
     "and pkgs/r unless .condarc says "
@@ -60,6 +65,8 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
         hint = shlex.join(["cuenv", "lock", "--resolve", *([] if str(path) == ENVIRONMENT else [str(path)]), *host])
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     text = read_text(path)
+    if _is_printed(text):
+        return _printed(text, path)
     if path.suffix == ".txt" and is_requirements(text) and "--hash=" not in text:
         raise InputError(
             f"{path} is a list of requirements for pip; cuenv lock reads an environment file, which may name it "
@@ -80,6 +87,34 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
 
         spec = with_lists(spec, path.parent)
     return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
+
+
+def _is_printed(text: str) -> bool:
+    """Whether a text begins as no environment file does, but as what ``conda list`` prints."""
+    return _PRINTED.match(text.lstrip("\ufeff")) is not None
+
+
+def _printed(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
+    """What ``conda list`` printed as an environment, with one remark.
+
+    Raises:
+        InputError: not every line is as that program prints it.
+    """
+    from cuenv.solve.package_list import listed_environment  # noqa: PLC0415 - few files are such
+
+    try:
+        listed = listed_environment(text)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}", hint="conda env export --no-builds > environment.yml") from error
+    if listed is None:
+        raise InputError(
+            f"{path} begins as an output of conda list, and goes on as another file",
+            hint="conda env export --no-builds > environment.yml",
+        )
+    spec, what = listed
+    channels = ", ".join(spec.channels)
+    whose = f"the channels {channels} that its builds show" if what.endswith("export") else f"its channels {channels}"
+    return spec, (f"it is an output of {what}, and is read as an environment file with {whose}",)
 
 
 def is_requirements(text: str) -> bool:
