@@ -1,4 +1,4 @@
-"""What every package needs and what knows neither CUDA nor conda: errors, versions, strict reading, findings."""
+"""What every package needs, and what reads no table: errors, versions, strict reading, findings, JSON documents."""
 
 from __future__ import annotations
 

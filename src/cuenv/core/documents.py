@@ -1,8 +1,8 @@
 """Every JSON document that cuenv prints, as a type: the schemas that ship are made of these (``nox -s schemas``).
 
 A document is a class whose ``schema`` is a literal; several may share one name. The comment behind a field describes it
-in the schema and in docs/json.md. Modules import them for types alone,
-so that no command pays for them; ``typing_extensions`` is a requirement of the tests, not of cuenv.
+in the schema and in docs/json.md. Modules import them for types alone, so that no command pays for them;
+``typing_extensions`` is a requirement of the tests, not of cuenv.
 """
 
 from __future__ import annotations
