@@ -54,6 +54,10 @@ def test_a_lock_names_exactly_the_gpus_and_drivers_that_the_rules_allow(lock: Lo
     (solution,) = lock.solutions
     served = {item.capability: item for item in recorded(lock.metadata, PLATFORM)}
     assert served
+    written = minimum_host(lock.solutions, host(Capability(8, 9), "580.65.06", knowledge), knowledge)
+    anew = {item.capability: item for item in recorded(written, PLATFORM)}
+    assert anew.keys() & served.keys()
+    assert all(item == served.get(capability, item) for capability, item in anew.items())
     for row in knowledge.generations:
         record = served.get(row.capability)
         if record is None:
@@ -80,6 +84,15 @@ def test_the_record_judges_where_the_tables_do_not_know_torch(lock: Lock) -> Non
     assert judged(first.capability, below(first.driver)) == [("CU401", "error")]
     assert judged(Capability(3, 5), first.driver) == [("CU403", "error")]
     assert not [*record_findings(lock, solution, host(Capability(3, 5), "470.42.01", knowledge), base())]
+
+
+def test_the_driver_of_a_lock_is_that_of_its_first_platform() -> None:
+    first = read_lock(LOCKS[0]).solutions[0]
+    here = host(Capability(8, 9), "580.65.06", base())
+    one = minimum_host((first,), here, base())
+    both = minimum_host((first, replace(first, platform="linux-aarch64")), here, base())
+    assert both["cuenv_minimum_driver"] == one["cuenv_minimum_driver"]
+    assert both.keys() - one.keys() == {f"{SERVED}linux-aarch64"}
 
 
 @pytest.mark.parametrize("key", [SERVED + PLATFORM, "cuenv_minimum_driver", MINIMUM_GLIBC])

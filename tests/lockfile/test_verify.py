@@ -437,6 +437,9 @@ def test_of_several_fixes_the_one_is_told_that_is_enough_alone() -> None:
     anew = "cuenv resolve --gpu 6.1 --driver 470.129.06 --glibc 2.35 --prove -o environment.new.yml"
     assert only(found, "CU401").fix == "install driver 525.60.13 or later"
     assert str(only(found, "CU405").fix).endswith(f"<9.11; or, in place of both fixes: {anew}")
+    alone = on(machine("6.1", driver="525.60.13"), *newer)  # an information beside one error is no second fix
+    assert (only(alone, "CU408").severity, only(alone, "CU408").fix) == ("info", None)
+    assert str(only(alone, "CU405").fix).endswith("<9.11")
     by_pip = on(machine("6.1", driver="470.129.06"), package("pytorch", "2.9.1", "cuda129", channel=WHEELS))
     other = "with pip: torch==2.7.1+cu118 from --extra-index-url https://download.pytorch.org/whl/cu118"
     assert {item.fix for item in by_pip if item.severity == "error"} == {other}, "a driver gives torch no code"
