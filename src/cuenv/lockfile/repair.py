@@ -77,7 +77,7 @@ from cuenv.resolver.prove import unsatisfiable_text
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.resolver.rules import Context
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name, with_named
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import (
     Choice,
@@ -376,7 +376,7 @@ class _Repair:
         for more in (FORGE, "nvidia"):
             if more in map(short_channel, channels):
                 continue
-            here = self._shelf(names, with_named(channels, spec.pins))
+            here = self._shelf(names, self._reached(replace(spec, channels=channels)))
             lacking = {pin.name for pin in spec.pins if not any(map(here.has, forms_of(pin)))}
             lacking |= {name for name in names if not here.has(Pin(name=name))}
             there = self._shelf_beyond(sorted(lacking), channels, (more,)) if lacking else None
@@ -430,7 +430,7 @@ class _Repair:
         found = self._solved(spec, entries, fixed, near=False, swaps=0)
         if found is None:
             return None if needed or near != Near() else draft
-        wide = self._shelf_beyond([pin.name for pin in listed], spec.reached, ("pytorch", FORGE))
+        wide = self._shelf_beyond([pin.name for pin in listed], self._reached(spec), ("pytorch", FORGE))
         elsewhere = {
             pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
         }
@@ -533,7 +533,7 @@ class _Repair:
         """A draft that locks, and of each entry that it lost what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
         said, shelf = dict(own.why), self._shelf_of(replace(own.spec, pins=self.file.pins))
-        channels = ", ".join(map(short_channel, own.spec.reached))
+        channels = ", ".join(map(short_channel, self._reached(own.spec)))
         for name in sorted(own.lost):
             if shelf is None or not said.get(name, "").endswith(TOGETHER):
                 continue
@@ -656,7 +656,7 @@ class _Repair:
     def _relaxed(self, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""
         spec = draft.spec
-        shelf = self._shelf((pin.name for pin in spec.pins), spec.reached)
+        shelf = self._shelf((pin.name for pin in spec.pins), self._reached(spec))
         fixed = [pin for pin in spec.pins if pin.name in draft.bound or pin.name.startswith("__")]
         asked = [pin for pin in fixed if pin.build and pin.name not in _FIRST]
         fixed = [pin for pin in fixed if pin not in asked]
@@ -701,7 +701,7 @@ class _Repair:
 
         request = SolveRequest(
             spec=replace(spec, pins=tuple(pins)),
-            channels=spec.reached,
+            channels=self._reached(spec),
             platform=self.facts.platform,
             virtual_packages=virtual_packages(self.facts),
         )
@@ -720,10 +720,19 @@ class _Repair:
             known.read(names)
         return known
 
+    def _reached(self, spec: EnvironmentSpec) -> tuple[str, ...]:
+        """The channels that conda reads for an environment; of those that single entries name, what can be read."""
+        found = spec.channels or ("defaults",)
+        for channel in spec.reached[len(found) :]:
+            with suppress(ChannelError):
+                self._shelf((), (channel,))
+                found = (*found, channel)
+        return found
+
     def _shelf_of(self, spec: EnvironmentSpec) -> Shelf | None:
         """The records of what an environment lists; ``None`` where a channel of its own is not there."""
         try:
-            return self._shelf((pin.name for pin in spec.pins), spec.reached)
+            return self._shelf((pin.name for pin in spec.pins), self._reached(spec))
         except NoChannelError:
             return None
 
@@ -752,7 +761,7 @@ class _Repair:
         decision = self._decided(request)
         if request.pip and not decision.fitting:  # what pip installs fits no torch: the lock says what is wrong with it
             decision = self._decided(replace(request, pip=()))
-        own = self.file.reached
+        own = self._reached(self.file)
         names = [pin.name for pin in intent.packages]
         records = self._shelf_beyond(names, own, ("pytorch", FORGE)) or self._shelf_beyond(names, own, (FORGE,))
         known = [name for name in names if records and records.has(Pin(name=name))]
