@@ -20,7 +20,7 @@ from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.minimum_host import MINIMUM_GLIBC, SERVED, minimum_host, record_findings, recorded
 from cuenv.resolver.solution_policy import edited
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
-from given import base
+from given import base, package, solution
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "locks").glob(f"*/{LOCK_NAME}"))
@@ -84,6 +84,17 @@ def test_the_record_judges_where_the_tables_do_not_know_torch(lock: Lock) -> Non
     assert judged(first.capability, below(first.driver)) == [("CU401", "error")]
     assert judged(Capability(3, 5), first.driver) == [("CU403", "error")]
     assert not [*record_findings(lock, solution, host(Capability(3, 5), "470.42.01", knowledge), base())]
+
+
+def test_a_gpu_that_is_newer_than_the_toolkit_is_recorded_with_its_own_first_driver() -> None:
+    torch = package("pytorch", "2.7.1", "cuda126_mkl_py312_h1_300")
+    toolkit = package("cuda-version", "12.6", "h1_3", subdir="noarch")
+    solved = solution(torch, toolkit, package("libcudnn", "9.8.0.87"), package("nccl", "2.26.2.1"))
+    written = minimum_host((solved,), host(Capability(8, 9), "580.65.06", base()), base())
+    found = {str(item.capability): str(item) for item in recorded(written, PLATFORM)}
+    assert found["8.9"] == "8.9=native:525.60.13"
+    assert found["12.0"] == "12.0=jit:570.26"
+    assert found["10.7"] == "10.7=jit"  # of which the tables know no driver
 
 
 def test_the_driver_of_a_lock_is_that_of_its_first_platform() -> None:

@@ -89,6 +89,23 @@ def test_torch_before_1_13_is_known_by_the_builds_of_its_channel(torch: str, too
     assert [item.code for item in said if item.severity != "info"] == ([code] if code else [])
 
 
+def test_a_toolkit_beside_pytorch_cuda_is_told_what_that_has_not() -> None:
+    def said(name: str, *more: str) -> str:
+        return next(item.message for item in findings(*more) if (item.code, item.subject) == ("CU110", name))
+
+    assert "neither nvcc nor headers" in said("cudatoolkit-dev", "pytorch-cuda=11.8", "cudatoolkit-dev=12.1")
+    assert "neither nvcc nor headers" not in said("pytorch-cuda", "pytorch-cuda=11.5")
+    assert "neither nvcc nor headers" not in said("cudatoolkit-dev", "cudatoolkit-dev=12.1")
+
+
+def test_a_channel_without_cuda_in_front_changes_nothing_of_what_the_others_hold() -> None:
+    def codes(*channels: str) -> list[str]:
+        return [item.code for item in findings("cuda-nvcc=12.6", channels=channels)]
+
+    assert codes("bioconda", "conda-forge", "nvidia") == codes("conda-forge", "nvidia") != []
+    assert codes("nvidia", "bioconda", "conda-forge") == codes("nvidia", "conda-forge")
+
+
 MKL, NUMPY = "mkl<2024.1", "numpy<2"
 
 
