@@ -158,6 +158,8 @@ def test_a_major_that_nobody_has_seen_yet_is_a_release() -> None:
     newer = swapped(FORGE, package("cuda-version", "14.0"), package("cuda-nvcc", "14.1.20"))
     newer = without(newer, "cuda-cudart", "pytorch")
     assert "is of CUDA 14.1, but the rest is of CUDA 14.0" in only(law(*newer), "CU102").message
+    most = [package("cuda-nvcc", "14.1.20"), package("cuda-cudart", "14.1.3"), package("cuda-nvrtc", "14.0.1")]
+    assert "is of CUDA 14.0, but the rest is of CUDA 14.1" in only(law(*most), "CU102").message
 
 
 def test_numbers_of_their_own_are_no_release() -> None:
