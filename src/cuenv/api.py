@@ -55,10 +55,10 @@ _OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allo
 
 
 def text(value: object, what: str, example: str) -> str:
-    """A text.
+    """An argument that must be a text.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a text.
     """
     if isinstance(value, str):
         return value
@@ -66,7 +66,7 @@ def text(value: object, what: str, example: str) -> str:
 
 
 def text_or_none(value: object, what: str, example: str) -> str | None:
-    """A text, or nothing.
+    """An argument that must be a text or ``None``.
 
     Raises:
         TypeError: it is neither.

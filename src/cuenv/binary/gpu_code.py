@@ -175,7 +175,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """What was scanned.
+    """The result of a scan: each file with GPU code, and how it supports the GPUs of a host.
 
     Attributes:
         facts: the host.

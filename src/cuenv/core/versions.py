@@ -197,7 +197,7 @@ class _Release(Version):
 
 @lru_cache(maxsize=2048)
 def version(text: str) -> Version:
-    """Read a version.
+    """Read a version as PEP 440 has it.
 
     Raises:
         ValueError: the text is not a version.

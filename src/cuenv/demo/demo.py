@@ -29,7 +29,7 @@ RECORDED = "rtx4090-535"
 
 @dataclass(frozen=True, kw_only=True)
 class Demonstration:
-    """What the demo did.
+    """The result of ``cuenv demo``: the host, the decision, the sample and what its checks found.
 
     Attributes:
         recorded: the host is a recorded one, as this machine has no NVIDIA GPU.

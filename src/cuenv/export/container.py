@@ -69,7 +69,7 @@ class Content:
 def content_of_lock(
     lock: Lock, spec: EnvironmentSpec | None, knowledge: Knowledge, host: tuple[str, ...] = ()
 ) -> Content:
-    """What a lock holds.
+    """What a container for a lock has to contain and to run on.
 
     Args:
         lock: with one solution at least.
@@ -195,7 +195,7 @@ class Refused:
 
 
 def stages(content: Content, delivery: Delivery, base: str = "auto") -> Stages | Refused:
-    """Choose the images.
+    """Choose the images that a container is built in and run from, or say why there are none.
 
     Args:
         content: what the container is to hold.

@@ -48,7 +48,7 @@ def env(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables of a container.
+    """Check the variables that a container sets.
 
     Raises:
         InputError: a name that is none, or a value that no file can hold on a line.

@@ -47,7 +47,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The answer.
+    """The CUDA toolkit that an environment should compile with.
 
     Attributes:
         toolkit: what to use; ``None`` where none is needed, or none fits.

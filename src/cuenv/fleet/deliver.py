@@ -35,7 +35,7 @@ _PLAIN = regex(r"[\w +.|()/-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Delivered:
-    """What was written.
+    """The result of ``cuenv fleet plan --output``: the plan, and the locks that were written for it.
 
     Attributes:
         plan: the plan with what the channels have, where they were asked.

@@ -49,7 +49,7 @@ class InstallRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """What came of it.
+    """The result of ``cuenv install``.
 
     Attributes:
         report: why it was refused, if it was.

@@ -113,7 +113,7 @@ class BundleRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Bundled:
-    """What came of it.
+    """The result of ``cuenv bundle``.
 
     Attributes:
         report: why it was refused, if it was.

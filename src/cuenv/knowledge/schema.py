@@ -102,7 +102,7 @@ def shaped(pattern: str, form: str) -> Cell:
 
 
 def one_of(*words: str) -> Cell:
-    """One of these words."""
+    """A cell that holds one of some words."""
 
     def read(text: str) -> str:
         if text not in words:

@@ -119,7 +119,7 @@ class LockDiff:
 
 
 def diff(old: Lock, new: Lock, hosts: Iterable[HostFacts], knowledge: Knowledge) -> LockDiff:
-    """Compare two locks.
+    """Compare the packages of two locks, and what both say on each host.
 
     Args:
         old: the lock before.
@@ -246,7 +246,7 @@ class Compared:
 
 
 def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge, part: LockPart | None = None) -> Compared:
-    """Compare two locks.
+    """Read two locks and compare them.
 
     Args:
         old: a lock, or a folder that holds ``conda-lock.yml``.

@@ -24,7 +24,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What solves.
+    """The solver that a lock asks.
 
     Attributes:
         name: one of `ENGINES`.

@@ -110,7 +110,7 @@ class LockRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Locked(Drawable):
-    """What came of locking.
+    """The result of ``cuenv lock``.
 
     Attributes:
         report: findings before and after the solve, without the solver's own no.

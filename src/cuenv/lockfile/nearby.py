@@ -27,7 +27,7 @@ _LOOKS, _TRIES = 300, 10
 
 @dataclass(frozen=True, kw_only=True)
 class Instead:
-    """What there is.
+    """An environment that solves in place of the requested one.
 
     Attributes:
         decision: its choice solves on the channels.

@@ -51,7 +51,7 @@ class ListedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxed:
-    """What the channels satisfy.
+    """The entries of an environment file, relaxed until the channels satisfy them.
 
     Attributes:
         pins: for each entry what stands for it; ``None`` where it had to go.

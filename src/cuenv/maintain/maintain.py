@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """What is new.
+    """The rows that a channel has and the tables have not.
 
     Attributes:
         overlay: the new rows alone; laid over the tables that ship, they are all that is needed.

@@ -135,7 +135,7 @@ def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """What is looked at.
+    """What ``cuenv check`` looks at: a lock, an environment, or both.
 
     Attributes:
         lock: the lock that is checked by itself.
@@ -161,7 +161,7 @@ def asked(
     lock: Path | None = None,
     part: LockPart | None = None,
 ) -> CheckRequest:
-    """What the arguments mean.
+    """What ``cuenv check`` is to look at, by its arguments and the folder.
 
     A lock that is named is checked by itself, an environment that is named as well. With neither, both that are at
     hand are: the lock in the working folder, and the environment that is active.

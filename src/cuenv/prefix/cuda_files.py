@@ -28,7 +28,7 @@ NOBODY = "no package"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledCudaLibrary:
-    """A library of NVIDIA's.
+    """A CUDA library of NVIDIA in an environment.
 
     Attributes:
         path: of the file itself, links followed.

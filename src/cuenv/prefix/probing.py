@@ -62,7 +62,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """Where the probes ran.
+    """The environment and the variables with which probes ran.
 
     Attributes:
         prefix: the environment's folder, resolved.

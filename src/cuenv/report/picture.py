@@ -121,7 +121,7 @@ def box(x: float, y: float, width: float, height: float, kind: str, tip: str = "
 
 
 def rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    """A line."""
+    """A straight line as SVG."""
     return f'<line class="{kind}" x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"/>'
 
 

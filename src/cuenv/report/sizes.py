@@ -51,7 +51,7 @@ def megabytes(size: float) -> str:
 
 
 def sizes(parts: Iterable[SizedPackage], unknown: int, what: str) -> Picture | None:
-    """The packages by size.
+    """A picture of the packages by size, the largest first; ``None`` where no size is known.
 
     Args:
         parts: the packages.

@@ -22,7 +22,7 @@ NO_TORCH = version("0")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate:
-    """One possible environment.
+    """One possible environment: a torch build with a CUDA toolkit and a Python.
 
     Attributes:
         build: the torch build; its channel is its stack.

@@ -44,7 +44,7 @@ def extension_line(row: Extension) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEntry:
-    """One row in words.
+    """One row of the tables in words, as ``cuenv kb`` prints it.
 
     Attributes:
         table: the table it stands in; empty for what follows from several.

@@ -34,7 +34,7 @@ _SOLVES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution(Drawable):
-    """What came of resolving.
+    """The result of ``cuenv resolve``: the decision, and the environment of its choice.
 
     Attributes:
         spec: the environment, or ``None`` when nothing fits.

@@ -208,7 +208,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsatisfiable:
-    """The solver's no.
+    """No packages satisfy the requirements, and why the solver says so.
 
     Attributes:
         missing: requirements of the environment that no record of the channels satisfies.

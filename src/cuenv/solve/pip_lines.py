@@ -95,7 +95,7 @@ class WrongLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipLines:
-    """A pip part, understood.
+    """The lines of a pip part, by what is done with them.
 
     Attributes:
         requirements: what is locked.

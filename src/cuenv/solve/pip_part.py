@@ -141,7 +141,7 @@ def unbuilt(text: str, request: PipRequest) -> Unbuilt | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipConflict:
-    """The pip part's no.
+    """No packages satisfy the pip part, and what contradicts what.
 
     Attributes:
         text: the resolver's own words.

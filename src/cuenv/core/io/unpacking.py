@@ -72,7 +72,7 @@ def measure(stream: IO[bytes], name: str, limits: Limits, *, sent: int) -> int:
 
 
 def check(size: int, limits: Limits, *, sent: int) -> None:
-    """Refuse a size.
+    """Refuse what unpacks to more than a channel can have.
 
     Raises:
         TooMuchError: it is more than it may be.

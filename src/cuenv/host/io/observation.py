@@ -19,7 +19,7 @@ _DRIVER_FACTS = ("version", "cuda", "kernel_module", "module_kind")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """What one source says.
+    """What one source (NVML, ``nvidia-smi``, ``/proc``) says of the driver and the GPUs.
 
     Attributes:
         driver: what it knows of the driver; ``None`` when nothing.

@@ -320,7 +320,7 @@ def files_of(wheel: Wheel) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchHere:
-    """A torch.
+    """The torch of an environment, as its own files tell it.
 
     Attributes:
         folder: of the package: ``.../site-packages/torch``.

@@ -39,7 +39,7 @@ _LINES, _WIDTH = 12, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Where probes run.
+    """The interpreter, the folder and the variables with which probes run.
 
     Attributes:
         python: the environment's interpreter.

@@ -28,7 +28,7 @@ def hook(prefix: Prefix) -> str:
 
 
 def get_nvcc(prefix: Prefix) -> str:
-    """What installs nvcc."""
+    """The command or the words by which a user gets an nvcc for this environment."""
     if prefix.kind == "conda":
         return conda_install(prefix, "cuda-nvcc")
     cuda = _wheels_cuda(prefix)

@@ -41,7 +41,7 @@ _LEFT = 2 * 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A file to have.
+    """A file to download, and where it goes.
 
     Attributes:
         url: canonical; where it is really read is said by the `Sources`.
@@ -184,7 +184,7 @@ def _line(count: _Count, total: int, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time for people."""
+    """Seconds as people say them: ``40 s``, ``12 min``, ``1.5 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -249,7 +249,7 @@ def stem(url: str) -> str:
 
 
 def parse_spec(pin: Pin) -> MatchSpec:
-    """A pin for rattler.
+    """A pin as a match spec of rattler.
 
     Raises:
         InputError: rattler does not understand it.
