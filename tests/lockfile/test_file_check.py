@@ -511,3 +511,15 @@ def test_a_program_of_which_nobody_knows_the_gpu_code_is_unknown(lines: tuple[st
     assert (told.code, told.unknown) == ("CU403", True)
     of_cuda = spec("python=3.10", pip=("torch==2.1.0", "nvidia-cublas-cu12==12.1.3.1"))
     assert judge_file(of_cuda, host, shipped_base(), alone=True) == (), "the parts of CUDA are no programs"
+
+
+def test_a_torchvision_for_cuda_beside_a_torch_for_cpus_is_an_error_with_the_build_that_fits() -> None:
+    torch, cudart = package("pytorch", "2.4.0", "cpu_generic_py312h1_1"), package("cuda-version", "12.9")
+    vision = package("torchvision", "0.19.0", "cuda120py312h1_0")
+    (told,) = lock_findings((torch, vision, cudart), "linux-64", shipped_base(), of_cpu=("pytorch",))
+    assert (told.code, told.severity, told.subject) == ("CU103", "error", "torchvision")
+    assert told.edits[0].entries == ("conda-forge::torchvision=0.19.0=*cpu*",)
+    of_cpu = package("torchvision", "0.19.0", "cpu_py312h1_0")
+    of_cuda = package("pytorch", "2.4.0", "cuda120_py312h1_200")
+    assert not lock_findings((torch, of_cpu), "linux-64", shipped_base())
+    assert not any("linked" in item.message for item in lock_findings((of_cuda, vision), "linux-64", shipped_base()))

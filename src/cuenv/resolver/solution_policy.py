@@ -66,6 +66,7 @@ def lock_findings(
         *one_source(all_packages, knowledge, ours=ours),
         *without_hash(all_packages, explicit=explicit),
         *_subdirs(all_packages, platform),
+        *of_two_torches(all_packages),
     ]
     if cuda:
         found += cpu_finding(all_packages, knowledge, of_cpu)
@@ -188,6 +189,21 @@ def cuda_finding(packages: Iterable[LockedPackage]) -> tuple[Finding, ...]:
             edits=(_write(torch, "*cpu*"),),
         ),
     )
+
+
+def of_two_torches(packages: Collection[LockedPackage]) -> Iterator[Finding]:
+    """The CUDA builds of torchvision and torchaudio beside a CPU build of torch, which older records do not exclude."""
+    torch = next((item for item in packages if item.name == "pytorch" and names_cpu(item.build)), None)
+    for item in packages if torch else ():
+        if torch and item.name in OF_TORCH and names_cuda(item.build):
+            yield Finding(
+                code="CU103",
+                severity="error",
+                subject=item.name,
+                message=f"{item.name} {item.version} {item.build} is linked against the CUDA build of PyTorch, and "
+                f"pytorch {torch.version} {torch.build} is a CPU build, so that its operators do not load",
+                edits=(_write(item, "*cpu*"),),
+            )
 
 
 def _leads(name: str) -> tuple[bool, bool, int]:
