@@ -783,6 +783,28 @@ def test_a_cupy_without_nvcc_is_installed_as_a_wheel() -> None:
     assert led("      nvcc command       : (not found)\n").command == "python -m pip install cupy-cuda12x"
 
 
+def test_a_pip_that_memory_ends_does_without_its_cache() -> None:
+    killed = "Collecting torch\n  Downloading torch-1.10.0-cp38-cp38-manylinux1_x86_64.whl (881.9 MB)\nKilled\n"
+    assert led(killed).command == "python -m pip install --no-cache-dir torch"
+    assert not led(f"Collecting torch\n$ python train.py --bf16\n{killed.splitlines()[-1]}\n").command
+
+
+def test_an_nvcc_that_a_shell_misses_where_no_torch_is_comes_alone() -> None:
+    assert "cuda-nvcc" in led("/bin/sh: 1: nvcc: not found\n").command
+    assert "torch.version.cuda" in led("import torch.utils\n/bin/sh: 1: nvcc: not found\n").command
+    image = led("docker build .\n/bin/sh: 1: nvcc: not found\n")
+    assert (image.command, "devel image" in image.remedy) == ("", True)
+
+
+def test_what_a_setup_refuses_is_told_with_its_place() -> None:
+    frame = '  File "/tmp/pip-req-build-a/setup.py", line 7, in <module>\n    raise RuntimeError(\n'
+    found = led(f"Traceback (most recent call last):\n{frame}RuntimeError: Unsupported GPU\n")
+    assert (found.symptom.id, found.because) == (
+        "setup-refused",
+        ("it was raised in /tmp/pip-req-build-a/setup.py, line 7",),
+    )
+
+
 def test_an_address_at_which_apt_finds_nothing_is_taken_out_of_its_lists() -> None:
     said = "E: The repository '{}  Release' does not have a Release file.\n"
     cuda = "https://developer.download.nvidia.com/compute"

@@ -780,6 +780,7 @@ _NEWER_DRIVER = (
     (r"-(?:generic|lowlatency|azure|aws|gcp|oem)\b", "sudo apt-get update && sudo ubuntu-drivers install"),
     (r"\.fc[0-9]{2}\b", "sudo dnf upgrade --refresh -y '*nvidia*'"),
     (r"-(?:arch|zen)[0-9]", "sudo pacman -Syu"),
+    (r"-amd64\b", "sudo apt-get update && sudo apt-get install -y linux-headers-amd64 nvidia-driver"),
 )
 """How a system whose kernel has such a name brings its newest driver."""
 
@@ -993,7 +994,18 @@ def isolation(case: LogContext) -> Joined:
     return Joined()
 
 
+def host_memory(case: LogContext) -> Joined:
+    """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
+    of_pip = case.raised is not None and case.raised.package == "pip"
+    fetched = case.mentions.get("building") and not {"script", "importing"} & case.mentions.keys()
+    if not of_pip and not (fetched and case.line.strip() == "Killed"):
+        return Joined()
+    remedy = "let pip do without its cache, or give the machine or container more memory"
+    return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir {case.mentions.get('building') or 'torch'}")
+
+
 JOINS: dict[str, Callable[[LogContext], Joined]] = {
+    "host_memory": host_memory,
     "isolation": isolation,
     "apt_dependencies": apt_dependencies,
     "arch_list": arch_list,

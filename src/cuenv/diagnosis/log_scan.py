@@ -240,9 +240,7 @@ class _End:
         if frame is None:
             return one
         for row in wanted.raised:
-            if (row.within == "package") != bool(frame.package) or frame.built:
-                continue
-            if row.within != "program" and (not frame.checked or of_an_installation(line)):
+            if not _judges(row, frame, line):
                 continue
             found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
             if found:
@@ -251,6 +249,15 @@ class _End:
             return replace(one, said=replace(one.said, raised=frame))
         said = next((_raised(row, one, found, frame) for row in wanted.words if (found := _PYTHON.search(line))), None)
         return replace(one, said=said) if said and frame.package else one
+
+
+def _judges(row: Symptom, frame: Frame, line: bytes) -> bool:
+    """Whether a row speaks of exceptions that are raised in such a place."""
+    if row.within == "setup":
+        return frame.checked and frame.file.endswith("setup.py")
+    if frame.built or (row.within == "package") != bool(frame.package):
+        return False
+    return row.within == "program" or (frame.checked and not of_an_installation(line))
 
 
 def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
@@ -304,7 +311,8 @@ class _Wanted:
         self.told = {brief: mark for mark in pasted if (brief := shape_of(mark))}
         self.by_mark: dict[bytes, list[Symptom]] = {}
         self.words = tuple(row for row in rows if row.kind == "words")
-        self.raised = tuple(row for row in rows if row.kind == "raised")
+        raised = (row for row in rows if row.kind == "raised")
+        self.raised = tuple(sorted(raised, key=lambda row: row.within != "setup"))
         for row in rows:
             for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)

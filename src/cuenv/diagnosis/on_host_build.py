@@ -12,7 +12,7 @@ from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import target_for, version
-from cuenv.diagnosis.cures import again, is_wheel, on_search_path, package_in, toolkit_of_torch
+from cuenv.diagnosis.cures import again, in_image, is_wheel, on_search_path, package_in, toolkit_of_torch
 from cuenv.diagnosis.managers import PIP
 from cuenv.diagnosis.on_host import (
     Joined,
@@ -65,11 +65,22 @@ def toolchain(case: LogContext) -> Joined:
         if there and not lacking:
             because.append("the files are installed, but builds do not look where conda-forge puts them")
             return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
+    told = case.frameworks | case.mentions.keys()
+    if _SHELL.search(case.line) and not told & {"torch", "companions"}:
+        remedy = "in a container start from a devel image of nvidia/cuda; elsewhere install a compiler of conda-forge"
+        return Joined(because=tuple(because), remedy=remedy, command="" if in_image(case) else _NVCC_ALONE)
     elsewhere = " && export CUDA_HOME=$CONDA_PREFIX" if "/bin/nvcc" in case.line else ""
     if cuda is None:
         return Joined(because=tuple(because), command=toolkit_of_torch() + elsewhere)
     because.append(f"torch is built for CUDA {cuda}")
     return Joined(because=tuple(because), command=install_toolchain(case, cuda) or resolve_anew(case))
+
+
+_SHELL = regex(r"\b(?:nvcc|cicc)\W{0,12}: (?:command |executable file )?not found")
+_NVCC_ALONE = (
+    "conda install -c conda-forge cuda-nvcc cuda-cudart-dev libcublas-dev && "
+    "export CUDA_HOME=$CONDA_PREFIX CUDACXX=$CONDA_PREFIX/bin/nvcc"
+)
 
 
 def _without_toolkit(case: LogContext) -> str:

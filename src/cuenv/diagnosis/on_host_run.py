@@ -145,7 +145,8 @@ def raised(case: LogContext) -> Joined:
         return Joined(because=(f"by its name it is of {place.package}",), values={"package": place.package})
     if place.package:
         return Joined(because=(f"it was raised in {place.package}: {where}",), values={"package": place.package})
-    return Joined(because=(f"it was raised in {where}, which is a file of the program and of no package",))
+    whose = "" if place.file.endswith("setup.py") else ", which is a file of the program and of no package"
+    return Joined(because=(f"it was raised in {where}{whose}",))
 
 
 JOINS: dict[str, Callable[[LogContext], Joined]] = {

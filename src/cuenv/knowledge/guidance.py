@@ -185,9 +185,9 @@ class Symptom(Row, key=("id",)):
         default="cause",
     )
     within: str | None = column(
-        one_of("program", "check", "package"),
+        one_of("program", "check", "package", "setup"),
         "of an exception that is raised: the last frame of its traceback is in a file of the program itself, is a "
-        "`raise` or `assert` there, or one in a package, which refuses what it is given",
+        "`raise` or `assert` there, one in a package, which refuses what it is given, or one in a setup.py",
         default=None,
     )
     says: str = column(TEXT, "what it is, in one sentence")
