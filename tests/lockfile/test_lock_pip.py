@@ -178,6 +178,23 @@ def test_another_torch_is_refused_with_both_parents(tmp_path: Path, channel: Sou
     assert finding.fix == "write vllm==0.7.0 in the pip part"
 
 
+def test_two_contradictions_are_mended_by_the_lines_that_end_both(tmp_path: Path, channel: Sources) -> None:
+    folder = tmp_path / "files"
+    for number in ("1.0", "2.0", "3.0"):
+        wheel(folder, "shared", number)
+    wheel(folder, "old-user", "1.0", "shared<2")
+    wheel(folder, "new-user", "1.0", "shared")
+    wheel(folder, "new-user", "2.0", "shared>=2")
+    environment(tmp_path, "shared==3.0", "old-user==1.0", "new-user==2.0")
+    with index(folder) as running:
+        answer = locked(tmp_path, channel, running)
+        (finding,) = [item for item in answer.report.findings if item.code == "CU510"]
+        (edit,) = finding.edits
+        assert sorted(edit.entries) == ["new-user==1.0", "shared==1.0"]
+        environment(tmp_path, "old-user==1.0", *edit.entries)
+        assert locked(tmp_path, channel, running).lock
+
+
 def test_another_numpy_is_refused(tmp_path: Path, channel: Sources, server: Server) -> None:
     environment(tmp_path, "numpy>=2")
     answer = locked(tmp_path, channel, server)

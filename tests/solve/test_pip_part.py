@@ -95,12 +95,12 @@ def test_a_demand_on_conda_is_found() -> None:
     found = conflict(text, REQUEST)
     assert (found.parent, found.demand, found.provided) == ("vllm>=0.11.1", "torch==2.9.0", TORCH)
     assert found.requirement == "vllm==0.11.1"
-    finding = conflict_finding(replace(found, repair="vllm==0.7.0"))
+    finding = conflict_finding(replace(found, repair=("vllm==0.7.0",)))
     assert "vllm>=0.11.1 requires torch==2.9.0, and conda's pytorch is 2.5.1 from conda-forge" in finding.message
     assert finding.fix == "write vllm==0.7.0 in the pip part"
     assert conflict_finding(found).fix == "pin pytorch to a release that meets torch==2.9.0, and resolve again"
     assert conflict_finding(found, free=True).fix == "add to dependencies: pytorch=2.9.0"
-    either = conflict_finding(replace(found, repair="vllm==0.7.0"), free=True).fix
+    either = conflict_finding(replace(found, repair=("vllm==0.7.0",)), free=True).fix
     assert either == "add to dependencies: pytorch=2.9.0, or write vllm==0.7.0 in the pip part"
 
 
@@ -270,6 +270,6 @@ def test_requirement_lines() -> None:
 
 def test_wheels_for_another_python_alone_are_mended_by_that_python_or_another_release() -> None:
     text = "Because a==1.1 has no wheels with a matching Python ABI tag (e.g., `cp312`) and you require a==1.1, we ..."
-    found = PipConflict(requirement="a==1.1", text=text, repair="a==2.0")
+    found = PipConflict(requirement="a==1.1", text=text, repair=("a==2.0",))
     assert conflict_finding(found).fix == "take a Python for which a==1.1 has wheels, or write a==2.0 in the pip part"
-    assert conflict_finding(replace(found, repair="")).fix == "take a Python for which a==1.1 has wheels"
+    assert conflict_finding(replace(found, repair=())).fix == "take a Python for which a==1.1 has wheels"

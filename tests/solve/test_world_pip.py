@@ -149,14 +149,14 @@ def test_another_torch_names_both_parents_and_the_repair(user: dict[str, str]) -
     answer = refused(resolve(ask("vllm==0.11.1"), user))
     assert (answer.demand, answer.provided, answer.requirement) == ("torch==2.9.0", TORCH, "vllm==0.11.1")
     assert answer.parent.startswith("vllm")
-    assert answer.repair == "vllm==0.7.0"
+    assert answer.repair == ("vllm==0.7.0",)
 
 
 def test_another_torch_deeper_down(user: dict[str, str]) -> None:
     answer = refused(resolve(ask("serving==1.0"), user))
     assert (answer.demand, answer.provided, answer.requirement) == ("torch==2.9.0", TORCH, "serving==1.0")
     assert answer.parent.startswith("vllm")
-    assert answer.repair is None
+    assert answer.repair == ()
 
 
 def test_every_release_demands_another(user: dict[str, str], tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_requirements_that_contradict_each_other(user: dict[str, str]) -> None:
 
 def test_a_release_that_never_was(user: dict[str, str]) -> None:
     answer = refused(resolve(ask("psutil>=99"), user))
-    assert answer.repair == "psutil==6.0"
+    assert answer.repair == ("psutil==6.0",)
 
 
 # the outside
@@ -205,7 +205,7 @@ def test_a_package_that_no_index_has(user: dict[str, str], tmp_path: Path) -> No
         wheel(tmp_path / "files", name, "6.0")
     with index(tmp_path / "files") as server:
         answer = refused(resolve(ask("psutill>=5"), variables(tmp_path / "home", server.url)))
-    assert (answer.absent, answer.requirement, answer.repair) == ("psutill", "psutill>=5", None)
+    assert (answer.absent, answer.requirement, answer.repair) == ("psutill", "psutill>=5", ())
     assert answer.text == f"no Python package index that was asked has psutill: {server.url}/simple"
 
 

@@ -194,8 +194,8 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
     if isinstance(answer, PipConflict):
         answer = replace(answer, text=f"as of {run.as_of}, {answer.text}") if run.as_of else answer
         torch = next((item for item in request.provided if item.name == "torch"), None)
-        if torch and made_for(answer.repair or "", version(torch.version), run.knowledge) is False:
-            answer = replace(answer, repair=None)  # it was compiled for another torch
+        if torch and any(made_for(text, version(torch.version), run.knowledge) is False for text in answer.repair):
+            answer = replace(answer, repair=())  # it was compiled for another torch
         pin = run.spec.pin(answer.provided.conda) if answer.provided else None
         return solution, [conflict_finding(answer, free=not (pin and pin.version), named=" ".join(run.spec.pip))]
     packages = answer if isinstance(answer, tuple) else ()

@@ -228,7 +228,7 @@ def _index_of(requirement: str, named: str) -> tuple[FileEdit, ...]:
 
 def _repaired(conflict: PipConflict) -> tuple[FileEdit, ...]:
     """The smallest change of the pip part that ends a conflict."""
-    return (FileEdit(how="write", entries=(conflict.repair,), pip=True),) if conflict.repair else ()
+    return (FileEdit(how="write", entries=conflict.repair, pip=True),) if conflict.repair else ()
 
 
 _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")

@@ -149,7 +149,7 @@ class PipConflict:
         demand: what it demands: ``torch==2.9.0``.
         provided: what conda gives instead; ``None`` when conda has no part in it.
         requirement: the line of the pip part that leads there.
-        repair: the smallest change that was proven by resolving again: ``vllm==0.7.0``; ``None`` without one.
+        repair: lines in other releases, proven by resolving again: ``vllm==0.7.0``; none where a few do not help.
         absent: the package that none of the indexes has, in no release; empty where the trouble is another.
     """
 
@@ -158,8 +158,16 @@ class PipConflict:
     demand: str = ""
     provided: Provided | None = None
     requirement: str = ""
-    repair: str | None = None
+    repair: tuple[str, ...] = ()
     absent: str = ""
+
+    def lines(self, requirements: Iterable[str]) -> Iterator[str]:
+        """The lines of a pip part that lead there: the one that is named, then others of which the words speak."""
+        if not self.requirement:
+            return
+        yield self.requirement
+        named = {requirement_name(text) for text in self.text.split()}
+        yield from (line for line in requirements if requirement_name(line) in named and line != self.requirement)
 
 
 def glibc_number(text: str | None) -> tuple[int, int] | None:

@@ -54,7 +54,7 @@ def resolve(
     offline: bool = False,
     progress: Progress | None = None,
 ) -> tuple[PipLocked, ...] | PipConflict | Unbuilt:
-    """Resolve the pip part; a contradiction is a value, with the smallest repair where one was found.
+    """Resolve the pip part; a contradiction is a value, with a repair where one was found.
 
     A package whose setup fails is a value as well: who asks may take it without its requirements.
 
@@ -71,19 +71,23 @@ def resolve(
     """
     variables = with_options(index_variables(environ, certificates), request.options)
     answer = _compile(request, environ, variables, offline=offline, progress=progress)
-    if not isinstance(answer, PipConflict) or not answer.requirement or answer.absent:
+    again, asked, moved = answer, request.requirements, dict[str, str]()
+    while isinstance(again, PipConflict) and not again.absent and len(moved) < _MOVED:
+        line, looser = next(((line, text) for line in again.lines(asked) if (text := loosened(line))), ("", ""))
+        if not looser:
+            break
+        asked = tuple(looser if item == line else item for item in asked)
+        moved[requirement_name(looser)] = re.split(r"\s*;", looser, maxsplit=1)[0]
+        again = _compile(replace(request, requirements=asked), environ, variables, offline=offline, progress=progress)
+    if not isinstance(answer, PipConflict) or not isinstance(again, tuple):
         return answer
-    looser = loosened(answer.requirement)
-    if looser is None:
-        return answer
-    asked = tuple(looser if item == answer.requirement else item for item in request.requirements)
-    again = _compile(replace(request, requirements=asked), environ, variables, offline=offline, progress=progress)
-    if not isinstance(again, tuple):
-        return answer
-    name = requirement_name(looser)
-    kept = next((item.version for item in again if item.name == name), None)
-    head = re.split(r"\s*;", looser, maxsplit=1)[0]
-    return replace(answer, repair=f"{head}=={kept}") if kept else answer
+    kept = {item.name: item.version for item in again}
+    lines = (f"{moved[name]}=={kept[name]}" for name in moved if name in kept)
+    return replace(answer, repair=tuple(text for text in lines if text not in request.requirements))
+
+
+_MOVED = 4
+"""Lines of a pip part that are loosened together to end a conflict; each is one more resolution."""
 
 
 def _compile(
