@@ -212,6 +212,22 @@ def test_a_mark_inside_its_own_passage_tells_the_same_in_blocks_of_any_size(seed
     assert read_in_blocks("\n".join(lines), 60) == whole
 
 
+def test_gpustat_tells_driver_and_gpus() -> None:
+    lines = (
+        "node7                Fri Jun 14 10:00:00 2024  535.161.07",
+        "[0] NVIDIA A100-SXM4-80GB | 34°C,   0 % |     0 / 81920 MB |",
+        "[1] GeForce GTX 1080 Ti   | 55'C,   2 % |   340 / 11178 MB | someone(300M)",
+    )
+    found = told("\n".join(lines))
+    assert [(gpu.name, str(gpu.capability)) for gpu in found.facts.gpus] == [
+        ("NVIDIA A100-SXM4-80GB", "8.0"),
+        ("GeForce GTX 1080 Ti", "6.1"),
+    ]
+    assert found.facts.driver is not None
+    assert (found.facts.driver.version, str(found.facts.driver.cuda)) == ("535.161.07", "12.2")
+    assert [str(gpu.capability) for gpu in gathered("\n".join(lines)).facts.gpus] == ["8.0", "6.1"]
+
+
 def test_one_gpu_that_several_lines_name_is_one() -> None:
     found = told(
         "NVIDIA GeForce RTX 5080 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"

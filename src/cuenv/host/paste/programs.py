@@ -85,6 +85,17 @@ NVCC = by_patterns(
     of_host=False,
 )
 
+GPUSTAT = by_patterns(
+    "gpustat",
+    ("°C, ", "'C, "),
+    0,
+    (
+        ("gpu.name", regex(r"^\[(?P<about>[0-9]{1,2})\] (?P<value>\S.{2,50}?) +\| *[0-9]{1,3}[°']C, ")),
+        ("driver.version", regex(rf"^\S{{1,64}} +\w{{3}} \w{{3}} +[0-9]{{1,2}} [0-9:]{{8}} [0-9]{{4}} +({DRIVER})$")),
+    ),
+)
+"""What gpustat prints: host, time and driver, then a line for each GPU; of a long log the latter alone is found."""
+
 GPUS = by_patterns(
     "a message about the GPU",
     ("with CUDA capability sm_", "which is of c", "compute capability: ", "compute capability ", "cuda:0 "),

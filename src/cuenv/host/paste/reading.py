@@ -34,6 +34,7 @@ from cuenv.knowledge.rows import PLATFORMS, GpuModel
 READERS: tuple[PasteReader, ...] = (
     smi.READER,
     smi.XML,
+    programs.GPUSTAT,
     programs.COLLECT_ENV,
     programs.DEEPSPEED,
     conda.INFO,
