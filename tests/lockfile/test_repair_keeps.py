@@ -18,6 +18,7 @@ from commands import HOST
 from commands import inside as run
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
+from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.drafts import pythons_near
 from cuenv.lockfile.lock import LockRequest
@@ -29,7 +30,7 @@ from cuenv.solve.environment_yml import parse
 from cuenv.solve.io import choosing
 from cuenv.solve.io.choosing import choose
 from cuenv.solve.io.records import Shelf
-from cuenv.solve.io.sources import Sources
+from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import Choice, LockedPackage, Settled, Solution, Unsatisfiable
 from given import shipped_base
@@ -169,6 +170,17 @@ def test_an_entry_stays_in_the_channel_that_it_alone_names(channel: Sources, tmp
     assert kept["torchvision"].startswith("pytorch::torchvision")
     assert kept["scipy"] == "scipy=1.14.1"
     assert "dropped" not in done.stderr
+
+
+def test_a_channel_that_is_not_there_is_left_out_and_told(channel: Sources, tmp_path: Path) -> None:
+    missing = replace(
+        channel, mirrors=(*channel.mirrors, Mirror(origin=channel_url("gone-channel"), target=str(tmp_path)))
+    )
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1").replace("[pytorch", "[gone-channel, pytorch")
+    done, made = repaired(tmp_path, missing, text.replace("  - gone=1.0\n", "  - gone-channel::numpy\n"))
+    assert made.channels == ("pytorch", "nvidia", "conda-forge")
+    assert "by pytorch, nvidia, conda-forge: channel gone-channel, linux-64: " in done.stderr
+    assert pins(made)["pytorch"].startswith("pytorch=2.5.1")
 
 
 @collect("way", ["pytorch=1.7, cpuonly", "pytorch=1.7=*cpu*", "pytorch=1.7, cpu-only"])

@@ -226,6 +226,24 @@ def test_a_toolkit_in_the_file_is_compared_with_the_torch_of_pip() -> None:
 
 
 @collect(
+    ("dependencies", "pip", "fix"),
+    [
+        (("cuda-nvcc",), "torch==2.4.1", "write cuda-nvcc=12.1"),
+        (("cuda-nvcc", "cuda-version=12.1"), "torch==2.4.1", None),  # conda-forge's nvcc follows it
+        (("nvidia/label/cuda-12.1.1::cuda-nvcc",), "torch==2.4.1", None),
+        (("cuda-nvcc<13",), "torch==2.4.1", None),
+        (("cuda-nvcc",), "torch", None),  # of which CUDA it is, nobody says
+        (("cuda-nvcc", "pytorch=2.4.1"), "numpy", None),
+    ],
+)
+def test_an_nvcc_of_any_release_beside_a_torch_of_pip_is_a_warning(
+    dependencies: tuple[str, ...], pip: str, fix: str | None
+) -> None:
+    said = [item for item in spec_findings(spec(*dependencies, pip=(pip,)), shipped_base()) if item.code == "CU102"]
+    assert [(item.severity, item.fix) for item in said] == ([("warning", fix)] if fix else [])
+
+
+@collect(
     ("nvcc", "gcc", "refused"),
     [
         ("11.8.89", "16.1.0", True),

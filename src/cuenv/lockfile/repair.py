@@ -367,11 +367,17 @@ class _Repair:
         return self._anew(whole, draft, needed) if own is None and torch_of(self.file) else own
 
     def _own(self) -> Draft:
-        """The file for one platform, with the channels that people take what it lists from, where its own lack it."""
+        """The file for one platform, with the channels that people take what it lists from, where its own lack it.
+
+        A channel that is not there is left out, unless all are.
+        """
         spec = self.file
         if spec.platforms:
             spec = replace(spec, platforms=(self.facts.platform,))
-        channels = spec.channels or ("defaults",)
+        gone = {channel: why for channel in spec.reached if (why := self._no_channel(channel))}
+        channels = tuple(channel for channel in spec.channels if channel not in gone) or spec.channels or ("defaults",)
+        pins = tuple(replace(pin, channel="") if pin.channel in gone else pin for pin in spec.pins)
+        spec = replace(spec, pins=pins) if gone else spec
         names = {pin.name for pin in spec.pins} | ({"pip"} if spec.pip else set())
         for more in (FORGE, "nvidia"):
             if more in map(short_channel, channels):
@@ -383,8 +389,17 @@ class _Repair:
             if there and any(there.has(Pin(name=name)) for name in lacking):
                 channels = (*channels, more)
         own = Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
+        own = own.noting([OF_CHANNELS] if gone else [], next(iter(gone.values()), ""))
         shelf = None if wants_cuda(spec, self.knowledge) else self._shelf_of(own.spec)
         return with_cpu_torch(own, shelf) if shelf else own
+
+    def _no_channel(self, channel: str) -> str:
+        """What says that a channel is not there; empty for one that is."""
+        try:
+            self._shelf((), (channel,))
+        except NoChannelError as error:
+            return error.message
+        return ""
 
     def _of_linux(self, draft: Draft) -> Draft:
         """A draft without what exists for another system alone."""
@@ -514,7 +529,10 @@ class _Repair:
         return best
 
     def _guarded(self, own: Draft) -> Draft:
-        """A draft that locks, without what its lock would still warn of: CPU builds, parts of another CUDA."""
+        """A draft that locks, without what its lock would still warn of: CPU builds, parts of another CUDA.
+
+        No entry is lost for that.
+        """
         answer, _ = self._lock(as_read(own.spec))
         warned = (
             [item for item in answer.report.findings if item.edits and item.severity == "warning"] if answer else []
@@ -525,7 +543,7 @@ class _Repair:
                 break
             draft = self._obeying(own, replace(answer, report=replace(answer.report, findings=asked)))
             then, _ = self._lock(as_read(draft.spec))
-            if then and then.lock:
+            if then and then.lock and draft.lost <= own.lost:
                 return draft
         return own
 

@@ -89,11 +89,29 @@ def compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
                 FileEdit(how="write", entries=(better,), over=name if ended else ""),
                 "error",
             )
+    yield from _open_nvcc(spec, torch)
     yield from _second_runtime(spec, nvcc, torch)
     yield from _other_builds(spec, torch)
     row = knowledge.cuda(nvcc[0].release) if nvcc else None
     if row:
         yield from _asked_gcc(spec, nvcc[0], row)
+
+
+def _open_nvcc(spec: EnvironmentSpec, torch: Named | None) -> Iterator[Finding]:
+    """An nvcc of any release beside a torch by pip: nothing that conda knows of binds the one to the other."""
+    bound = spec.pin("cuda-version")
+    if torch is None or not torch.text.startswith("pip: ") or (bound and bound.version):
+        return
+    pins = [pin for name in _NVCC for pin in spec.pins if pin.name == name]
+    if not pins or any(pin.version or _release(pin, spec) for pin in pins):
+        return
+    yield _mixed(
+        pins[0].name,
+        f"{pins[0].yaml_text()} may be of any release, but {torch.text} is of CUDA {torch.release}: torch builds no "
+        "extension with an nvcc of another CUDA major version",
+        FileEdit(how="write", entries=(f"{pins[0].name}={torch.release}",)),
+        "warning",
+    )
 
 
 def _second_runtime(spec: EnvironmentSpec, nvcc: tuple[Named, ...], torch: Named | None) -> Iterator[Finding]:
