@@ -805,6 +805,19 @@ def test_what_a_setup_refuses_is_told_with_its_place() -> None:
     )
 
 
+def test_a_toolkit_whose_script_failed_comes_in_packages_without_one() -> None:
+    failed = "LinkError: post-link script failed for package conda-forge::{}\n"
+    assert led(failed.format("cudatoolkit-dev-11.7.0-h1de0b5d_6")).command == (
+        "conda install -c nvidia/label/cuda-11.7.1 cuda-toolkit"
+    )
+    assert "TMPDIR" in led(failed.format("cudatoolkit-dev-10.1.243-h516909a_1")).command
+    assert "clean" in led("[Errno 2] No such file or directory: '/opt/conda/pkgs/a-1-0/lib/a.so'\n").command
+    isolated = (
+        "Getting requirements to build wheel\nAssertionError: Unable to pre-compile ops without torch installed.\n"
+    )
+    assert led(isolated).command == "python -m pip install --no-build-isolation deepspeed"
+
+
 def test_an_address_at_which_apt_finds_nothing_is_taken_out_of_its_lists() -> None:
     said = "E: The repository '{}  Release' does not have a Release file.\n"
     cuda = "https://developer.download.nvidia.com/compute"

@@ -977,7 +977,7 @@ _DOWNLOADS = (
     (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
     (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),
     (
-        r"InvalidArchiveError|ChecksumMismatch|(?:CondaVerification|Safety)Error|libmamba|did not match Content-Length",
+        r"/pkgs/|InvalidArchiveE|ChecksumMismatch|(?:CondaVerification|Safety)Error|libmamba|did not match Content-",
         "conda clean --packages --tarballs -y",
     ),
     (r"CondaHTTPError.*(?:CONNECTION FAILED|000)", "conda config --set remote_read_timeout_secs 600"),
@@ -991,6 +991,8 @@ def isolation(case: LogContext) -> Joined:
     if case.mentions.get("manager") == "pixi":
         remedy = f"name {package} in pixi.toml under [pypi-options]: no-build-isolation; torch is a conda package there"
         return Joined(remedy=remedy, command="")
+    if "pre-compile ops" in case.line:  # so DeepSpeed alone speaks
+        return Joined(command=f"{PIP} install --no-build-isolation deepspeed")
     return Joined()
 
 

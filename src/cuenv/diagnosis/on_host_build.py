@@ -101,6 +101,16 @@ def _without_toolkit(case: LogContext) -> str:
     return ""
 
 
+def post_link(case: LogContext) -> Joined:
+    """A toolkit without a script, where that of ``cudatoolkit-dev`` failed."""
+    if case.told.get("name") != "cudatoolkit-dev":
+        return Joined(remedy="read what the script printed, which stands below the line", command="")
+    release = version(".".join(case.told["version"].split(".")[:2]))
+    command = install_toolchain(case, release)
+    remedy = f"take the toolkit of CUDA {release} in packages that need no script" if command else ""
+    return Joined(remedy=remedy, command=command or None)
+
+
 def nvcc_test(case: LogContext) -> Joined:
     """The nvcc of the toolkit itself, where CMake met none that works."""
     if re.search(r"_CMAKE_CUDA_WHOLE_FLAG|CMakeTestCUDACompiler", case.line):
@@ -392,6 +402,7 @@ JOINS: dict[str, Callable[[LogContext], Joined]] = {
     "nvcc_targets": nvcc_targets,
     "nvcc_test": nvcc_test,
     "param_packs": param_packs,
+    "post_link": post_link,
     "torch_headers": torch_headers,
     "runtime": runtime,
     "toolchain": toolchain,
