@@ -138,6 +138,9 @@ def test_records_that_do_not_tell_leave_the_choice_to_the_tables(tmp_path: Path)
     assert done.returncode == 0
     (line,) = [text for text in done.stderr.splitlines() if text.startswith("warning no proof ")]
     assert "the channels have no conda-forge::pytorch" in line
+    told = json.loads(run("resolve", *HOST, "--mirror", mirror, "--json", folder=tmp_path).stdout)
+    assert told["records"] is None
+    assert told["lacking"] in line
     (tmp_path / "few/conda-forge/linux-64/repodata.json").write_text("{", encoding="utf-8")
     torn = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
     assert torn.returncode == 0
@@ -150,6 +153,47 @@ def test_why_and_why_not_answer_about_the_choice_of_resolve(tmp_path: Path, mirr
     assert "proven  on the channel records" in why.stdout
     newer = run("why-not", "pytorch=2.13", *HOST, *mirrors, folder=tmp_path)
     assert "it fits the host, but the channels have no conda-forge::pytorch=2.13" in newer.stdout
+
+
+def test_a_command_that_finds_no_lock_is_told_how_to_go_on(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    """Each hint is pasted into the same folder, and works there."""
+    variables = {"CUENV_MIRROR": ",".join(mirrors[1::2]), "CUDA_VISIBLE_DEVICES": ""}
+
+    def pasted(*words: str) -> str:
+        refused = run(*words, "--json", folder=tmp_path, **variables)
+        assert refused.returncode == 3, refused.stderr
+        hint: str = json.loads(refused.stdout)["error"]["hint"]
+        for command in hint.replace(" --json", "").split(" && "):
+            done = run(*shlex.split(command)[1:], folder=tmp_path, **variables)
+            assert done.returncode == 0, (command, done.stderr)
+        return hint
+
+    assert pasted("check", *HOST) == shlex.join(["cuenv", "lock", "--resolve", *HOST])
+    (tmp_path / "conda-lock.yml").unlink()
+    assert pasted("check", "gone.lock") == "cuenv lock"
+    (tmp_path / "conda-lock.yml").unlink()
+    assert " && cuenv check conda-lock.yml --host" in pasted("check", "environment.yml", *HOST)
+    assert pasted("install", "environment.yml", "--prefix", "env").startswith(
+        "cuenv install conda-lock.yml --prefix env"
+    )
+    assert pasted("diff", "environment.yml", "conda-lock.yml").startswith("cuenv diff conda-lock.yml conda-lock.yml")
+    login = run("install", "environment.yml", "-n", "x", "--mirror", "a=https://u:pw@h/a", folder=tmp_path, **variables)
+    assert "pw@" not in login.stderr
+    assert "hint: cuenv check conda-lock.yml" in login.stderr
+
+
+def test_what_if_compares_two_choices_of_resolve(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    """What the channels lack fits by the tables before and after, so that it is neither new nor gone."""
+    host = ("--gpu", "RTX 4090", "--glibc", "2.35", "--driver-now", "535.129.03", *mirrors)
+    for more in ((), ("--prove",)):
+        data = json.loads(run("what-if", *host, "--driver", "550.54.14", *more, "--json", folder=tmp_path).stdout)
+        for decision in (data["before"]["decision"], data["after"]["decision"]):
+            assert decision["chosen"]["pytorch"] == HAS
+            assert decision["skipped"]
+            assert bool(decision["records"]) is not bool(more)
+        assert (data["appear"], data["vanish"]) == ([], [])
+    later = json.loads(run("what-if", *host, "--driver", "580.65.06", "--json", folder=tmp_path).stdout)
+    assert {item["cuda"][:2] for item in later["appear"]} == {"13"}  # and none of CUDA 12 that was lacking before
 
 
 @pytest.mark.slow

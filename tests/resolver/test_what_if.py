@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from commands import inside as run
 from cuenv.core.errors import UsageError
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, pool
-from cuenv.host.select import HostOptions
+from cuenv.host.select import HostOptions, host_facts
 from cuenv.resolver.candidates import environment_key
 from cuenv.resolver.resolve import resolve
 from cuenv.resolver.what_if import Asked, ChangeOptions, DecisionChange, Group, changed, difference, what_if
@@ -23,7 +24,7 @@ from thorough import examples
 
 def asked(*hosts: str, driver: str | None = None, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()) -> Asked:
     change = ChangeOptions(driver=driver, add=add, remove=remove)
-    return what_if(HostOptions(hosts=hosts, environ={}), change, Request(), base())
+    return what_if(host_facts(HostOptions(hosts=hosts, environ={}), base()), change, Request(), base())
 
 
 def fitting(facts: HostFacts) -> set[tuple[object, ...]]:
@@ -60,7 +61,8 @@ def test_it_equals_the_difference_of_two_full_resolves(
     if not (then or more):
         then = now
     host = HostOptions(gpus=tuple(gpus), driver=now, glibc="2.35", platform="linux-64", environ={})
-    found = what_if(host, ChangeOptions(driver=then, add=tuple(more), remove=tuple(gone)), Request(), base())
+    change = ChangeOptions(driver=then, add=tuple(more), remove=tuple(gone))
+    found = what_if(host_facts(host, base()), change, Request(), base())
     had = fitting(options(*gpus, driver=now))
     has = fitting(options(*[item for item in gpus if item not in gone], *more, driver=then or now))
     assert {environment_key(item.candidate) for item in found.before.decision.fitting} == had
@@ -149,6 +151,13 @@ def test_the_command_says_both_choices_and_its_exit_code(tmp_path: Path) -> None
     assert data["vanish"]
     assert run("what-if", "--host", "a800-470", folder=tmp_path).returncode == 2
     assert run("what-if", "--host", "a800-470", "--driver", "abc", folder=tmp_path).returncode == 2
+
+
+def test_a_machine_without_a_gpu_is_told_how_to_name_one(tmp_path: Path) -> None:
+    none = run("what-if", "--host", "no-gpu", "--driver", "580", folder=tmp_path)
+    (hint,) = [line for line in none.stderr.splitlines() if line.startswith("hint: ")]
+    again = run(*shlex.split(hint.partition("cuenv ")[2]), folder=tmp_path)
+    assert (none.returncode, again.returncode) == (1, 0)
 
 
 def test_a_driver_that_is_set_is_the_one_of_today(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
     from cuenv.prefix.check import asked, checked  # noqa: PLC0415 - as above
 
     limit = _limit(values)
+    host = host_from(values)
     what = asked(
         path,
         os.environ,
@@ -98,10 +99,11 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
         name=values["name"],
         lock=values["lock"],
         part=part_from(values),
+        words=host.words,
     )
     show_progress = progress(quiet=values["quiet"])
     request = _profile(values["profile"])
-    reports = checked(what, host_from(values), knowledge_from(values), request, limit=limit, say=show_progress)
+    reports = checked(what, host, knowledge_from(values), request, limit=limit, say=show_progress)
     progress_done(show_progress)
     if values["redact"]:
         from cuenv.host.io.record import private, scrub_report  # noqa: PLC0415 - only when asked for

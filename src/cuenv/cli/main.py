@@ -234,7 +234,7 @@ def run(argv: Sequence[str]) -> int:
         _fail("usage" if usage else "input", error.format_message(), _help_for(error), wants_json=wants_json)
         return ExitCode.USAGE if usage else ExitCode.INPUT
     except CuenvError as error:
-        _fail(error.code, error.message, error.hint, wants_json=wants_json)
+        _fail(error.code, error.message, _again(error, argv) or error.hint, wants_json=wants_json)
         return error.exit
     except OSError as error:
         if not isinstance(error.filename, str):
@@ -244,6 +244,16 @@ def run(argv: Sequence[str]) -> int:
         _fail("outside", f"{shown(error.filename)}: {why(error)}", look(error.filename, error), wants_json=wants_json)
         return ExitCode.OUTSIDE
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def _again(error: CuenvError, argv: Sequence[str]) -> str:
+    """The command as it was typed, with the word that an error names instead; empty where a word may hold a login."""
+    typed, meant = error.instead or ("", "")
+    if typed not in argv or any("://" in word for word in argv):
+        return ""
+    import shlex  # noqa: PLC0415 - only when something is wrong
+
+    return error.first + shlex.join(["cuenv", *(meant if word == typed else word for word in argv)])
 
 
 def _complete(instruction: str) -> int:

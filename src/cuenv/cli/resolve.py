@@ -90,10 +90,9 @@ def command(**values: Unpack[ResolveValues]) -> int:
     if answer.spec is not None and answer.fits:
         _deliver(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
-        from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
+        from cuenv.resolver.decision_json import resolution_plain  # noqa: PLC0415 - as above
 
-        plain = decision_plain(answer.decision, answer.findings)
-        plain["records"] = answer.records or None
+        plain = resolution_plain(answer)
         again = _again(platforms, values)
         for hint in plain["hints"]:
             hint["command"] += again
@@ -316,9 +315,9 @@ def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", comm
     if answer.spec is not None and answer.fits:
         return answer
     if values["as_json"]:
-        from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - only for JSON
+        from cuenv.resolver.decision_json import resolution_plain  # noqa: PLC0415 - only for JSON
 
-        plain = decision_plain(answer.decision, answer.findings)
+        plain = resolution_plain(answer)
         again = _again(several_platforms(values), values)
         for hint in plain["hints"]:
             hint["command"] = f"{_of(hint['command'], command)}{again}"

@@ -237,12 +237,12 @@ class BundleValues(ChannelValues, TalkValues):
 
 
 class AskingValues(LookValues, RequestValues, ChannelValues):
-    """``cuenv why`` and ``cuenv why-not``, but for the question."""
+    """``cuenv why``, ``why-not`` and ``what-if``, but for the question."""
 
     prove: bool
 
 
-class WhatIfValues(LookValues, RequestValues):
+class WhatIfValues(AskingValues):
     """``cuenv what-if``."""
 
     driver_now: str | None

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from cuenv.cli.command import Grouped
 from cuenv.cli.configured import without_replaced
-from cuenv.cli.options import host_from, knowledge_from, request_from, request_options, talk_options, would_be_options
-from cuenv.cli.output import emit_json, emit_lines
+from cuenv.cli.options import (
+    at_hand,
+    channel_options,
+    channel_sources,
+    host_from,
+    knowledge_from,
+    prove_option,
+    request_from,
+    request_options,
+    talk_options,
+    would_be_options,
+)
+from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode
 from cuenv.core.record import replace
+from cuenv.host.select import host_facts
 
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
@@ -25,12 +38,15 @@ if TYPE_CHECKING:  # types alone
 @click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="A GPU that is added; repeatable.")
 @click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that is removed; repeatable.")
 @request_options
+@prove_option
+@channel_options
 @talk_options
 def command(**values: Unpack[WhatIfValues]) -> int:
     """Show what another driver would change, or GPUs that are added or removed.
 
     Today's host is this machine, or --host, or --gpu with --driver-now. The option --driver names the driver that
-    the host would have: a version, or a branch such as 580. The answer compares two whole decisions. The exit code
+    the host would have: a version, or a branch such as 580. The answer compares two whole decisions, each as
+    'cuenv resolve' makes it: on channel records where they lie here, and with --prove on your channels. The exit code
     is 1 when no candidate fits afterwards.
 
     \b
@@ -42,14 +58,21 @@ def command(**values: Unpack[WhatIfValues]) -> int:
     from cuenv.resolver import what_if as what_if_v1  # noqa: PLC0415 - as above
     from cuenv.resolver.what_if import ChangeOptions, what_if  # noqa: PLC0415 - not needed for --help
 
+    knowledge, request = knowledge_from(values), request_from(values)
     host = replace(host_from(values), driver=without_replaced(values)["driver_now"])
     options = ChangeOptions(driver=values["driver"], add=values["add"], remove=values["remove"])
-    asked = what_if(host, options, request_from(values), knowledge_from(values))
+    facts = host_facts(host, knowledge, request)
+    sources = channel_sources(values) if values["prove"] else None
+    near = None if sources else at_hand(values, facts.platform)  # as `cuenv resolve` decides
+    asked = what_if(facts, options, request, knowledge, prove=sources, at_hand=near)
     if values["as_json"]:
-        emit_json(what_if_v1.plain(asked.answer))
+        emit_json(what_if_v1.plain(asked))
     elif not values["quiet"] or not asked.after.fits:
         from cuenv.cli.resolve import grounds_line  # noqa: PLC0415 - as above
 
         grounds = [grounds_line(asked.after)] if asked.after.fits else []
         emit_lines([*what_if_v1.lines(asked.answer, verbose=values["verbose"]), *grounds])
+        if not facts.gpus and values["driver"] and not values["add"]:
+            words = ["--gpu", "RTX 4090", "--driver-now", "535.129.03", "--driver", values["driver"]]
+            say([f"hint: name the GPU of the host: {shlex.join(['cuenv', 'what-if', *words])}"])
     return ExitCode.OK if asked.after.fits else ExitCode.NEGATIVE

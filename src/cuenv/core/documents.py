@@ -380,6 +380,7 @@ class DecisionDocument(TypedDict):
     warnings: list[BriefFinding]
     as_of: NotRequired[str]  # the day as of which builds were asked for
     records: NotRequired[str | None]  # the day of the channel records that were at hand
+    lacking: NotRequired[str]  # the day of records at hand that do not satisfy a choice by the tables, and why
     platforms: NotRequired[list[str]]  # of a request for several platforms
 
 

@@ -41,11 +41,15 @@ class CuenvError(Exception):
 
     Attributes:
         report: what was found before it happened, a `cuenv.core.findings.Report`; ``None`` for nothing.
+        first: a command that makes what was meant by a word of the command line; empty where that is there.
+        instead: that word, and the one to type instead: the command as it was typed is then the hint.
     """
 
     exit = ExitCode.OUTSIDE
     code = "outside"
     report: object = None
+    first: str = ""
+    instead: tuple[str, str] | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)

@@ -97,7 +97,7 @@ class CheckedLock:
     def __init__(
         self, path: Path, knowledge: Knowledge, part: LockPart | None = None, words: Iterable[str] = ()
     ) -> None:
-        self.path = path = lock_there(path)
+        self.path = path = lock_there(path, words)
         self.lock = lock = read_lock(path, part or LockPart(), words=words)
         self._knowledge = knowledge
         asked = cache(lambda: tuple(environments(lock, path.parent)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, InputError
-from cuenv.core.io.files import exists, is_file, is_folder, load_toml, read_text, shown
+from cuenv.core.io.files import exists, is_file, is_folder, load_toml, look, read_text, shown
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
@@ -198,16 +198,33 @@ def lock_file(path: Path) -> Path:
     return path / LOCK_NAME if is_folder(path) else path
 
 
-def lock_there(path: Path) -> Path:
+def lock_there(path: Path, words: Iterable[str] = ()) -> Path:
     """The same, of a lock that has to be there.
+
+    Args:
+        words: the host options that were typed, for the command of a hint.
 
     Raises:
         InputError: it is not.
     """
     file = lock_file(path)
     if not exists(file):
-        raise InputError(f"{shown(file)} is not there", hint="cuenv lock environment.yml")
+        folder = file.parent
+        raise InputError(
+            f"{shown(file)} is not there", hint=to_lock(folder, words) if is_folder(folder) else look(file)
+        )
     return file
+
+
+def to_lock(folder: Path, words: Iterable[str] = ()) -> str:
+    """The command that makes the lock of a folder: of its environment file, which is chosen first where there is none.
+
+    Args:
+        words: the host options that were typed.
+    """
+    file = folder / ENVIRONMENT
+    first = () if exists(file) else ("--resolve",)
+    return shlex.join(["cuenv", "lock", *first, *(() if folder == Path() else (str(file),)), *words])
 
 
 def read_lock(
@@ -231,7 +248,9 @@ def read_lock(
         beside = path.parent / LOCK_NAME
         first = "" if exists(beside) else f"{shlex.join(['cuenv', 'lock', str(path), *words])} && "
         then = shlex.join(["cuenv", "check", str(beside), *words])
-        raise InputError(f"{path} is an environment file, not a lock file", hint=f"{first}{then}")
+        error = InputError(f"{path} is an environment file, not a lock file", hint=f"{first}{then}")
+        error.first, error.instead = first, (str(path), str(beside))
+        raise error
     reader = reader_of(text) if part or to_install else None
     if reader and to_install and (reader.installs or to_install.options):
         part = to_install

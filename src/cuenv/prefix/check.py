@@ -20,7 +20,7 @@ from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, checked_host, outside, this_machine
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
-from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host
+from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host, to_lock
 from cuenv.lockfile.formats import LockPart
 from cuenv.solve.model import Lock
 
@@ -160,6 +160,7 @@ def asked(
     name: str | None = None,
     lock: Path | None = None,
     part: LockPart | None = None,
+    words: Iterable[str] = (),
 ) -> CheckRequest:
     """What ``cuenv check`` is to look at, by its arguments and the folder.
 
@@ -173,6 +174,7 @@ def asked(
         name: of ``--name``.
         lock: of ``--lock``: what the environment was made from.
         part: which part of a lock is meant that holds several.
+        words: the host options that were typed, for the command of a hint.
 
     Raises:
         UsageError: options exclude each other, or nothing has that name.
@@ -200,7 +202,7 @@ def asked(
     against = lock or path or (here if exists(here) else None)
     if prefix is not None:
         return CheckRequest(lock=path, prefix=prefix, against=against, named=bool(lock or path), part=part)
-    return _at_hand(here, active_environment(environ), part)
+    return _at_hand(here, active_environment(environ), part, words)
 
 
 def lock_at_hand() -> Path | None:
@@ -208,7 +210,7 @@ def lock_at_hand() -> Path | None:
     return next((Path(name) for name in (LOCK_NAME, *_OTHER_LOCKS) if exists(name)), None)
 
 
-def _at_hand(here: Path, active: Path | None, part: LockPart | None) -> CheckRequest:
+def _at_hand(here: Path, active: Path | None, part: LockPart | None, words: Iterable[str]) -> CheckRequest:
     from cuenv.prefix.io.prefix import is_conda_base, is_of_cuenv_alone  # noqa: PLC0415 - only without arguments
 
     if exists(here):
@@ -220,9 +222,7 @@ def _at_hand(here: Path, active: Path | None, part: LockPart | None) -> CheckReq
         return CheckRequest(lock=Path(other), part=part)
     if active is None or is_of_cuenv_alone(active):
         why = "the active environment holds cuenv and no torch" if active else "no environment is active"
-        raise InputError(
-            f"{LOCK_NAME} does not exist, and {why}", hint="cuenv lock environment.yml, or cuenv check --prefix DIR"
-        )
+        raise InputError(f"{LOCK_NAME} does not exist, and {why}", hint=to_lock(Path(), words))
     return CheckRequest(prefix=active)
 
 

@@ -17,6 +17,7 @@ from cuenv.resolver.why import Answer
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import ChosenFields, DecisionDocument, SourceFields, VerdictFields, WhyDocument
+    from cuenv.resolver.resolve import Resolution
 
 
 def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> DecisionDocument:
@@ -51,6 +52,15 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> Deci
         plain["as_of"] = decision.case.request.as_of
     if decision.case.facts.members:  # a single machine's is that of the decision
         plain["minimum_drivers"] = [{"host": machine.label, "driver": low} for machine, low in decision.minimum_drivers]
+    return plain
+
+
+def resolution_plain(answer: Resolution) -> DecisionDocument:
+    """A decision with its findings as plain data, and what it rests on."""
+    plain = decision_plain(answer.decision, answer.findings)
+    plain["records"] = answer.records or None
+    if answer.lacking:
+        plain["lacking"] = answer.lacking
     return plain
 
 

@@ -18,13 +18,15 @@ from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.resolver.candidates import Candidate, environment_key
 from cuenv.resolver.compose import DECIDED
 from cuenv.resolver.decision import Decision
-from cuenv.resolver.decision_json import decision_plain
+from cuenv.resolver.decision_json import resolution_plain
 from cuenv.resolver.explain import chosen_line, minimum_text, served_lines
 from cuenv.resolver.resolve import Resolution, resolve
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 if TYPE_CHECKING:  # types alone
     from cuenv.core.documents import CandidateGroup, WhatIfDocument
+    from cuenv.solve.io.records_at_hand import AtHand
+    from cuenv.solve.io.sources import Sources
 
 _LAYERS = ("cudnn", "nccl")
 """Roles whose package has several names."""
@@ -141,13 +143,17 @@ def _is(gpu: Gpu, wanted: Gpu, knowledge: Knowledge) -> bool:
 
 
 def difference(before: Decision, after: Decision) -> WhatIf:
-    """What lies between two decisions: the candidates that only one of them has, counted by stack, torch and CUDA."""
+    """What lies between two decisions: the candidates that only one of them has, counted by stack, torch and CUDA.
+
+    One that the channels were found to lack fits by the tables, and does not come or go with the host.
+    """
     had, has = ({environment_key(item.candidate): item.candidate for item in one.fitting} for one in (before, after))
+    lost, lack = ({environment_key(candidate) for candidate, _ in one.skipped} for one in (before, after))
     return WhatIf(
         before=before,
         after=after,
-        appear=_groups(item for name, item in has.items() if name not in had),
-        vanish=_groups(item for name, item in had.items() if name not in has),
+        appear=_groups(item for name, item in has.items() if name not in had and name not in lost),
+        vanish=_groups(item for name, item in had.items() if name not in has and name not in lack),
     )
 
 
@@ -211,12 +217,23 @@ class Asked:
     after: Resolution
 
 
-def what_if(host: HostOptions, options: ChangeOptions, request: Request, knowledge: Knowledge) -> Asked:
+def what_if(
+    facts: HostFacts,
+    options: ChangeOptions,
+    request: Request,
+    knowledge: Knowledge,
+    *,
+    prove: Sources | None = None,
+    at_hand: AtHand | None = None,
+) -> Asked:
     """Resolve for a host and for the same host changed.
+
+    Args:
+        prove: where to read channels, as in `resolve`.
+        at_hand: channel records that lie here already, as in `resolve`.
 
     Raises:
         UsageError: nothing changes, a GPU that goes is not there, or a text names no GPU or driver.
-        InputError: a recorded host cannot be read.
     """
     if not (options.driver or options.add or options.remove):
         raise UsageError("what-if needs a change of the host", hint="cuenv what-if --driver 580.65.06")
@@ -225,12 +242,11 @@ def what_if(host: HostOptions, options: ChangeOptions, request: Request, knowled
         add=_gpus(options.add, knowledge),
         remove=_gpus(options.remove, knowledge),
     )
-    facts = host_facts(host, knowledge, request)
     try:
         then = changed(facts, change, knowledge)
     except ValueError as error:
         raise UsageError(f"--remove-gpu: {error}", hint="cuenv inspect") from error
-    before, after = resolve(facts, request, knowledge), resolve(then, request, knowledge)
+    before, after = (resolve(item, request, knowledge, prove=prove, at_hand=at_hand) for item in (facts, then))
     answer = difference(before.decision, after.decision)
     if before.spec and after.spec:
         answer = replace(answer, bounds=bounds(before.spec, after.spec))
@@ -255,12 +271,13 @@ def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
 _SHOWN = 8
 
 
-def plain(answer: WhatIf) -> WhatIfDocument:
+def plain(asked: Asked) -> WhatIfDocument:
     """The answer as plain data, with both decisions whole."""
+    answer = asked.answer
     return {
         "schema": "cuenv/what-if/1",
-        "before": {"host": host_line(answer.before.case.facts), "decision": decision_plain(answer.before)},
-        "after": {"host": host_line(answer.after.case.facts), "decision": decision_plain(answer.after)},
+        "before": {"host": host_line(answer.before.case.facts), "decision": resolution_plain(asked.before)},
+        "after": {"host": host_line(answer.after.case.facts), "decision": resolution_plain(asked.after)},
         "appear": [_group(item) for item in answer.appear],
         "vanish": [_group(item) for item in answer.vanish],
         "bounds": [{"before": item.before, "after": item.after, "why": list(item.why)} for item in answer.bounds],
