@@ -18,7 +18,7 @@ from cuenv.knowledge.io.load import load_guidance
 from cuenv.knowledge.rows import WHEELS, LibrarySupport, Requirement
 from cuenv.resolver.candidates import Candidate, candidates_of
 from cuenv.resolver.engine import rule as mark
-from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, verdict_of
+from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, inferred, verdict_of
 from cuenv.resolver.rules.driver import minimum_driver_of
 from cuenv.resolver.rules.libraries import range_for, younger
 from cuenv.resolver.verdict import Remedy, named_capability, worst
@@ -268,6 +268,13 @@ def test_an_unknown_driver_leaves_the_floor_unknown_and_names_it() -> None:
     assert found.outcome == "unknown"
     says(found, "580.65.06")
     assert verdict("driver-floor", CPU, machine("8.0")).outcome == "pass"
+
+
+def test_a_minimum_driver_is_inferred_where_the_row_of_the_gpu_that_sets_it_is() -> None:
+    assert inferred(CUDA118, case(machine("8.9")))  # 520.61.05, by a row of low confidence; CUDA 11 itself needs 450.80.02
+    assert inferred(CUDA118, case(machine("8.0", "8.9")))
+    assert not inferred(CUDA129, case(machine("8.9")))  # 525.60.13, which CUDA 12 needs
+    assert not inferred(CUDA118, case(machine("8.0")))
 
 
 def test_a_cuda_without_a_floor_is_unknown() -> None:
