@@ -492,6 +492,14 @@ def test_a_hint_is_decided_for_the_gpus_that_its_command_names_and_not_for_those
         assert not any(miss.then.facts.detected for miss in misses)
 
 
+def test_a_hint_for_the_last_branch_that_supports_a_gpu_is_decided_for_the_first_driver_of_that_branch() -> None:
+    misses = decided(machine("7.0", driver="590.48.01")).near_misses
+    assert misses
+    for miss in misses:
+        assert miss.remedy.driver == "580"
+        assert miss.then.facts.driver == Driver(version="580.65.06", cuda=version("13.0"))
+
+
 def test_a_hint_for_a_pool_is_for_one_driver_on_all_of_its_gpus() -> None:
     together = pool(
         [machine("8.0", driver="470.129.06", label="one"), machine("8.6", driver="470.129.06", label="two")]

@@ -121,6 +121,7 @@ MKL, NUMPY = "mkl<2024.1", "numpy<2"
         (("pytorch=2.4.1",), {}),
         (("pytorch>=2.0",), {}),  # the solver may take 2.5.1
         (("pytorch",), {}),
+        (("pytorch=1.13.*|2.0.1",), {}),  # alternatives are not read
         (("pytorch=2.2.2", "mkl=2023.1", "numpy"), {NUMPY: "warning"}),
         (("pytorch=2.2.2", "mkl=2023.1", "numpy=2.1"), {NUMPY: "error"}),
         (("pytorch=2.2.2", "mkl=2023.1", "numpy>=1.20,<1.27"), {}),
@@ -184,6 +185,10 @@ def test_a_lock_with_a_package_that_torch_fails_with_has_an_error(
         (
             ("pytorch=2.2.0", "pytorch-cuda=12.1", "nvidia/label/cuda-11.8.0::cuda-toolkit"),
             {"CU102": "write cuda-toolkit=12.1"},
+        ),
+        (
+            ("pytorch=2.2.0", "pytorch-cuda=12.1", "cudatoolkit-dev=11.7.0"),  # of which there is none for CUDA 12
+            {"CU102": "take cuda-nvcc=12.1 in place of cudatoolkit-dev"},
         ),
         (("pytorch=2.2.0", "pytorch-cuda=12.1", "cuda-nvcc=12.4"), {}),  # PyTorch refuses another major only
         (

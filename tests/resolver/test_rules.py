@@ -271,7 +271,7 @@ def test_an_unknown_driver_leaves_the_floor_unknown_and_names_it() -> None:
 
 
 def test_a_minimum_driver_is_inferred_where_the_row_of_the_gpu_that_sets_it_is() -> None:
-    assert inferred(CUDA118, case(machine("8.9")))  # 520.61.05, by a row of low confidence; CUDA 11 itself needs 450.80.02
+    assert inferred(CUDA118, case(machine("8.9")))  # 520.61.05, of low confidence; CUDA 11 needs 450.80.02
     assert inferred(CUDA118, case(machine("8.0", "8.9")))
     assert not inferred(CUDA129, case(machine("8.9")))  # 525.60.13, which CUDA 12 needs
     assert not inferred(CUDA118, case(machine("8.0")))

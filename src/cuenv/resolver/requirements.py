@@ -100,13 +100,8 @@ def demands(packages: tuple[str, ...], pip: tuple[str, ...]) -> tuple[Demand, ..
 
 def demands_of(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[Demand, ...]:
     """What an environment file asks for of the libraries that the tables know."""
-
-    def known(package: str) -> bool:
-        return bool(knowledge.extension(package) or knowledge.regression(package))
-
-    found = [pin_demand(pin) for pin in spec.pins if known(pin.name)]
-    found += [pip_demand(text) for text in spec.pip]
-    return tuple(item for item in found if item and known(item.name))
+    found = [*map(pin_demand, spec.pins), *map(pip_demand, spec.pip)]
+    return tuple(item for item in found if item and (knowledge.extension(item.name) or knowledge.regression(item.name)))
 
 
 @lru_cache(maxsize=4096)
