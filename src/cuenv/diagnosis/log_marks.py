@@ -67,9 +67,12 @@ class MarkIndex:
             places = self._sieve(text).places(text)
         else:
             places = (place for mark in self.there(text) for place in _all(mark, text))
+        start = end = -1
         for mark, at in places:
-            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
-            found.setdefault(text[start : len(text) if end < 0 else end], set()).add(mark)
+            if not start <= at < end:  # a line may be as long as the text: its ends are looked for once
+                start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+                end = len(text) if end < 0 else end
+            found.setdefault(text[start:end], set()).add(mark)
         return found
 
     def _long(self, text: bytes) -> bool:
@@ -139,6 +142,10 @@ class Sieve:
             after = {bytes((end, byte)) for end in ends for byte in range(256) if byte not in _HALVES}
             after |= {gram[2:] for gram in brief if len(gram) == _SHORT}
             self._found.append(_pattern({gram[:2] for gram in brief}, after))
+        self._of: dict[tuple[str, ...], list[bytes]] = {}
+        for gram in self._marks:
+            for seen in _seen_as(gram):
+                self._of.setdefault(seen, []).append(gram)
 
     def marks(self, text: bytes) -> set[bytes]:
         """The marks of which a few bytes stand in a text."""
@@ -162,19 +169,25 @@ class Sieve:
 
     def _held(self, text: bytes) -> set[bytes]:
         """The grams in a text."""
-        seen: set[tuple[str, ...]] = set()
+        found: set[tuple[str, ...]] = set()
         for start in (0, 1):
             pairs = _paired(text, start)
             for pattern in self._found:
-                seen.update(pattern.findall(pairs))
-        near = {"".join(pairs).encode("utf-16-le", "surrogatepass") for pairs in seen}
-        return {gram[:size] for gram in near for size in (_SHORT - 1, _SHORT, _GRAM) if gram[:size] in self._marks}
+                found |= self._of.keys() & set(pattern.findall(pairs))
+        return {gram for pairs in found for gram in self._of[pairs]}
 
 
 def _paired(text: bytes, start: int) -> str:
     """A text from a place on, two bytes as one character."""
     wide = text[start:] + b"\n\n"
     return wide[: len(wide) // 2 * 2].decode("utf-16-le", "surrogatepass")
+
+
+def _seen_as(gram: bytes) -> Iterator[tuple[str, ...]]:
+    """A gram as a pattern finds it; of one of three bytes, whatever the fourth is."""
+    ends = (gram,) if len(gram) != _SHORT - 1 else (gram + bytes((last,)) for last in range(256) if last not in _HALVES)
+    for whole in ends:
+        yield tuple(whole.decode("utf-16-le"))
 
 
 def _all(mark: bytes, text: bytes) -> Iterator[tuple[bytes, int]]:

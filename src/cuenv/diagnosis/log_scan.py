@@ -317,6 +317,9 @@ class _Wanted:
             for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
         self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof)}
+        self.briefly: dict[bytes, set[bytes]] = {}
+        for beside in self.besides:
+            self.briefly.setdefault(shape_of(beside), set()).add(beside)
         self.order = {row.id: index for index, row in enumerate(rows)}
         self.failing = frozenset(shape_of(mark.encode()) for mark in FAILURE_MARKS)
         self.foreign = frozenset(foreign_shapes())
@@ -466,7 +469,7 @@ class _Seeker:
         if any(mark in line for mark in _ASIDE):
             self.aside = number
         if about.special is None or about.special:
-            self._special(line, number)
+            self._special(line, number, about.special)
         known = False
         found = any(self._row(row, line, number) for row in about.rows if row.kind == "remark")
         if not found:  # a line that is a notice is nothing else
@@ -496,8 +499,11 @@ class _Seeker:
         rows = {row.id: row for mark, rows in self.wanted.by_mark.items() if mark in shape for row in rows}
         return _LineShape(tuple(rows.values()), fails=True)
 
-    def _special(self, line: bytes, number: int) -> None:
-        """What tells of tracebacks, of ranks, and of what rows want beside them."""
+    def _special(self, line: bytes, number: int, special: frozenset[bytes] | None) -> None:
+        """What tells of tracebacks, of ranks, and of what rows want beside them.
+
+        ``special`` is what its shape holds of it, where that is known.
+        """
         if _TRACEBACK in line and self.aside and number == self.aside + 1:
             self.left = number
         elif _TRACEBACK in line:
@@ -508,7 +514,10 @@ class _Seeker:
         self.many = self.many or any(mark in line for mark in _RANKS)
         if not self.root and _ROOT in line and (found := _ROOT_RANK.search(line)):
             self.root = found[1].decode()
-        self.there.update(mark for mark in self.wanted.besides - self.there if mark in line)
+        wanted = self.wanted.besides - self.there
+        if special is not None:
+            wanted &= {mark for brief in special for mark in self.wanted.briefly.get(brief, ())}
+        self.there.update(mark for mark in wanted if mark in line)
         for name, (mark, pattern) in _MENTIONS.items():
             if name not in self.mentions and mark in line and (told := pattern.search(line)):
                 self.mentions[name] = told[1].decode()
