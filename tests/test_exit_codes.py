@@ -172,3 +172,10 @@ def test_a_path_that_cannot_be_looked_at_is_said_in_json_too(folder: Path) -> No
     error = json.loads(done.stdout)["error"]
     assert error == {"code": "outside", "message": f"{name}/environment.yml: the name is too long", "hint": ANY}
     assert error["hint"].startswith("ls -ld ")
+
+
+def test_an_error_that_knows_nothing_better_names_the_help_of_its_command(folder: Path) -> None:
+    (folder / "keys.yml").write_text("{{a: 1}: 2}\n")
+    done = run("check", "keys.yml", folder=folder)
+    assert done.returncode == ExitCode.INPUT
+    assert done.stderr.splitlines()[-1] == "hint: cuenv check --help"

@@ -396,3 +396,10 @@ def test_what_only_begins_like_a_container_is_counted(tmp_path: Path) -> None:
     done = run("scan", "libk.so", "--deep", *GPUS, folder=tmp_path)
     assert "hostile: more than 262144 containers of device code" in done.stderr
     assert done.returncode == 3
+
+
+def test_a_file_without_code_leads_to_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("step 1\n")
+    done = run("scan", "train.log", folder=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr == "error: cannot read train.log: not an ELF file\nhint: cuenv scan .\n"

@@ -191,6 +191,26 @@ def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, says: str) -> N
         read_text(tmp_path / "file", limit=10)
 
 
+@collect(
+    ("name", "hint"),
+    [
+        ("nothing", "ls ."),
+        ("nothing/", "ls ."),
+        ("below/nothing", "ls below"),
+        ("no/such/file", "ls ."),
+        ("/no", "ls /"),
+    ],
+)
+def test_the_command_for_a_file_that_is_missing_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "below").mkdir()
+    with pytest.raises(InputError) as caught:
+        read_text(name)
+    assert caught.value.hint == hint
+
+
 @collect(("name", "says"), [("nothing", "no such file"), (".", "it is a folder"), ("a\0b", "invalid")])
 def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, says: str) -> None:
     with pytest.raises(InputError) as caught:

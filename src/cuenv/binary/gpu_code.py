@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 from packaging.version import Version
@@ -255,7 +257,7 @@ def scan_paths(
             else:
                 plain += 1
     if first and not files and not plain and not others and all(item.named for item in skipped):
-        raise first
+        raise _led(first, paths[0])
     return Scanned(
         facts=facts,
         files=tuple(item for _, item in sorted(files.items())),
@@ -263,6 +265,13 @@ def scan_paths(
         plain=plain,
         others=others,
     )
+
+
+def _led(error: BinaryError, path: str) -> BinaryError:
+    """The error with a command: of a file of another kind, the scan of its folder, where those meant may lie."""
+    if error.fault == "foreign":
+        error.hint = f"cuenv scan {quote(str(PurePath(path).parent))}"
+    return error
 
 
 def _every(paths: Sequence[str]) -> Iterator[tuple[str | Unlisted, bool]]:

@@ -234,7 +234,7 @@ def run(argv: Sequence[str]) -> int:
         _fail("usage" if usage else "input", error.format_message(), _help_for(error), wants_json=wants_json)
         return ExitCode.USAGE if usage else ExitCode.INPUT
     except CuenvError as error:
-        _fail(error.code, error.message, _again(error, argv) or error.hint, wants_json=wants_json)
+        _fail(error.code, error.message, _again(error, argv) or error.hint or _help_of(argv), wants_json=wants_json)
         return error.exit
     except OSError as error:
         if not isinstance(error.filename, str):
@@ -281,6 +281,11 @@ def _wanted_colour(argv: Sequence[str]) -> str:
 def _help_for(error: click.ClickException) -> str | None:
     context = getattr(error, "ctx", None)
     return f"{context.command_path} --help" if context else None
+
+
+def _help_of(argv: Sequence[str]) -> str:
+    """The help of the command that was typed: for an error that knows nothing better."""
+    return " ".join(["cuenv", *[word for word in argv if word in COMMANDS][:1], "--help"])
 
 
 def _fail(code: str, message: str, hint: str | None, *, wants_json: bool) -> None:

@@ -149,13 +149,19 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
 
 def look(path: str | os.PathLike[str], error: Exception | None = None) -> str:
     """The command that shows why something cannot be read or written: for the hint of an error."""
-    folder = os.path.dirname(os.fspath(path)) or "."  # noqa: PTH120 - what was typed, not what it resolves to
+    typed = os.fspath(path)
+    folder = os.path.dirname(typed.rstrip("/")) or ("/" if typed.startswith("/") else ".")  # noqa: PTH120 - as typed
     made_by = _MADE_BY.get(os.path.basename(os.fspath(path)))  # noqa: PTH119 - as above
     if made_by and folder == "." and getattr(error, "errno", None) == errno.ENOENT:
         return made_by
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return f"df -h {shlex.quote(shown(folder))}"
-    return f"ls -ld {shlex.quote(shown(path if os.path.lexists(path) else folder))}"
+    if os.path.lexists(path):
+        return f"ls -ld {shlex.quote(shown(path))}"
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder) or "."  # noqa: PTH120 - as above
+    seen = "ls" if getattr(error, "errno", None) == errno.ENOENT and is_folder(folder) else "ls -ld"
+    return f"{seen} {shlex.quote(shown(folder))}"
 
 
 def at_home(path: str | Path) -> Path:
@@ -265,7 +271,7 @@ def read_bytes(path: Path, *, limit: int) -> bytes:
     """
     data = _read(path, limit)
     if len(data) > limit:
-        raise InputError(f"cannot read {shown(path)}: it is larger than {limit} bytes", hint=_OTHER)
+        raise _too_large(shown(path), limit)
     return data
 
 
@@ -314,9 +320,14 @@ def read_stdin(*, limit: int = LIMIT, lenient: bool = False) -> str:
     return _decode(data, "standard input", limit, "replace" if lenient else "strict")
 
 
+def _too_large(source: str, limit: int) -> InputError:
+    hint = f"ls -lh {shlex.quote(source)}" if exists(source) else _OTHER
+    return InputError(f"cannot read {source}: it is larger than {limit} bytes", hint=hint)
+
+
 def _decode(data: bytes, source: str, limit: int, errors: str = "strict") -> str:
     if len(data) > limit:
-        raise InputError(f"cannot read {source}: it is larger than {limit} bytes", hint=_OTHER)
+        raise _too_large(source, limit)
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # what PowerShell's > writes
     try:
         text = data.decode("utf-16" if wide else "utf-8-sig", errors)
