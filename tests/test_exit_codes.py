@@ -41,6 +41,7 @@ USAGE = {
     "an unknown question": ("why-not", "colour=red", *HOST),
     "an unknown topic": ("kb", "weather", "today"),
     "a code that is none": ("lock", "good.yml", *HOST, "--allow", "everything"),
+    "a code that no finding has": ("lock", "good.yml", *HOST, "--allow", "CU999"),
     "a mirror that is none": ("lock", "good.yml", *HOST, "--mirror", "conda-forge"),
     "a demo in a full folder": ("demo", "--dir", "made"),
     "a name that no environment can have": ("resolve", *HOST, "--name", "a/b"),

@@ -180,6 +180,10 @@ def test_validate_decides_for_the_host_that_is_named(project: Path) -> None:
     done = run("profile", "validate", "lab", *HOST, folder=project)
     assert (done.returncode, done.stdout) == (ExitCode.OK, "lab: fits\n")
     assert "choice  pytorch 2.7.1" in done.stderr
+    (project / "any.yml").write_text(template("any"))
+    newer = run("profile", "validate", "any.yml", *HOST, folder=project)
+    (hint,) = [line for line in newer.stderr.splitlines() if line.startswith("hint: ")]
+    assert hint.endswith(" --profile any.yml")
     no = run("profile", "validate", "lab", "team", "--gpu", "K80", "--driver", "470.129.06", folder=project)
     assert no.returncode == ExitCode.NEGATIVE
     assert "lab: nothing fits\n" in no.stdout

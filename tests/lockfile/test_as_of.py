@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,8 @@ def test_a_release_that_came_later_is_not_there(tmp_path: Path, sources: Sources
     said = inside("lock", *HOST, *mirror(tmp_path), "--as-of", DAY, folder=tmp_path)
     assert said.returncode == 1
     assert f"the channels as of {DAY} have no tool=3" in said.stdout + said.stderr
+    (hint,) = [line for line in said.stderr.splitlines() if line.startswith("hint: ")]
+    assert hint.endswith(f" --as-of {DAY}"), "on the channels of today nothing has to be repaired"
 
 
 def test_a_record_without_a_day_is_taken_only_where_nothing_else_does_and_is_said(
@@ -140,6 +143,15 @@ def test_a_lock_of_today_in_place_of_one_of_a_day_is_said(tmp_path: Path, source
     assert again.returncode == 0
     assert f"was made as of {DAY}" in again.stdout + again.stderr
     assert "was made as of" not in inside(*words, folder=tmp_path).stderr
+
+
+def test_a_lock_in_place_of_that_of_another_file_is_said(tmp_path: Path, sources: Sources) -> None:
+    path = asked(tmp_path, "tool")
+    other = tmp_path / "other.yml"
+    shutil.copy(path, other)
+    for file, said in ((path, ()), (path, ()), (other, (path.name,)), (other, ()), (path, ("other.yml",))):
+        texts = [f"the lock that was there was that of {name}, and is replaced by this one" for name in said]
+        assert [text for text in locked(file, sources).warnings if "nodefaults" not in text] == texts
 
 
 def test_the_head_of_a_file_of_ours_names_the_day(tmp_path: Path, sources: Sources) -> None:

@@ -12,6 +12,7 @@ from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_findings, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.io.files import is_folder
 from cuenv.core.render import place_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Machine
@@ -37,9 +38,9 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
     """Find mistakes in files as they are written, and correct them.
 
     FILE is an environment.yml, a conda-lock.yml, a requirements.txt, a Dockerfile, a ds_config.json or a shell script.
-    Without FILE the command takes those of this folder, but no scripts. Entries are judged for GPUs only when host
-    options or settings name them, so that the answer is the same on every machine. The exit code is 1 when there are
-    errors.
+    Of a folder, and without FILE of this one, the command takes those that it knows by name, but no scripts. Entries
+    are judged for GPUs only when host options or settings name them, so that the answer is the same on every machine.
+    The exit code is 1 when there are errors.
 
     \b
     Examples:
@@ -55,7 +56,8 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
         raise UsageError(f"--diff prints a patch, and no {form}", hint="cuenv lint --diff")
     knowledge = knowledge_from(values)
     machine = _machine(values, knowledge)
-    linted = [lint(path, values["kind"], machine, knowledge) for path in files or found_here(Path())]
+    named = [each for path in files or [Path()] for each in (found_here(path) if is_folder(path) else [path])]
+    linted = [lint(path, values["kind"], machine, knowledge) for path in dict.fromkeys(named)]
     if values["diff"]:
         return _show_patch(linted)
     if values["fix"]:

@@ -97,7 +97,7 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
         path=path,
         host=host_from(values),
         sources=channel_sources(values),
-        allow=_codes(values["allow"]),
+        allow=_codes(values["allow"], knowledge),
         builds=values["allow_builds"],
     )
     answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show, clock=time.process_time)
@@ -310,7 +310,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         host=host_from(values),
         sources=channel_sources(values),
         platforms=several_platforms(values),
-        allow=_codes(values["allow"]),
+        allow=_codes(values["allow"], knowledge),
         builds=values["allow_builds"],
         strict=values["strict"],
         update=values["update"],
@@ -363,7 +363,7 @@ def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, k
         found = CheckResult(report=told, file=str(path))
         emit_findings([found], values, lambda: _plain(answer, told, command), list)
     elif answer.lock is None:
-        say(_refusal(answer, path, channel_words(values), verbose=values["verbose"]))
+        say(_refusal(answer, path, _same(values), verbose=values["verbose"]))
         if answer.unsatisfiable:
             say(["hint: " + ": ".join(_instead(answer, path, values, knowledge))])
     else:
@@ -428,10 +428,14 @@ def _count(solution: Solution) -> str:
     return f"{counted(len(solution.packages), 'package')}{also} for {solution.platform}"
 
 
-def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
-    for code in codes:
-        if not (code.startswith("CU") and code[2:].isdigit()):
-            raise UsageError(f"--allow {code!r} is not a finding code", hint="cuenv lock --allow CU104")
+def _codes(codes: tuple[str, ...], knowledge: Knowledge) -> tuple[str, ...]:
+    if codes:
+        from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - only when a code is typed
+
+        known = {row.code for row in load_guidance(knowledge).codes}
+        for code in codes:
+            if code not in known:
+                raise UsageError(f"--allow {code!r} is not a finding code", hint="cuenv lock --allow CU104")
     return codes
 
 
@@ -475,6 +479,11 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
     return lines
 
 
+def _same(values: LockValues) -> tuple[str, ...]:
+    """The options that say which packages there are, as they were typed, for a command that is to see the same."""
+    return (*channel_words(values), *(("--as-of", values["as_of"]) if values["as_of"] else ()))
+
+
 def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledge) -> tuple[str, str]:
     """What there is in place of a file that the channels do not satisfy, and the command that takes it."""
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
@@ -482,7 +491,7 @@ def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledg
     from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where nothing solves on the channels
 
     platforms = several_platforms(values) or tuple(item for item in answer.spec.platforms if item in PLATFORMS)
-    host, channels = host_options_of(answer.facts), channel_words(values)
+    host, channels = host_options_of(answer.facts), _same(values)
     new = f"{path.stem}.new.yml"
     if len(platforms) > 1:
         several = [word for name in platforms for word in ("--platform", name)]

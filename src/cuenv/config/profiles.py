@@ -8,7 +8,7 @@ from typing import Any
 from cuenv.config.io.configuration import Configuration
 from cuenv.config.io.profiles import SHIPPED, ProfilePlace, find_profile, places
 from cuenv.core.errors import InputError
-from cuenv.core.record import dataclass
+from cuenv.core.record import dataclass, replace
 from cuenv.core.yaml_write import quote, scalar
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
@@ -149,6 +149,7 @@ def _validated(asked: str, place: ProfilePlace, host: HostOptions, knowledge: Kn
         return Validated(asked=asked, origin=place.origin, fault=error.message)
     if not host.given or knowledge is None:
         return Validated(asked=asked, origin=place.origin)
-    answer = resolve(host_facts(host, knowledge, profile), profile, knowledge)
+    request = replace(profile, origin=(asked, profile))  # so the commands of hints name it
+    answer = resolve(host_facts(host, knowledge, profile), request, knowledge)
     lines = tuple(summary(answer.decision, answer.findings))
     return Validated(asked=asked, origin=place.origin, fits=answer.fits, lines=lines)

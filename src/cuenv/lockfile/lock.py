@@ -14,7 +14,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import UNSATISFIABLE, Finding, Report, allowed, report
 from cuenv.core.io.exclusive import meanwhile, side_by_side
-from cuenv.core.io.files import exists, is_file, read_text
+from cuenv.core.io.files import exists, is_file, read_text, shown
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, field, replace
 from cuenv.host.facts import HostFacts, virtual_packages
@@ -199,10 +199,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     made = found.lock
     if made is None:
         return found
-    before = "" if request.wheels else _day_before(request.path.parent / LOCK_NAME)
-    if before and AS_OF not in made.metadata:
-        said = f"the lock that was there was made as of {before}, and this one of today: --as-of {before} keeps the day"
-        found = replace(found, warnings=(*warnings, said))
+    if not request.wheels:
+        found = replace(found, warnings=(*warnings, *_of_before(request.path, made)))
     if request.wheels:
         written, aside = write_wheels(request.wheels, request.path, made, spec, request.output)
     else:
@@ -342,13 +340,19 @@ def _as_of_day(request: LockRequest, knowledge: Knowledge) -> LockRequest:
     return replace(request, sources=replace(request.sources, as_of=day))
 
 
-def _day_before(path: Path) -> str:
-    """The day that the lock of before was made as of; empty for none, and where it cannot be read."""
+def _of_before(path: Path, made: Lock) -> Iterator[str]:
+    """What the lock that is replaced was, and the new one is not; nothing of one that cannot be read."""
     try:
-        old = existing_lock(path)
+        old = existing_lock(path.parent / LOCK_NAME)
     except CuenvError:
-        return ""
-    return old.metadata.get(AS_OF, "") if old else ""
+        return
+    if old is None:
+        return
+    before = old.metadata.get(AS_OF, "")
+    if before and AS_OF not in made.metadata:
+        yield f"the lock that was there was made as of {before}, and this one of today: --as-of {before} keeps the day"
+    if old.sources and path.name not in old.sources and "cuenv_environment" in old.metadata:
+        yield f"the lock that was there was that of {', '.join(map(shown, old.sources))}, and is replaced by this one"
 
 
 def _earlier(request: LockRequest, solutions: list[Solution]) -> Lock | None:
