@@ -190,6 +190,7 @@ def test_two_contradictions_are_mended_by_the_lines_that_end_both(tmp_path: Path
         answer = locked(tmp_path, channel, running)
         (finding,) = [item for item in answer.report.findings if item.code == "CU510"]
         (edit,) = finding.edits
+        assert "; and once that is loosened: Because " in finding.message
         assert sorted(edit.entries) == ["new-user==1.0", "shared==1.0"]
         environment(tmp_path, "old-user==1.0", *edit.entries)
         assert locked(tmp_path, channel, running).lock

@@ -174,7 +174,12 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
     over: list[PipConflict] = []
     while request.requirements:
         answer = resolve(
-            request, run.environ, certificates=run.certificates, offline=run.offline, progress=run.progress
+            request,
+            run.environ,
+            certificates=run.certificates,
+            offline=run.offline,
+            progress=run.progress,
+            ended=lambda conflict: _replaceable(conflict, run.spec),
         )
         if isinstance(answer, PipConflict) and _replaceable(answer, run.spec) and len(over) < _MOST_UNBUILT:
             over.append(answer)

@@ -248,6 +248,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
         named: the lines of the pip part, whose indexes were asked.
     """
     gives = conflict.provided
+    then = "".join(f"; and once that is loosened: {printable(_end(text))}" for text in conflict.then)
     if conflict.absent:
         asked, index = conflict.requirement, _index_of(conflict.requirement, named)
         whose = "" if asked else ", which a package of the pip part requires"
@@ -266,7 +267,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
             code="CU510",
             severity="error",
             subject=requirement_name(conflict.requirement) or "pip",
-            message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}",
+            message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}{then}",
             evidence=(printable(conflict.text),),
             fix=", or ".join(filter(None, (python, mended_by(_repaired(conflict))))) if python else None,
             edits=_index_of(conflict.requirement, named) or _repaired(conflict),
@@ -282,7 +283,8 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
         code="CU510",
         severity="error",
         subject=requirement_name(conflict.parent) or gives.name,
-        message=f"pip: {who} {conflict.demand}{through}, and conda's {gives.conda} is {gives.shown or gives.version}",
+        message=f"pip: {who} {conflict.demand}{through}, and conda's {gives.conda} is {gives.shown or gives.version}"
+        f"{then}",
         evidence=(printable(conflict.text),),
         fix=either or (None if conflict.repair or (free and bound) else other),
         edits=_repaired(conflict) or bound,

@@ -151,6 +151,7 @@ class PipConflict:
         requirement: the line of the pip part that leads there.
         repair: lines in other releases, proven by resolving again: ``vllm==0.7.0``; none where a few do not help.
         absent: the package that none of the indexes has, in no release; empty where the trouble is another.
+        then: the resolver's words on what else contradicts, once the lines before it are loosened.
     """
 
     text: str
@@ -160,6 +161,7 @@ class PipConflict:
     requirement: str = ""
     repair: tuple[str, ...] = ()
     absent: str = ""
+    then: tuple[str, ...] = ()
 
     def lines(self, requirements: Iterable[str]) -> Iterator[str]:
         """The lines of a pip part that lead there: the one that is named, then others of which the words speak."""

@@ -13,10 +13,11 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from zipfile import ZipFile
 
 from cuenv.core.errors import ChannelError, InputError, OutsideError, Progress
@@ -53,6 +54,7 @@ def resolve(
     certificates: str | None = None,
     offline: bool = False,
     progress: Progress | None = None,
+    ended: Callable[[PipConflict], bool] = lambda _: False,
 ) -> tuple[PipLocked, ...] | PipConflict | Unbuilt:
     """Resolve the pip part; a contradiction is a value, with a repair where one was found.
 
@@ -64,30 +66,39 @@ def resolve(
         certificates: authorities of a settings file, for when the variables name none.
         offline: take only what uv's cache holds.
         progress: told in a few words what is being done.
+        ended: whether a contradiction is ended in another way, so that no repair is looked for.
 
     Raises:
         ChannelError: an index cannot be reached, is not there, or wants a login.
         OutsideError: uv cannot be run.
     """
+    began = monotonic()
     variables = with_options(index_variables(environ, certificates), request.options)
     answer = _compile(request, environ, variables, offline=offline, progress=progress)
-    again, asked, moved = answer, request.requirements, dict[str, str]()
+    if isinstance(answer, PipConflict) and ended(answer):
+        return answer
+    again, asked, moved, then = answer, request.requirements, dict[str, str](), list[str]()
     while isinstance(again, PipConflict) and not again.absent and len(moved) < _MOVED:
+        if moved and monotonic() - began > _ENOUGH:
+            break
         line, looser = next(((line, text) for line in again.lines(asked) if (text := loosened(line))), ("", ""))
         if not looser:
             break
         asked = tuple(looser if item == line else item for item in asked)
         moved[requirement_name(looser)] = re.split(r"\s*;", looser, maxsplit=1)[0]
         again = _compile(replace(request, requirements=asked), environ, variables, offline=offline, progress=progress)
+        then += [again.text] if isinstance(again, PipConflict) else []
     if not isinstance(answer, PipConflict) or not isinstance(again, tuple):
         return answer
     kept = {item.name: item.version for item in again}
     lines = (f"{moved[name]}=={kept[name]}" for name in moved if name in kept)
-    return replace(answer, repair=tuple(text for text in lines if text not in request.requirements))
+    return replace(answer, repair=tuple(text for text in lines if text not in request.requirements), then=tuple(then))
 
 
 _MOVED = 4
 """Lines of a pip part that are loosened together to end a conflict; each is one more resolution."""
+_ENOUGH = 20
+"""Seconds after which no second line is loosened."""
 
 
 def _compile(
