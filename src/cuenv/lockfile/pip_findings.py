@@ -248,7 +248,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
         named: the lines of the pip part, whose indexes were asked.
     """
     gives = conflict.provided
-    then = "".join(f"; and once that is loosened: {printable(_end(text))}" for text in conflict.then)
+    then = "".join(f"; and once that is loosened: {printable(_end(text)).rstrip('.')}" for text in conflict.then)
     if conflict.absent:
         asked, index = conflict.requirement, _index_of(conflict.requirement, named)
         whose = "" if asked else ", which a package of the pip part requires"
@@ -261,13 +261,14 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
             edits=index or ((FileEdit(how="remove", entries=(asked,), pip=True),) if asked else ()),
         )
     if gives is None:
+        whole = printable(_end(conflict.text))
         lacking = _OTHER_PYTHON.search(" ".join(conflict.text.split()))
         python = f"take a Python for which {lacking[1]} has wheels" if lacking else ""
         return Finding(
             code="CU510",
             severity="error",
             subject=requirement_name(conflict.requirement) or "pip",
-            message=f"the pip requirements cannot be resolved: {printable(_end(conflict.text))}{then}",
+            message=f"the pip requirements cannot be resolved: {whole.rstrip('.') if then else whole}{then}",
             evidence=(printable(conflict.text),),
             fix=", or ".join(filter(None, (python, mended_by(_repaired(conflict))))) if python else None,
             edits=_index_of(conflict.requirement, named) or _repaired(conflict),
