@@ -96,7 +96,7 @@ def test_the_recipe_is_mended_and_its_comments_and_order_stay(tmp_path: Path) ->
 
 def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
     assert found(tmp_path, RECIPE) == {
-        "CU101": (3, 11),
+        "CU101": (8, 5),
         "CU301": (3, 42),
         "CU116": (9, 5),
         "CU303": (17, 6),
@@ -577,3 +577,132 @@ def test_a_file_of_no_kind_that_is_no_yaml_is_told_its_error_and_not_asked_for_i
     told = run("lint", "gpu.yml", folder=tmp_path)
     assert (told.returncode, told.stdout.split(": ")[1]) == (1, "error CU300 not valid YAML")
     assert "hint: cuenv lint --as environment.yml mkdocs.yml" in run("lint", "mkdocs.yml", folder=tmp_path).stderr
+
+
+FREEZE = """\
+absl-py==1.4.0
+pip
+git+https://github.com/a/one
+numpy==1.26.4
+git+https://github.com/a/one-more
+nvidia-cudnn-cu12==8.9.2.26
+torch==2.4.1
+"""
+
+
+def test_a_finding_about_a_list_stands_at_the_line_that_it_is_about(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(FREEZE)
+    done = run("lint", "requirements.txt", "--gpu", "V100", "--driver", "470.223.02", folder=tmp_path)
+    found = {
+        line.split(" ")[2]: line.split(": ")[0].split(":")[1] for line in done.stdout.splitlines() if " CU" in line
+    }
+    assert found == {"CU521": "3", "CU505": "6", "CU401": "7"}
+    assert "CU401 torch 2.4.1+cu121: CUDA 12.x needs driver 525.60.13" in done.stdout
+
+
+def test_a_torch_that_somebody_built_is_unknown_on_a_host_too(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("numpy<2\ntorch @ git+https://github.com/pytorch/pytorch@v2.4.1\n")
+    done = run("lint", "requirements.txt", "--gpu", "V100", "--driver", "470.223.02", folder=tmp_path)
+    assert "requirements.txt:2:1: info CU111 the cuenv tables do not list torch @ git+https" in done.stdout
+    assert "unknown" in done.stdout.splitlines()[-1]
+
+
+def test_a_program_that_needs_a_newer_driver_is_named_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("numpy\njax[cuda12]\n")
+    done = run("lint", "requirements.txt", "--gpu", "V100", "--driver", "470.223.02", folder=tmp_path)
+    assert "requirements.txt:2:1: error CU401 jax[cuda12]: CUDA 12.x needs driver 525.60.13" in done.stdout
+
+
+def test_a_finding_about_channels_stands_at_what_it_names(tmp_path: Path) -> None:
+    text = env("numpy", "pytorch=2.1.0", "pytorch-cuda=12.1", head="channels: [pytorch, nvidia]")
+    assert found(tmp_path, text)["CU101"] == (5, 5)
+    text = env("pytorch=2.5.1", "cuda-version=12.4", head="channels: [x, conda-forge, nvidia]")
+    assert found(tmp_path, text)["CU101"] == (1, 28)
+
+
+def test_a_file_of_another_program_with_the_name_of_an_environment_file_is_none(tmp_path: Path) -> None:
+    (tmp_path / "environment.yaml").write_text("image:\n  name: curated\n  context:\n    dir: context\n")
+    done = run("lint", "environment.yaml", folder=tmp_path)
+    assert (done.returncode, "not a known kind of file" in done.stderr) == (2, True)
+    (tmp_path / "Dockerfile").write_text("FROM debian:12\n")
+    assert run("lint", folder=tmp_path).returncode == 0
+    (tmp_path / "environment.yaml").write_text("name: mine\n")
+    assert "dependencies" in run("lint", "environment.yaml", folder=tmp_path).stdout
+
+
+PROJECT = """\
+[project]
+name = "mine"
+requires-python = ">=3.10"
+dependencies = [
+    "accelerate",
+    "torch==2.6.0 ; sys_platform != 'darwin'",
+]
+
+[project.optional-dependencies]
+cu118 = ["torch==2.8.0"]
+cpu = ["torch==2.6.0"]
+mac = ["torch==2.5.0; sys_platform == 'darwin'", 'torchvision==0.20.1']
+
+[tool.uv.sources]
+torch = [
+    { index = "cu118", extra = "cu118" },
+    { index = "cpu", extra = "cpu" },
+    { index = "cpu", marker = "sys_platform == 'win32'" },
+]
+
+[[tool.uv.index]]
+name = "cu118"
+url = "https://download.pytorch.org/whl/cu118"
+explicit = true
+
+[[tool.uv.index]]
+name = "cpu"
+url = "https://download.pytorch.org/whl/cpu"
+explicit = true
+"""
+
+
+def test_a_project_is_judged_by_the_torch_and_the_index_of_each_of_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    done = run("lint", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path)
+    lines = [line.removeprefix("pyproject.toml:") for line in done.stdout.splitlines() if " CU" in line]
+    said = {line.split(": ")[0]: line.split(" ", 1)[1] for line in lines}
+    assert list(said) == ["6:5", "10:10", "11:8", "12:50"]
+    assert said["6:5"].startswith("error CU403 torch 2.6.0+cu124 has code for")  # PyPI's, in no extra
+    assert said["10:10"].startswith("error CU520 the index cu118 has torch 2.0.0 to 2.7.1, and torch==2.8.0 is asked")
+    assert said["11:8"].startswith("warning CU103 the file asks for torch==2.6.0 of the index cpu")
+    assert said["12:50"].startswith("error CU505 torchvision==0.20.1 requires torch 2.5.1, and torch==2.6.0 is asked")
+    index = "the index https://download.pytorch.org/whl/cu128 in [[tool.uv.index]]"
+    assert f"fix: torch==2.7.0+cu128 from {index}, and that index for torch in [tool.uv.sources]" in done.stdout
+
+
+def test_a_project_without_a_host_says_what_is_wrong_on_every_machine(tmp_path: Path) -> None:
+    text = 'dependencies = ["torch==1.13.1", "numpy>=2"]\nrequires-python = ">=3.12"\n'
+    (tmp_path / "pyproject.toml").write_text(f"[project]\n{text}")
+    done = run("lint", "pyproject.toml", folder=tmp_path)
+    assert done.returncode == 1
+    assert 'fix: write requires-python = "==3.11.*"' in done.stdout
+    assert "pyproject.toml:2:34: error CU116 numpy>=2 does not work with torch==1.13.1" in done.stdout
+
+
+@collect(
+    ("text", "said"),
+    [
+        ('[project]\nname = "x"\ndependencies = ["torch>=2.6"]\n[[tool.uv.index]]\n{cu118}', "fine"),
+        ('[project]\ndependencies = ["torch"]\n[tool.uv]\nextra-index-url = ["https://x.example/simple"]\n', "fine"),
+        ('[project]\ndependencies = ["torch"]\n[tool.uv.sources]\ntorch = {path = "../torch"}\n', "unknown"),
+        ('[project]\nname = "x"\ndynamic = ["version", "dependencies"]\n', "unknown"),
+        ('[project]\nname = "x"\ndependencies = [1, "-e .", "torch; ("]\n', ""),
+        ('[project]\nname = "x"\ndependencies = "torch"\n[tool]\nuv = 1\n', "fine"),
+        ("[project\n", "error CU300"),
+        ("[project]\nname = \n", "error CU300"),
+        ("[tool.ruff]\nline-length = 1\n", "a project file of Python"),
+    ],
+)
+def test_no_project_file_ends_in_a_traceback(tmp_path: Path, text: str, said: str) -> None:
+    cu118 = 'name = "a"\nurl = "https://download.pytorch.org/whl/cu118"\n'
+    (tmp_path / "pyproject.toml").write_text(text.replace("{cu118}", cu118))
+    done = run("lint", "pyproject.toml", "--gpu", "RTX 4090", "--driver", "535.129.03", folder=tmp_path)
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

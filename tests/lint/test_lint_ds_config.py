@@ -274,3 +274,17 @@ def test_a_gpu_without_bfloat16_is_named(tmp_path: Path) -> None:
     said = run("lint", *host, folder=tmp_path).stdout
     assert "bf16 on compute capability 6.1 (GeForce GTX 1080): only GPUs from compute capability 8.0 on" in said
     assert "bf16 on compute capability 6.1: only" in run("lint", "--gpu", "6.1", folder=tmp_path).stdout
+
+
+def test_keys_that_are_wrong_for_one_reason_are_one_finding(tmp_path: Path) -> None:
+    keys = (
+        '"zero_stage": 3, "zero3_init_flag": true, "overlap_comm": true, "sub_group_size": 1, "reduce_bucket_size": 2'
+    )
+    of_accelerate, of_zero = (item.finding for item in linted(tmp_path, f"{{{MICRO}, {keys}}}").lints)
+    assert of_accelerate.message.startswith(
+        "'zero_stage', 'zero3_init_flag' are keys of accelerate's own configuration"
+    )
+    assert of_zero.message.startswith(
+        "'overlap_comm', 'sub_group_size', 'reduce_bucket_size' are no known DeepSpeed keys"
+    )
+    assert of_zero.fix == "move them into zero_optimization"

@@ -16,6 +16,7 @@ from commands import inside as run
 from cuenv import check
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
+from cuenv.lockfile.pip_findings import pip_findings
 from cuenv.lockfile.wheel_target import WheelTarget
 from cuenv.solve.model import Lock, content_digest
 from foreign_locks import FILES, LONG, MD5, PYLOCK, REQUIREMENTS, SHA, UV, conda_url, pixi
@@ -125,6 +126,7 @@ def test_uv_extras_that_exclude_each_other() -> None:
     older = parse_lock(UV, "uv.lock", LockPart(extras=("cpu",), groups=("docs",), python="3.11"))
     assert of(older) | {"leaf": "1.0", "page": "1.0"} == of(older)
     assert "none of the 1 wheels of torch 2.7.1+cpu is for linux-64 and Python 3.11" in said(older)[0]
+    assert not [*pip_findings(older.solutions[0], "uv")]  # what has no file there lacks no hash
     with pytest.raises(UsageError, match="no extra 'cu130'; it has cpu, cu126"):
         parse_lock(UV, "uv.lock", LockPart(extras=("cu130",)))
 

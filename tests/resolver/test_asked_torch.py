@@ -155,3 +155,77 @@ def test_of_several_main_indexes_the_last_counts() -> None:
     assert first is not None
     assert last is not None
     assert (first.of_cpu, last.of_cpu) == (False, True)
+
+
+@collect(
+    ("line", "asked"),
+    [
+        (
+            "torch @ https://x.example/cu117/torch-2.0.1%2Bcu117-cp38-cp38-linux_x86_64.whl#sha256=00",
+            "torch==2.0.1+cu117",
+        ),
+        (
+            "https://x.example/cpu/torch-1.5.0%2Bcpu-cp37-cp37m-linux_x86_64.whl ; sys_platform != 'x'",
+            "torch==1.5.0+cpu",
+        ),
+        ("torch @ https://x.example/torch-2.4.1-cp311-cp311-manylinux1_x86_64.whl", "torch==2.4.1"),
+        ("torch @ https://x.example/torch-2.4.1-cp311-cp311-win_amd64.whl", ""),
+        ("https://x.example/torchvision-0.19.1-cp311-cp311-linux_x86_64.whl", ""),
+        ("torch @ git+https://github.com/pytorch/pytorch@v2.4.1", ""),
+    ],
+)
+def test_a_wheel_that_is_named_by_its_file_is_the_torch_that_is_asked_for(line: str, asked: str) -> None:
+    found = torch_asked(["numpy", line])
+    assert (found.text if found else "") == asked
+    assert told(line) == []
+
+
+def test_a_library_that_somebody_built_himself_is_made_for_the_torch_that_was_there() -> None:
+    assert paired(pip=("torch==2.4.1", "vllm==0.6.6+torch241.cu118", "torchvision==0.20.1+d801a34")) == []
+    assert len(paired(pip=("torch==2.4.1", "torchvision==0.20.1+cu121"))) == 1
+
+
+def test_a_wheel_of_nvidia_that_is_not_the_one_that_torch_requires_is_an_error() -> None:
+    ((severity, message, fix),) = paired(
+        pip=("torch==2.4.1", "nvidia-cudnn-cu12==9.5.0.50", "nvidia_nccl_cu12>=2.21", "nvidia-cublas-cu12==12.1.3.1")
+    )
+    assert severity == "error"
+    needs = "nvidia-cudnn-cu12==9.1.0.70, nvidia-nccl-cu12==2.20.5"
+    assert message.startswith("nvidia-cudnn-cu12==9.5.0.50, nvidia_nccl_cu12>=2.21: torch==2.4.1 requires " + needs)
+    assert fix == f"take {needs}, or leave them out: torch brings what it needs"
+
+
+@collect(
+    "lines",
+    [
+        ("torch==2.4.1", "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu11==8.5.0.96", "nvidia-npp-cu12==1.0"),
+        ("torch==2.4.1", "nvidia-cudnn-cu12==9.5.0.50; sys_platform == 'win32'"),
+        ("torch>=2.4", "nvidia-cudnn-cu12==9.1.0.70"),
+        ("torch==2.4.1+cu118", "nvidia-cudnn-cu12==9.5.0.50"),  # what that wheel requires is not in the tables
+        ("torch==2.4.1+cpu", "nvidia-cudnn-cu12==9.5.0.50"),
+    ],
+)
+def test_a_wheel_of_nvidia_that_torch_may_have_beside_it_is_not_told(lines: tuple[str, ...]) -> None:
+    assert not paired(pip=lines)
+
+
+@collect(
+    ("marker", "asked"),
+    [
+        ("sys_platform != 'darwin'", True),
+        ("platform_system != 'Windows' and python_version < '3.9'", True),
+        ("platform_machine == 'aarch64'", True),
+        ("python_version < '3'", True),
+        ("sys_platform == 'darwin'", False),
+        ("platform_system == 'Darwin' and platform_machine == 'arm64'", False),
+        ("os_name == 'nt' or sys_platform == 'win32'", False),
+        ("sys_platform = 'darwin'", True),
+    ],
+)
+def test_a_marker_that_holds_on_linux_leaves_the_torch_asked_for(marker: str, asked: bool) -> None:
+    assert (torch_asked([f"torch==2.4.1 ; {marker}"]) is not None) == asked or "= " in marker
+
+
+def test_an_open_bound_admits_the_releases_that_pin_no_torch() -> None:
+    assert paired(pip=("torch==2.11.0", "xformers>=0.0.33.post2")) == []
+    assert len(paired(pip=("torch==2.11.0", "xformers>=0.0.33.post2,<0.0.35"))) == 1

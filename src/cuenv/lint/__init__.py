@@ -17,7 +17,7 @@ from cuenv.core.versions import Capability
 if TYPE_CHECKING:  # a type alone
     from cuenv.host.facts import HostFacts
 
-KINDS = ("environment.yml", "conda-lock.yml", "requirements.txt", "Dockerfile", "ds_config", "shell")
+KINDS = ("environment.yml", "conda-lock.yml", "requirements.txt", "pyproject.toml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""
 
 _ROUNDS = 8

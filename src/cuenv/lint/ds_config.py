@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from cuenv.core.findings import Finding, Severity, counted
+from cuenv.core.findings import Finding, Severity, counted, first_of
 from cuenv.core.versions import Capability
 from cuenv.knowledge.guidance import DeepSpeedKeys
 from cuenv.lint import Edit, Lint, Machine, Node
@@ -87,6 +87,7 @@ def _lint(  # noqa: PLR0917 - as above
 def _keys(node: Node, section: str, sections: Mapping[str, DeepSpeedKeys]) -> Iterator[Lint]:
     """Keys that are unknown: refused inside ZeRO and the precisions, silently ignored elsewhere."""
     row = sections.get(section)
+    misplaced: dict[str, list[Node]] = {}
     for key, value in node.entries if row else ():
         path = key.text if section == _TOP else f"{section}.{key.text}"
         new = _RENAMED.get(key.text)
@@ -94,21 +95,56 @@ def _keys(node: Node, section: str, sections: Mapping[str, DeepSpeedKeys]) -> It
             message = f"{key.text} is the old name of {new}"
             yield _lint("CU337", "warning", key, message, f"write {new}", "dszero", _renamed(key, new))
         elif row and key.text not in row.keys and not key.text.startswith(("_", "#")):
-            since = f" from release {_REFUSED_SINCE[section]} on" if section in _REFUSED_SINCE else ""
-            what = f"refuses it{since}" if row.strict else "silently ignores it"
-            where = "" if section == _TOP else f" in {section}"
-            yield _lint(
-                "CU330",
-                "error" if row.strict else "warning",
-                key,
-                f"{key.text[:80]!r} is not a known DeepSpeed key{where}; DeepSpeed {what}",
-                _instead(key.text, node, row, sections),
-                row.sources[0],
-            )
+            fix = _instead(key.text, node, row, sections)
+            if section == _TOP and (key.text in _OF_ACCELERATE or (fix and fix.startswith(_MOVE))):
+                misplaced.setdefault("" if key.text in _OF_ACCELERATE else (fix or ""), []).append(key)
+            else:
+                yield _unknown([key], section, row, fix)
         if value.kind == "map":
             yield from _keys(value, path, sections)
+    for fix, keys in misplaced.items():
+        several = fix.replace("move it", "move them") if len(keys) > 1 else fix
+        if row:
+            yield _unknown(keys, section, row, several or None)
 
 
+def _unknown(keys: list[Node], section: str, row: DeepSpeedKeys, fix: str | None) -> Lint:
+    """One finding for keys that are wrong for one reason, at the first of them."""
+    names = first_of([repr(key.text[:80]) for key in keys], _SHOWN)
+    one = len(keys) == 1
+    since = f" from release {_REFUSED_SINCE[section]} on" if section in _REFUSED_SINCE else ""
+    what = f"{'refuses' if row.strict else 'silently ignores'} {'it' if one else 'them'}{since}"
+    where = "" if section == _TOP else f" in {section}"
+    known = f"{'is not a known DeepSpeed key' if one else 'are no known DeepSpeed keys'}{where}"
+    source = row.sources[0]
+    if section == _TOP and keys[0].text in _OF_ACCELERATE:
+        known = f"{'is a key' if one else 'are keys'} of accelerate's own configuration, and not of DeepSpeed's"
+        fix, source = (
+            f"write {'it' if one else 'them'} under deepspeed_config in the file of accelerate config",
+            "accds",
+        )
+    message = f"{names} {known}; DeepSpeed {what}"
+    return _lint("CU330", "error" if row.strict else "warning", keys[0], message, fix, source)
+
+
+_SHOWN = 3
+_MOVE = "move it into "
+_OF_ACCELERATE = (
+    "deepspeed_config_file",
+    "deepspeed_exclusion_filter",
+    "deepspeed_hostfile",
+    "deepspeed_inclusion_filter",
+    "deepspeed_moe_layer_cls_names",
+    "deepspeed_multinode_launcher",
+    "offload_optimizer_device",
+    "offload_optimizer_nvme_path",
+    "offload_param_device",
+    "offload_param_nvme_path",
+    "zero3_init_flag",
+    "zero3_save_16bit_model",
+    "zero_stage",
+)
+"""What ``accelerate config`` writes: https://huggingface.co/docs/accelerate/usage_guides/deepspeed."""
 _REFUSED_SINCE = {"bf16": "0.17", "fp16": "0.17"}
 """Where earlier releases ignored unknown keys: https://github.com/h2oai/h2o-llmstudio/pull/1063."""
 
@@ -117,7 +153,7 @@ def _instead(name: str, node: Node, row: DeepSpeedKeys, sections: Mapping[str, D
     """What an unknown key may stand for: one of another section, or one that is written alike and is not there yet."""
     homes = [other.section for other in sections.values() if name in other.keys and other.section != _TOP]
     if len(homes) == 1:
-        return f"move it into {homes[0]}"
+        return f"{_MOVE}{homes[0]}"
     free = [key for key in row.keys if node.get(key) is None]
     near = get_close_matches(name, free, n=1, cutoff=0.75)
     sure = get_close_matches(name, free, n=1, cutoff=0.9)

@@ -225,8 +225,11 @@ def _aside(tree: Node, spec: EnvironmentSpec, folder: Path | None, knowledge: Kn
         node for item in dependencies.items for key, value in item.entries if key.text == "pip" for node in value.items
     ]
     for finding in beforehand(spec, folder, knowledge):
-        named = [node for node in lines if shown(node.text.strip()) in finding.message]
-        place = max(named, key=lambda node: len(node.text), default=dependencies)  # "a" stands in many a message
+        message = finding.message.removeprefix("pip: ")
+        named = [
+            (message.find(text), -len(text), node) for node in lines if (text := shown(node.text.strip())) in message
+        ]
+        place = min(named, key=lambda item: item[:2], default=(0, 0, dependencies))[2]
         yield Lint(finding=finding, at=place.start)
 
 
@@ -282,8 +285,7 @@ def _policy(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Fin
         )
         entry = entry or next(iter(meant), None)
         if entry is None:
-            node = tree.get("channels" if finding.subject == "channels" else "dependencies") or tree
-            yield Lint(finding=finding, at=node.start)
+            yield Lint(finding=finding, at=_part(tree, entries, finding).start)
         elif entry.mapping:
             yield Lint(finding=finding, at=entry.node.start)
         elif finding.code == "CU502":
@@ -292,6 +294,15 @@ def _policy(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Fin
             yield Lint(finding=finding, at=entry.node.start, edits=_replace(entry.node, better))
         else:
             yield Lint(finding=finding, at=entry.node.start)
+
+
+def _part(tree: Node, entries: tuple[_Entry, ...], finding: Finding) -> Node:
+    """Where a finding stands that is about no requirement of its name: what its message begins with, or the list."""
+    for entry in entries:
+        if entry.pin and finding.message.startswith(f"{entry.pin.yaml_text()} "):
+            return entry.node
+    node = tree.get("channels" if finding.subject == "channels" else "dependencies") or tree
+    return next((item for item in node.items if finding.message.startswith(f"the channel {item.text} ")), node)
 
 
 def _of_linux(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:

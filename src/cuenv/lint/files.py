@@ -31,6 +31,7 @@ LIMIT = 16 * 1024 * 1024
 
 _NAMES = (
     ("environment.yml", re.compile(r"(environment|env|conda)([._-].*)?\.ya?ml")),
+    ("pyproject.toml", re.compile(r"pyproject\.toml")),
     ("Dockerfile", re.compile(r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)", re.IGNORECASE)),
     (
         "ds_config",
@@ -38,8 +39,9 @@ _NAMES = (
     ),
     ("shell", re.compile(r".*\.(sh|bash|zsh)|\.?(bashrc|zshrc|profile|bash_profile|bash_login|zprofile|zshenv|envrc)")),
 )
+_DEPENDENCIES = regex(r"(?m)^dependencies:")
 _CONTENTS = (
-    ("environment.yml", re.compile(r"(?m)^dependencies:")),
+    ("environment.yml", _DEPENDENCIES),
     ("Dockerfile", re.compile(r"(?mi)^FROM\s+\S+")),
     ("ds_config", re.compile(r'"(zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)"')),
     ("shell", re.compile(r"\A#!.*\b(ba|z|da|k)?sh\b")),
@@ -53,6 +55,7 @@ _EXACT = regex(r"(environment|env|conda)\.ya?ml|dockerfile|containerfile", re.IG
 _RESEMBLES = {
     "environment.yml": re.compile(r"(?m)^['\"]?(dependencies|channels)['\"]?[ \t]*:|\A\s*\{"),
     "Dockerfile": re.compile(r"(?mi)^[ \t]*(FROM|RUN|ARG|COPY)[ \t]"),
+    "pyproject.toml": re.compile(r"(?m)^\[(?:project|dependency-groups)\b"),
 }
 """What stands in a file of a kind, also in a broken one."""
 
@@ -129,7 +132,8 @@ def found_here(folder: Path) -> tuple[Path, ...]:
     if not known:
         named = "this folder" if folder == Path() else shown(folder)
         raise UsageError(
-            f"{named} contains no environment.yml, conda-lock.yml, requirements.txt, Dockerfile or ds_config*.json",
+            f"{named} contains no environment.yml, conda-lock.yml, requirements.txt, pyproject.toml, Dockerfile or "
+            "ds_config*.json",
             hint="cuenv lint FILE ...",
         )
     return known
@@ -204,12 +208,29 @@ def _recognised(name: str, text: str) -> str | None:
     known = _RESEMBLES.get(kind or "")
     if known and not _EXACT.fullmatch(name) and text.strip() and not known.search(text[:200_000]):
         return _by_content(text)
+    if kind == "environment.yml" and _of_others(text):
+        return None
     return kind or _by_content(text)
+
+
+def _of_others(text: str) -> bool:
+    """Whether a YAML mapping has no key of conda's, such as an environment of Azure ML of the same name."""
+    from cuenv.core.yaml_read import load  # noqa: PLC0415 - only for a file that has no list of requirements
+
+    if not text.strip() or _DEPENDENCIES.search(text):
+        return False
+    try:
+        tree = load(text, "")
+    except InputError:
+        return False  # linting says what is wrong
+    return isinstance(tree, dict) and tree.keys().isdisjoint(
+        ("name", "channels", "dependencies", "prefix", "variables")
+    )
 
 
 def _of_another_kind(path: Path) -> bool:
     """Whether a file of a name that resembles one of ours holds something else, such as a workflow."""
-    if _by_name(path.name) not in _RESEMBLES or _EXACT.fullmatch(path.name):
+    if _by_name(path.name) not in _RESEMBLES:
         return False
     try:
         return _recognised(path.name, _read(path)) is None
@@ -354,6 +375,12 @@ def _requirements(text: str, source: str, machine: Machine, knowledge: Knowledge
     yield from requirement_lints(text, Path(source).parent if is_file(source) else None, machine, knowledge)
 
 
+def _pyproject(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    from cuenv.lint.pyproject import pyproject_lints  # noqa: PLC0415 - as above
+
+    return pyproject_lints(text, source, machine, knowledge)
+
+
 def _dockerfile(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     from cuenv.lint.dockerfile import dockerfile_lints, parse  # noqa: PLC0415 - as above
 
@@ -405,6 +432,7 @@ _LOOKS: dict[str, Callable[[str, str, Machine, Knowledge], Iterator[Lint]]] = {
     "environment.yml": _environment,
     "conda-lock.yml": _lock,
     "requirements.txt": _requirements,
+    "pyproject.toml": _pyproject,
     "Dockerfile": _dockerfile,
     "ds_config": _ds_config,
     "shell": _shell,

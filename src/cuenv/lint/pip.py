@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 
 from packaging.version import Version
@@ -40,6 +40,7 @@ from cuenv.resolver.asked_torch import (
     AskedTorch,
     index_findings,
     library_of_torch,
+    named_wheel,
     pair_findings,
     torch_asked,
     unlisted_finding,
@@ -407,9 +408,25 @@ def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowled
 
 
 def _place(finding: Finding, lines: list[tuple[int, str]]) -> int:
-    """The line that the message quotes, else the line of the package that it is about, else the first."""
-    quoted = [(len(line), -at) for at, line in lines if shown(line) in finding.message]
+    """The line that the message quotes first, else that of the package that it is about, else that of torch."""
+    message = finding.message.removeprefix("pip: ")
+    found = [(at, line, _quoted(line, message)) for at, line in lines]
+    # A name alone stands in many a message.
+    quoted = [(requirement_name(line) == line, where, -len(line), at) for at, line, where in found if where >= 0]
     if quoted:
-        return -max(quoted)[1]
+        return min(quoted)[3]
     names = finding.subject.split(", ")
-    return next((at for at, line in lines if requirement_name(line) in names), lines[0][0] if lines else 0)
+    named = (at for at, line in lines if requirement_name(line) in names or _begins(message, line))
+    torch = (at for at, line in lines if requirement_name(named_wheel(line) or line) == "torch")
+    return next(chain(named, torch, (at for at, _ in lines)), 0)
+
+
+def _begins(message: str, line: str) -> bool:
+    """Whether a message begins with the name of a package, as one about several does."""
+    return line != "pip" and re.match(rf"{re.escape(requirement_name(line) or line)}(?:,| and )", message) is not None
+
+
+def _quoted(line: str, message: str) -> int:
+    """Where a message has a whole line of the list; -1 where it has none."""
+    found = re.search(rf"(?<![\w.-]){re.escape(shown(line))}(?![\w-])", message)
+    return found.start() if found and not (line == "pip" and message.startswith("pip ")) else -1

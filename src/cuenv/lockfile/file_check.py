@@ -24,6 +24,7 @@ from cuenv.resolver.asked_torch import (
     no_python,
     torch_asked,
     unlisted,
+    unlisted_finding,
     unnamed,
     wheels_asked,
 )
@@ -55,13 +56,19 @@ def judge_file(
         alone: nothing is solved afterwards, so that what pip takes, and what nobody can judge, is said as well.
     """
     spec = _with_torch(spec)
-    found = [*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge, alone=alone)]
+    found = _each_once([*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge, alone=alone)])
     told = any(item.severity == "error" for item in found)
     listed = covered(spec) and not any(item.code == "CU111" for item in found)
     found += () if told else _judge_cuda(spec, facts, knowledge, listed=listed)
     if alone and facts.gpus and not any(item.severity == "error" or item.unknown for item in found):
         found += [*_of_other_channel(spec), *_programs(spec, facts, knowledge)]
     return (*_of_cpu(spec, facts), *found)
+
+
+def _each_once(found: list[Finding]) -> list[Finding]:
+    """Without the cuDNN of a torch that has no code for the GPU either: another torch mends both."""
+    mends = {item.fix for item in found if item.code == "CU403"}
+    return [item for item in found if item.code != "CU405" or item.fix not in mends]
 
 
 def _of_other_channel(spec: EnvironmentSpec) -> Iterator[Finding]:
@@ -134,7 +141,8 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
     exact = toolkit_asked(spec)
     if torch_asked(spec.pip) or asks_for_cpu(spec):
         return
-    cuda = exact or oldest_cuda(spec) or _of_wheels(spec)
+    wheels, wheel = _of_wheels(spec)
+    cuda = exact or oldest_cuda(spec) or wheels
     if cuda is None:
         yield from _judge_programs(spec, facts, knowledge)
         return
@@ -153,6 +161,8 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
         found = [*as_findings(verdict, candidate, case)]
         if exact and not release:
             found = [*_of(next(pin.yaml_text() for pin in cuda_pins(spec) if toolkit_of(pin)), found)]
+        elif not exact and not oldest_cuda(spec):
+            found = [replace(item, message=f"{wheel}: {item.message}") for item in found]
         if any(map(spec.pin, CONDA_TORCHES)) or verdict.remedy:
             yield from found
         else:  # another torch is no help for a program that is none
@@ -184,12 +194,12 @@ def oldest_cuda(spec: EnvironmentSpec) -> Version | None:
     return next((version(f"{found[1]}.{found[2] or 0}") for found in bounds if found), None)
 
 
-def _of_wheels(spec: EnvironmentSpec) -> Version | None:
-    """The oldest release of the CUDA major that wheels bear: ``jax[cuda12]``, ``cudf-cu12``, ``cupy-cuda12x``."""
-    lines = (line for line in spec.pip if not line.startswith("-"))
-    found = (_MAJOR.match(line.partition(";")[0]) for line in lines)
-    majors = [int(item["name"] or item["extra"] or item["local"]) for item in found if item]
-    return version(f"{max(majors)}.0") if majors else None
+def _of_wheels(spec: EnvironmentSpec) -> tuple[Version | None, str]:
+    """The oldest release of the CUDA major that wheels bear, ``jax[cuda12]``, ``cupy-cuda12x``, and who bears it."""
+    lines = [(line, _MAJOR.match(line.partition(";")[0])) for line in spec.pip if not line.startswith("-")]
+    majors = [(int(item["name"] or item["extra"] or item["local"]), line) for line, item in lines if item]
+    last, wheel = max(majors, key=lambda pair: pair[0], default=(0, ""))
+    return version(f"{last}.0") if wheel else None, wheel
 
 
 def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool) -> Iterator[Finding]:
@@ -210,6 +220,8 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, 
         yield unnamed(library[0], "the file does not name", "name torch, with its release")
     elif asked:
         yield from _judge_torch(asked, spec, facts, knowledge, alone=alone)
+    elif alone and facts.gpus and (built := unlisted_finding(spec, knowledge)):  # somebody's own build
+        yield built
 
 
 def _judge_torch(
@@ -240,7 +252,7 @@ def _judge_torch(
         for verdict in why[:1]:
             name = f"torch {taken.build.version} ({taken.build.build})"
             for item in as_findings(verdict, taken, case):
-                told = f"pip takes {name} for {asked.text} today: {item.message}"
+                told = f"pip takes {name} for {asked.text} today: {item.message.removeprefix(f'{build_name(taken)}: ')}"
                 yield replace(item, severity="warning", message=told)
 
 
@@ -297,6 +309,16 @@ def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     )
 
 
+_FIRST_NVCC = 12
+"""The first CUDA major of which conda-forge has an nvcc; an earlier one comes from a channel of NVIDIA."""
+
+
+def _of_nvidia(spec: EnvironmentSpec) -> bool:
+    """Whether the nvcc of a file can only come from a channel of NVIDIA that it lists."""
+    older = any(item.release.major < _FIRST_NVCC for item in nvcc_asked(spec))
+    return older and any(short_channel(item).split("/")[0] == "nvidia" for item in spec.channels)
+
+
 def named_cuda(spec: EnvironmentSpec) -> Version | None:
     """The CUDA release that a file names: by its pin on the toolkit, else by torch's build string."""
     torch = spec.pin("pytorch")
@@ -339,7 +361,7 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
         return () if open_ and not none.unknown else (none,)
     nvcc = nvcc_asked(spec)
     decision = decide(case, [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant)
-    return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge))
+    return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge, nvcc_elsewhere=_of_nvidia(spec)))
 
 
 def covered(spec: EnvironmentSpec) -> bool:
@@ -357,11 +379,17 @@ def torch_channel(spec: EnvironmentSpec) -> str:
     return (torch.channel if torch else "") or first
 
 
-def _unsatisfiable(decision: Decision, knowledge: Knowledge) -> Iterable[Finding]:
-    """Nothing that the file admits runs on the host: the newest candidate with the fewest objections says why."""
+def _unsatisfiable(decision: Decision, knowledge: Knowledge, *, nvcc_elsewhere: bool) -> Iterable[Finding]:
+    """Nothing that the file admits runs on the host: the newest candidate with the fewest objections says why.
+
+    Args:
+        nvcc_elsewhere: the nvcc of the file comes from a channel of NVIDIA, whatever conda-forge has.
+    """
     nearest = max(decision.assessments, key=_near)
     name = build_name(nearest.candidate)
     for verdict in nearest.objections:
+        if verdict.rule == "roles" and nvcc_elsewhere:
+            continue
         judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
         if verdict.rule == "cudnn":  # the file names torch alone
             judged = tuple(replace(item, message=f"{name}: {item.message}") for item in judged)

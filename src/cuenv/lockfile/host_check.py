@@ -334,7 +334,8 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         severity = "warning"
     fix, edits = _fix(verdict, candidate, case)
     message = verdict.because.replace(THIS_BUILD, build_name(candidate), 1)
-    if verdict.rule == "cudnn" and candidate.build.stack == WHEELS:  # it comes with torch, and bears no name of its own
+    # Its cuDNN and its CUDA come with torch, and bear no name of their own.
+    if (verdict.rule == "cudnn" or rule.code == "CU401") and candidate.build.stack == WHEELS:
         message = f"{build_name(candidate)}: {message}"
     yield Finding(
         code=rule.code,

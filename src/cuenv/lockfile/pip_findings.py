@@ -125,7 +125,8 @@ def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
             "conda-lock would install nothing of them and say nothing",
             edits=(FileEdit(how="add", entries=("pip",)),),
         )
-    yield from _hashes(solution.pip, program)
+    nowhere = {item.subject for item in solution.remarks if item.code == "CU106"}  # no file of it is for the platform
+    yield from _hashes([item for item in solution.pip if item.name not in nowhere], program)
     yield from _seconds(solution)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from packaging.version import Version
 
@@ -17,7 +18,7 @@ from cuenv.knowledge.rows import PLATFORMS, Extension, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
 from cuenv.resolver.requirements import OF_TORCH, Demand, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
-from cuenv.solve.environment_spec import EnvironmentSpec, index_option, requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, index_option, normalise, requirement_name
 from cuenv.solve.model import names_cpu
 
 _OWN = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
@@ -25,7 +26,16 @@ _TAG = regex(r"cu\d{2,3}")
 _FIRST = 100
 _MAIN = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+(?:post[0-9]+)?)")
-_ELSEWHERE = regex(r"win|darwin|macos", re.IGNORECASE)
+_SYSTEM = regex(r"platform|system|os_name")
+_MACHINES = ("x86_64", "aarch64")
+_FILE = regex(
+    r"(?:torch\s*@\s*)?(?:https?|file)://\S*/torch-(?P<release>[0-9.]+(?:\.?post[0-9]+)?)"
+    r"(?:(?:%2B|\+)(?P<tag>[a-z0-9.]+))?-cp[0-9]+-[a-z0-9_]+-(?:many)?linux\S*\.whl(?:#\S*)?\s*(?:;.*)?",
+    re.IGNORECASE,
+)
+"""One wheel of torch for Linux, by its place."""
+_LABEL = regex(r"cu\d{2,3}|cpu")
+"""A local version of PyTorch's own wheels; another is somebody's own build, for whatever torch was there."""
 CONDA_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 """The torches of conda, beside which another from pip is a mistake of its own."""
 
@@ -68,7 +78,7 @@ class AskedTorch(NamedTuple):
 
 
 def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
-    """What a pip part asks of torch; ``None`` where it asks for none on Linux, or for one by its URL."""
+    """What a pip part asks of torch; ``None`` where it asks for none on Linux, or by a URL that names no release."""
     lines = tuple(requirements)
     options = [option for option in map(index_option, lines) if option]
     main = [option for option in options if option[0] in _MAIN]
@@ -76,9 +86,10 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     own = [(option, found["tag"]) for option, url in options if (found := _OWN.match(url))]
     tags = tuple(dict.fromkeys(tag for _, tag in own if tag))
     alone = any(option in _MAIN for option, _ in own)
-    for text in lines:
+    for line in lines:
+        text = named_wheel(line) or line
         demand = pip_demand(text) if requirement_name(text) == "torch" else None
-        if demand is None or _ELSEWHERE.search(text.partition(";")[2]):
+        if demand is None or not on_linux(text.partition(";")[2]):
             continue
         condition, _, local = demand.condition.partition("+")
         named = _EXACT.fullmatch(condition)
@@ -91,10 +102,41 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
             tag=local,
             tags=tags,
             pypi=not alone,
-            elsewhere=bool(foreign),
+            elsewhere=bool(foreign) or text != line,
             anywhere=any(option not in _MAIN for option in foreign),
         )
     return None
+
+
+def named_wheel(line: str) -> str:
+    """The release of torch that a line names by the file of its wheel, as a requirement; empty for another line."""
+    found = _FILE.fullmatch(line.strip())
+    return f"torch=={found['release']}{'+' if found['tag'] else ''}{found['tag'] or ''}" if found else ""
+
+
+@lru_cache(maxsize=256)
+def on_linux(marker: str, machines: tuple[str, ...] = _MACHINES) -> bool:
+    """Whether a marker holds on some Linux; one that says nothing of systems, or that nobody can read, does."""
+    if not _SYSTEM.search(marker):
+        return True
+    from packaging.markers import InvalidMarker, Marker, UndefinedComparison  # noqa: PLC0415 - few lines have one
+
+    of_linux = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": ""}
+    try:
+        found = Marker(marker)
+        return any(
+            found.evaluate(
+                of_linux
+                | {"platform_machine": each, "python_version": f"3.{minor}", "python_full_version": f"3.{minor}.9"}
+            )
+            for each in machines
+            for minor in _MINORS
+        )
+    except (InvalidMarker, UndefinedComparison):
+        return True
+
+
+_MINORS = range(6, 16)
 
 
 def library_of_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple[str, Version | None] | None:
@@ -105,7 +147,7 @@ def library_of_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple
     """
     lines = tuple(requirements)
     for text in lines if "torch" not in map(requirement_name, lines) else ():
-        demand = None if _ELSEWHERE.search(text.partition(";")[2]) else pip_demand(text)
+        demand = None if not on_linux(text.partition(";")[2]) else pip_demand(text)
         rows = knowledge.extension(demand.name) if demand else ()
         rows = tuple(row for row in rows if row.torch and "wheel" in row.comes and row.package != "triton")
         if demand is None or not rows:
@@ -212,10 +254,35 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         beside = [item for each in spec.pins if each.name in OF_TORCH and (item := pin_demand(each))]
         yield from _unpaired(beside, torch, ("conda-forge", "pytorch", "wheel"), knowledge)
     elif asked:
-        lines = (line for line in spec.pip if not _ELSEWHERE.search(line.partition(";")[2]))
+        lines = (line for line in spec.pip if on_linux(line.partition(";")[2]))
         found = [item for line in lines if (item := pip_demand(line)) and item.name != "torch"]
         beside = [item for item in found if not (asked.of_cpu and item.name == "triton")]  # of CUDA builds alone
         yield from _unpaired(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)
+        yield from _unpinned(beside, asked, knowledge)
+
+
+def _unpinned(beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge) -> Iterator[Finding]:
+    """Wheels of NVIDIA of which torch requires one exact release, and the pip part another: pip refuses both."""
+    rows = [row for row in _wheels(PLATFORMS[0], None, knowledge) if asked.has(row)]
+    if not asked.exact or not rows or not all(row.pins for row in rows):
+        return  # of a wheel without pins nobody knows what it requires
+    theirs = {normalise(name): release for name, _, release in (pin.partition("==") for pin in rows[-1].pins)}
+    wrong = [
+        item
+        for item in beside
+        if item.name in theirs and item.name != "triton" and not item.admits(version(theirs[item.name]))
+    ]
+    if wrong:
+        needs = ", ".join(f"{item.name}=={theirs[item.name]}" for item in wrong)
+        named = ", ".join(item.text for item in wrong)
+        yield Finding(
+            code="CU505",
+            severity="error",
+            subject=", ".join(item.name for item in wrong),
+            message=f"{named}: {asked.text} requires {needs}, and pip installs no other release beside it",
+            evidence=tuple(rows[-1].sources),
+            fix=f"take {needs}, or leave {'them' if len(wrong) > 1 else 'it'} out: torch brings what it needs",
+        )
 
 
 def unlisted_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | None:
@@ -228,7 +295,7 @@ def unlisted_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | N
     if of_cpu or (pin and demand is None):
         return None
     text = next((line.strip() for line in spec.pip if requirement_name(line) == "torch"), "")
-    if demand is None and not ("://" in text and text):
+    if demand is None and "@" not in text:
         return None
     known: Iterable[TorchBuild] = knowledge.torch if pin else knowledge.wheels
     nightly = not pin and any("/whl/nightly/" in line for line in spec.pip)
@@ -266,11 +333,14 @@ def _unpaired(
         return
     for library in named:
         rows = [row for row in knowledge.extension(library.name) if row.torch and set(row.comes) & set(ways)]
-        condition, _, _ = library.condition.partition("+")
+        condition, _, local = library.condition.partition("+")
+        if local and not _LABEL.fullmatch(local):
+            continue
         exact = _EXACT.fullmatch(condition)
         meant = replace(library, condition=condition)
         fit = [row for row in rows if any(map(meant.admits, row.releases))]
-        fit += [row for row in rows if exact and not row.releases and row.covers(version(exact[1]))]
+        ranges = [row for row in rows if not row.releases]
+        fit += [row for row in ranges if (row.covers(version(exact[1])) if exact else _reaches(meant, row))]
         if not fit or any(_for(row, releases) for row in fit):
             continue
         mine = sorted({release for row in rows for release in row.releases if _for(row, releases)})
@@ -296,6 +366,15 @@ def _unpaired(
             fix=f"take {better}, which is made for this torch" if mine else None,
             edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if mine else (),
         )
+
+
+def _reaches(library: Demand, row: Extension) -> bool:
+    """Whether a condition admits a release of a range: its first one, or the last where the range is open."""
+    ends = (row.first, _LAST if row.below is None else None)
+    return any(end is not None and library.admits(end) for end in ends)
+
+
+_LAST = version("9999")
 
 
 def _compiles(library: Demand, release: Version, torch: Iterable[Version], knowledge: Knowledge) -> bool:
