@@ -219,6 +219,14 @@ def test_compilers_of_a_file_are_compared_with_torch_and_with_each_other(
     assert {item.code: item.fix for item in said} == found
 
 
+def test_a_gcc_that_nvcc_refuses_is_an_error_and_one_that_may_be_too_new_a_warning() -> None:
+    (never,) = (item for item in findings("nvidia::cuda-nvcc=11.6", "gcc=12.2.0") if item.code == "CU117")
+    (perhaps,) = (item for item in findings("nvidia::cuda-nvcc=11.6", "gcc") if item.code == "CU117")
+    assert (never.severity, perhaps.severity) == ("error", "warning")
+    assert "gcc=12.2.0 does not work with nvcc" in never.message
+    assert "gcc allows a newer GCC than nvcc" in perhaps.message
+
+
 def test_a_toolkit_in_the_file_is_compared_with_the_torch_of_pip() -> None:
     asked = spec("nvidia/label/cuda-11.8.0::cuda-toolkit", pip=("torch==2.4.1",))
     said = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU102"]
