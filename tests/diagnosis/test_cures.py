@@ -24,6 +24,7 @@ A100_470 = """\
 TOO_OLD = (
     "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver\n"
 )
+_LOOKED = "Looking in indexes: https://internal/simple, https://download.pytorch.org/whl/cu113\n"
 AT = "ImportError: /opt/x/lib/python3.10/site-packages"
 CPU = "AssertionError: Torch not compiled with CUDA enabled\n"
 
@@ -98,6 +99,10 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
             "PACKAGE",
         ),
         ("ERROR: No matching distribution found for torch==2.7.1+cu128\n", "whl/cu128", "kb"),
+        ("a.c:6:10: fatal error: numpy/arrayobject.h: No such file or directory\n", "numpy.get_include()", "kb"),
+        ("a.c:6:10: fatal error: longintrepr.h: No such file or directory\n", "python=3.10", "kb"),
+        ("RuntimeError: Couldn't install torch.\nError code: -9\n", "PIP_NO_CACHE_DIR=1", "kb"),
+        (f"{_LOOKED}ERROR: No matching distribution found for torch==1.12.1+cu113\n", "python=3.10 pip", "kb"),
         ("ERROR: No matching distribution found for torch==1.12.1\n", "python=3.10 pip", "2.5"),
         (
             "ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by x.so)\n",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.version import Version
 
@@ -161,6 +161,7 @@ def test_lines_that_show_a_symptom_again_are_counted() -> None:
 
 
 @given(st.lists(st.sampled_from(CASES), min_size=1, max_size=6))
+@example([LOGS / "command-missing" / "apptainer.log", LOGS / "cuda-unavailable" / "fp16.log"])  # a ring of three
 @examples(60)
 def test_nothing_is_lost_by_folding(cases: list[Path]) -> None:
     _, guidance = tables()

@@ -348,7 +348,8 @@ def distribution(case: LogContext) -> Joined:
     if local.startswith("cu") and any(row.build == local for row in rows):
         row = next(row for row in rows if row.build == local)
         because = (f"torch {asked} is on PyTorch's own index, and not on PyPI",)
-        if case.mentions.get("python", row.pythons[0]) in row.pythons:
+        looked = case.mentions.get("index") in {local, "torch_stable"} and "python" not in case.mentions
+        if case.mentions.get("python", row.pythons[0]) in row.pythons and not looked:
             return Joined(because=because, command=f"{PIP} install torch=={asked} --index-url {INDEX}{local}")
     pythons = rows[-1].pythons
     python = case.mentions.get("python", "")
@@ -908,9 +909,27 @@ _COMMON = 12
 """The minor release of Python for which nearly every package has wheels."""
 
 
+_LAST_WITH = {
+    "tp_print": "3.8",
+    "longintrepr.h": "3.10",
+    "PyFrameObject": "3.10",
+    "_frame": "3.10",
+    "ob_digit": "3.11",
+}
+"""The last Python with a field or a header of its C interface."""
+
+
 def python_too_new(case: LogContext) -> Joined:
-    """A setuptools that knows this Python, where the old one was met."""
-    return Joined(command=f"{PIP} install --upgrade pip setuptools") if "ImpImporter" in case.line else Joined()
+    """A setuptools that knows this Python, where the old one was met; the last Python of a field in C."""
+    if "ImpImporter" in case.line:
+        return Joined(command=f"{PIP} install --upgrade pip setuptools")
+    last = next((python for name, python in _LAST_WITH.items() if name in case.line), "")
+    if not last:
+        return Joined()
+    return Joined(
+        because=(f"the sources are written for Python {last} and older",),
+        command=f"conda create -n old-python python={last}",
+    )
 
 
 def own_environment(case: LogContext) -> Joined:
@@ -998,6 +1017,9 @@ def isolation(case: LogContext) -> Joined:
 
 def host_memory(case: LogContext) -> Joined:
     """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
+    if "code: -9" in case.line:
+        remedy = "let pip do without its cache and start again, or give the machine or container more memory"
+        return Joined(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
     of_pip = case.raised is not None and case.raised.package == "pip"
     fetched = case.mentions.get("building") and not {"script", "importing"} & case.mentions.keys()
     if not of_pip and not (fetched and case.line.strip() == "Killed"):

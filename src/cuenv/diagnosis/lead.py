@@ -147,6 +147,14 @@ def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tup
         explains = [other for other in sightings if _follows(one, other)]
         if explains:
             parents[one.symptom.id] = min(explains, key=_by_kind)
+    for one in sorted(sightings, key=_by_kind):  # where each of a ring follows another, the gravest of them leads
+        above = parents.get(one.symptom.id)
+        passed = {one.symptom.id}
+        while above and above.symptom.id not in passed:
+            passed.add(above.symptom.id)
+            above = parents.get(above.symptom.id)
+        if above and above.symptom.id == one.symptom.id:
+            del parents[one.symptom.id]
     roots = [one for one in sightings if one.symptom.id not in parents]
     under: dict[str, list[SymptomMatch]] = {}
     for one in sightings:

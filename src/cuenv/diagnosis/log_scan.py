@@ -64,6 +64,10 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     "driver": (b"Driver Version: ", re.compile(rb"Driver Version: ([0-9]{3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),
     "override": (b"BNB_CUDA_VERSION=", re.compile(rb"BNB_CUDA_VERSION=([0-9]{2,3}) environment variable detected")),
+    "index": (
+        b"Looking in ",
+        re.compile(rb"Looking in (?:indexes|links): [^\n]{0,200}/whl/(cu[0-9]{2,3}|torch_stable)\b"),
+    ),
 }
 _PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
 """What Python itself raises."""

@@ -413,6 +413,12 @@ def header(case: LogContext) -> Joined:
         return Joined(
             remedy="the header is of another release of torch: take the torch that the sources were written for"
         )
+    if in_python := provider(case, "include", name.split("/")[0] + "/"):
+        folder = f'$(python -c "import {in_python}; print({in_python}.get_include())")'
+        return Joined(
+            remedy=f"the package {in_python} of Python holds the header: let the compiler look there",
+            command=f'{PIP} install {in_python} && export CPATH="{folder}${{CPATH:+:$CPATH}}"',
+        )
     if not package:
         return Joined()
     remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the headers from conda-forge"

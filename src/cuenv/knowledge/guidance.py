@@ -52,6 +52,7 @@ PROVIDED = (
     "libstdcxx",
     "kernels",
     "capability",
+    "include",
     "wheels",
 )
 ANY = "any"
