@@ -52,6 +52,12 @@ def recipe() -> EnvironmentSpec:
     return parse(RECIPE, "environment.yml")[0]
 
 
+def test_the_release_of_a_pytorch_cpu_is_that_of_torch() -> None:
+    found = intent_of(spec("python=3.8", "pytorch-cpu=1.13"), base())
+    assert str(found.release) == "1.13"
+    assert not found.packages
+
+
 def test_what_the_recipe_means() -> None:
     found = intent_of(recipe(), base())
     assert (str(found.pytorch), str(found.release), str(found.cuda), found.dev) == ("2.3.1", "2.3.1", "12.1", True)

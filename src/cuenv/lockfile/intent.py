@@ -93,7 +93,7 @@ class Intent:
 
 def intent_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Intent:
     """Read what a file asks for, whatever stands in its way."""
-    torch = next((pin for name in _TORCH if (pin := spec.pin(name))), None)
+    torch = next((pin for name in (*_TORCH, "pytorch-cpu") if (pin := spec.pin(name))), None)
     python = spec.pin("python")
     pip = [_requirement(text, knowledge) for text in spec.pip]
     return Intent(

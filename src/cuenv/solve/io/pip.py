@@ -78,7 +78,10 @@ def resolve(
     if isinstance(answer, PipConflict) and ended(answer):
         return answer
     again, asked, moved, then = answer, request.requirements, dict[str, str](), list[str]()
-    while isinstance(again, PipConflict) and not again.absent and len(moved) < _MOVED:
+    most = (
+        1 if isinstance(answer, PipConflict) and answer.provided else _MOVED
+    )  # else conda's package is the one to move
+    while isinstance(again, PipConflict) and not again.absent and len(moved) < most:
         if moved and monotonic() - began > _ENOUGH:
             break
         line, looser = next(((line, text) for line in again.lines(asked) if (text := loosened(line))), ("", ""))
