@@ -86,6 +86,18 @@ def told(question: str, host: str = "rtx4090-535") -> str:
         ("cuda-toolkit or cudatoolkit, what is the difference", "package-names"),
         ("how do I use two gpus", "several-gpus"),
         ("is driver 550 new enough for cuda 13", "driver"),
+        ("is my driver too old", "driver"),
+        ("can i run pytorch without gpu", "without-nvidia"),
+        ("do i need a gpu to install pytorch", "without-nvidia"),
+        ("what is the difference between cuda toolkit and driver", "toolkit"),
+        ("does torch use the gpu", "gpu-not-used"),
+        ("how do i know if my gpu is supported", "cuda-and-gpu"),
+        ("does pytorch work on an rtx 5090", "torch-for-gpu"),
+        ("what gpu do i have", "compute-capability"),
+        ("what is conda-forge", "conda"),
+        ("what is an environment", "conda"),
+        ("how do i use a cluster with slurm", "slurm"),
+        ("what is glibc", "glibc"),
     ],
 )
 def test_a_question_in_other_words_finds_its_page(question: str, topic: str) -> None:
@@ -188,6 +200,12 @@ def test_words_are_one_in_all_their_forms() -> None:
 @examples(60)
 def test_any_text_may_be_asked(text: str) -> None:
     assert asked(text).question == text
+
+
+def test_words_in_the_same_order_count_more_than_the_same_words_elsewhere() -> None:
+    ordered = WordPage("answer", "a", ("title", "is the driver too old for this"))
+    loose = WordPage("answer", "b", ("title", "old programs on a driver"))
+    assert [hit.page.key for hit in ranked("is my driver too old", [loose, ordered])] == ["a", "b"]
 
 
 def test_without_pages_there_is_no_answer() -> None:

@@ -6,8 +6,10 @@ when it covers the words of the question that tell pages apart.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import log
 
 from cuenv.core.record import NamedTuple
@@ -129,6 +131,7 @@ def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
     bodies = {page: frozenset(words_of(page.body)) for page in every}
     weights = _weights(asked, every, titles, bodies)
     total = sum(weights.values())
+    phrases = _phrases(question, [page for page in every if page.kind == "answer"])
     hits = []
     for page in every:
         got = sum(
@@ -139,12 +142,33 @@ def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
         if got / total >= enough and not titles[page].isdisjoint(weights):
             head = frozenset(word for text in page.titles[:2] for word in words_of(text))
             focus = sum(weight for word, weight in weights.items() if word in head) / total
-            rank = got / total + focus / 2 + _KINDS.get(page.kind, 0)
+            rank = got / total + focus / 2 + _PHRASE * phrases.get(page, 0.0) + _KINDS.get(page.kind, 0)
             hits.append((rank, focus, Hit(page, got / total)))
     hits.sort(key=lambda hit: (-round(hit[0], 2), -hit[1]))
     return tuple(hit for *_, hit in hits)
 
 
+def _phrases(question: str, pages: Sequence[WordPage]) -> dict[WordPage, float]:
+    """How much of the pairs of neighbours in a question are neighbours in the titles of each page; rare ones count more."""
+    asked = _pairs(question)
+    held = {page: asked & frozenset().union(*map(_pairs, page.titles)) for page in pages} if asked else {}
+    holders = Counter(pair for found in held.values() for pair in found)
+    weights = {pair: log(1 + len(pages) / (holders[pair] or 1)) for pair in asked}
+    total = sum(weights.values())
+    return {page: sum(weights[pair] for pair in found) / total for page, found in held.items() if found}
+
+
+@lru_cache(maxsize=4096)
+def _pairs(text: str) -> frozenset[tuple[str, str]]:
+    """Words that follow each other, not both of which are everywhere: *driver too*, *too old*, *without gpu*."""
+    words = [_plain(word) for word in _WORD.findall(text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi"))]
+    said = [word for word in words if word not in _ARTICLES]
+    return frozenset(pair for pair in pairwise(said) if not all(map(_STOP.fullmatch, pair)))
+
+
+_ARTICLES = frozenset(("a", "an", "any", "mine", "my", "our", "the", "your"))
+_PHRASE = 0.3
+"""The weight of words that stand in the same order: *is my driver too old* is no question on old environments."""
 _KINDS = {"answer": 0.5, "symptom": 0.01}
 """A page that answers a question goes before one that only speaks of the same things."""
 
