@@ -357,3 +357,16 @@ def test_what_is_no_question_of_yes_or_no_and_what_nobody_knows_gets_neither() -
         assert not yes_or_no(found.answers[0], found, knowledge, None), question
     assert {row.topic for row in tables()[1].answers} >= set(JUDGES)
     assert all(text.startswith(("Yes", "No")) for row in tables()[1].answers for text in row.short)
+
+
+def test_a_log_is_no_question(tmp_path: Path) -> None:
+    (tmp_path / "my train.log").write_text("CUDA out of memory\n")
+    done = run("explain", "my train.log", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("hint: cuenv diagnose 'my train.log'\n")
+
+
+def test_every_page_without_a_placeholder_gives_a_command_that_can_be_typed(tmp_path: Path) -> None:
+    for command in sorted({row.do for row in tables()[1].answers if row.do.startswith("cuenv kb")}):
+        done = run(*command.split()[1:], folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), command

@@ -12,7 +12,7 @@ from cases import collect
 from cuenv.core.errors import CuenvError, ExitCode, UsageError
 from cuenv.core.versions import Capability, Target, driver_key
 from cuenv.knowledge.tables import TABLES, rows_of
-from cuenv.resolver.lookup import TOPICS, Page, cuda, driver, gpu, overview, package, pytorch
+from cuenv.resolver.lookup import TOPICS, Page, cuda, driver, gpu, listed, overview, package, pytorch
 from given import DRIVERS, base
 from thorough import examples
 
@@ -23,6 +23,21 @@ def text(page: Page) -> str:
 
 def test_the_overview_counts_every_table() -> None:
     assert dict(overview(base())) == {name: len(rows_of(base(), name)) for name in TABLES}
+
+
+@collect("topic", TOPICS)
+def test_a_topic_alone_lists_what_there_is_to_look_up(topic: str) -> None:
+    page = listed(topic, base())
+    assert {source for entry in page.entries for source in entry.sources} <= base().sources.keys()
+    said = text(page)
+    of = {
+        "gpu": "8.9 (Ada",
+        "driver": "branch 535 supports CUDA 12.2",
+        "cuda": "12.1: runs on driver 525.60.13 and later; nvcc compiles for 5.0 to 9.0",
+        "pytorch": "2.5.1: builds for CUDA 11.8, ",
+        "package": "discontinued: cudatoolkit of ",
+    }[topic]
+    assert of in said
 
 
 # one page for everything there is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,9 @@ if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
     from cuenv.cli.values import LookValues
+
+
+_LOGS = (".log", ".txt", ".out", ".err")
 
 
 @click.command("explain", cls=Grouped)
@@ -72,11 +76,14 @@ def command(topic: str | None, subject: str | None, **values: Unpack[LookValues]
 
 def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
     """The page that a question means, for the host that it names, the options name, or this machine."""
+    from cuenv.core.io.files import is_file  # noqa: PLC0415 - as above
     from cuenv.diagnosis import explain as page  # noqa: PLC0415 - as above
     from cuenv.diagnosis.answers import asked_about, for_host, here, host_asked  # noqa: PLC0415 - as above
     from cuenv.diagnosis.yes_or_no import yes_or_no  # noqa: PLC0415 - as above
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
+    if question.endswith(_LOGS) and is_file(question):
+        raise UsageError(f"explain {question!r}: that is a file", hint=shlex.join(["cuenv", "diagnose", question]))
     asked = asked_about(question, guidance, knowledge)
     if len(asked.models) == 1 and not asked.plain:
         _gpu(asked.models[0].name, guidance, knowledge, values)

@@ -59,13 +59,14 @@ class Topics(Grouped):
 def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) -> None:
     """Show the knowledge base: its tables, or what it knows about one thing.
 
-    TOPIC is gpu, driver, cuda, pytorch or package. The option -v shows the source of each row. Three words have
-    options of their own: 'cuenv kb audit' and 'cuenv kb learn' compare the tables with a channel, and 'cuenv kb format'
-    puts edited tables in order.
+    TOPIC is gpu, driver, cuda, pytorch or package; without SUBJECT all of it is listed. The option -v shows the source
+    of each row. Three words have options of their own: 'cuenv kb audit' and 'cuenv kb learn' compare the tables with a
+    channel, and 'cuenv kb format' puts edited tables in order.
 
     \b
     Examples:
       cuenv kb
+      cuenv kb gpu
       cuenv kb gpu 'RTX 4090'
       cuenv kb driver 470.129.06
       cuenv kb pytorch 2.3
@@ -75,7 +76,7 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
       cuenv kb learn --save tables
       cuenv kb format tables
     """
-    from cuenv.resolver.lookup import TOPICS, overview  # noqa: PLC0415 - not needed for --help
+    from cuenv.resolver.lookup import TOPICS, listed, overview  # noqa: PLC0415 - not needed for --help
 
     knowledge = knowledge_from(values)
     if topic is None:
@@ -87,9 +88,7 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
         near = next(iter(get_close_matches(topic, TOPICS, n=1)), "gpu")
         hint = shlex.join(["cuenv", "kb", near, subject or _EXAMPLES[near]])
         raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint=hint)
-    if subject is None:
-        raise UsageError(f"kb {topic}: which one?", hint=shlex.join(["cuenv", "kb", topic, _EXAMPLES[topic]]))
-    page = TOPICS[topic](subject, knowledge)
+    page = TOPICS[topic](subject, knowledge) if subject is not None else listed(topic, knowledge)
     if values["as_json"]:
         _emit_page_json(page, knowledge)
         return
@@ -102,7 +101,8 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
         if values["verbose"]:
             lines += [f"    source: {_source(item, knowledge)}" for item in entry.sources]
     if not values["verbose"] and not values["quiet"]:
-        lines.append("sources with -v")
+        one = f"one of them: {shlex.join(['cuenv', 'kb', topic, _EXAMPLES[topic]])}; "
+        lines.append(f"{'' if subject else one}sources with -v")
     emit_lines(lines)
 
 
@@ -116,7 +116,8 @@ def _overview(tables: tuple[tuple[str, int], ...], knowledge: Knowledge, *, as_j
     for name, count in tables:
         what = str(TABLES[name].__doc__ or "").partition("\n")[0]
         lines.append(f"  {count:5d}  {name:13} {what}".rstrip())
-    lines.append(f"look one up: {', '.join(f'cuenv kb {topic} {subject}' for topic, subject in _EXAMPLES.items())}")
+    lines.append("look one up:")
+    lines += [f"  {shlex.join(['cuenv', 'kb', *words])}" for words in _EXAMPLES.items()]
     emit_lines(lines)
 
 

@@ -149,7 +149,7 @@ def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
 
 
 def _phrases(question: str, pages: Sequence[WordPage]) -> dict[WordPage, float]:
-    """How much of the pairs of neighbours in a question are neighbours in the titles of each page; rare ones count more."""
+    """How many neighbours in a question are neighbours in the titles of each page, too; rare ones count more."""
     asked = _pairs(question)
     held = {page: asked & frozenset().union(*map(_pairs, page.titles)) for page in pages} if asked else {}
     holders = Counter(pair for found in held.values() for pair in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass
@@ -281,6 +281,68 @@ TOPICS: dict[str, Callable[[str, Knowledge], Page]] = {
     "cuda": cuda,
     "pytorch": pytorch,
     "package": package,
+}
+
+
+def listed(topic: str, knowledge: Knowledge) -> Page:
+    """What there is to look up under a topic, in a line for each kind."""
+    return Page(title=f"{topic}: what the tables know", entries=tuple(_LISTS[topic](knowledge)))
+
+
+def _lines(table: str, rows: Iterable[Row], says: str) -> TableEntry:
+    """One line on rows; their notes stand where one of them is looked up."""
+    return TableEntry(table=table, says=says, sources=tuple(dict.fromkeys(one for row in rows for one in row.sources)))
+
+
+def _gpus(knowledge: Knowledge) -> Iterator[TableEntry]:
+    for row in knowledge.generations:
+        names = ", ".join(model.name for model in knowledge.gpus if model.capability == row.capability)
+        if names:
+            yield _lines("generations", [row], f"{row.capability} ({row.architecture}): {names}")
+
+
+def _drivers(knowledge: Knowledge) -> Iterator[TableEntry]:
+    for floor in knowledge.floors:
+        yield _lines("floors", [floor], f"CUDA {floor.major}.x needs driver {floor.driver} or later")
+    for branch in knowledge.branches:
+        yield _lines("branches", [branch], f"branch {branch.number} supports CUDA {branch.cuda}")
+
+
+def _cudas(knowledge: Knowledge) -> Iterator[TableEntry]:
+    for row in knowledge.cudas:
+        floor = minimum_driver_of(row.version, knowledge)
+        runs = f"runs on driver {floor[0]} and later; " if floor else ""
+        span = f"{min(row.targets)} to {max(row.targets)}" if row.targets else "unknown GPUs"
+        yield _lines("cudas", [row], f"{row.version}: {runs}nvcc compiles for {span}")
+
+
+def _releases(knowledge: Knowledge) -> Iterator[TableEntry]:
+    every = (*knowledge.torch, *knowledge.wheels)
+    for release in sorted({row.version for row in every}, reverse=True):
+        rows = [row for row in every if row.version == release]
+        cudas = sorted({row.cuda for row in rows if row.cuda})
+        built = f"CUDA {', '.join(map(str, cudas))}" if cudas else "the CPU alone"
+        yield _lines("torch", rows, f"{release}: builds for {built}")
+
+
+def _packages(knowledge: Knowledge) -> Iterator[TableEntry]:
+    named: tuple[tuple[str, str, dict[str, Row]], ...] = (
+        ("extensions", "libraries that use PyTorch", {row.package: row for row in knowledge.extensions}),
+        ("components", "NVIDIA's packages", {row.name: row for row in knowledge.components}),
+        ("twins", "packages with CPU and CUDA builds", {row.package: row for row in knowledge.twins}),
+        ("endings", "discontinued", {f"{row.package} of {row.channel}": row for row in knowledge.endings}),
+        ("programs", "programs with wheels of their own", {row.package: row for row in knowledge.programs}),
+    )
+    for table, what, rows in named:
+        yield _lines(table, rows.values(), f"{what}: {', '.join(sorted(rows))}")
+
+
+_LISTS: dict[str, Callable[[Knowledge], Iterator[TableEntry]]] = {
+    "gpu": _gpus,
+    "driver": _drivers,
+    "cuda": _cudas,
+    "pytorch": _releases,
+    "package": _packages,
 }
 
 
