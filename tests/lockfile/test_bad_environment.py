@@ -283,7 +283,7 @@ def test_a_file_of_another_kind_is_called_what_it_is(
 
 
 def test_lint_names_a_project_file_and_the_command_for_it(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
-    told = run("lint", "pyproject.toml", folder=tmp_path)
-    assert "pyproject.toml is a project file of Python (known are environment.yml" in told.stderr
-    assert "hint: uv lock && cuenv check uv.lock" in told.stderr
+    (tmp_path / "pixi.toml").write_text("[workspace]\nname = 'x'\n")
+    told = run("lint", "pixi.toml", folder=tmp_path)
+    assert "pixi.toml is a manifest of pixi (known are environment.yml" in told.stderr
+    assert "hint: pixi lock && cuenv check pixi.lock" in told.stderr
