@@ -373,6 +373,17 @@ def test_a_build_that_is_missing_is_answered_with_the_best_that_is_there(
     assert "ninja>=1.1" in (tmp_path / "my env.new.yml").read_text(encoding="utf-8")
 
 
+def test_a_torch_that_is_there_is_kept_by_a_repair(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
+    file = "channels: [conda-forge]\ndependencies: [pytorch=2.7, libcudnn=1.0]\n"
+    (tmp_path / "environment.yml").write_text(file, encoding="utf-8")
+    done = run("lock", *HOST, *mirrors, "--allow", "CU501", "--allow-builds", folder=tmp_path)
+    (hint,) = [line for line in done.stderr.splitlines() if line.startswith("hint")]
+    words = shlex.split(hint[hint.index("cuenv lock") :])[1:]
+    assert {"--repair", "CU501", "--allow-builds"} <= set(words)
+    assert run(*words, folder=tmp_path).returncode == 0
+    assert torch_in(tmp_path / "environment.new.yml") == "2.7.*"
+
+
 @pytest.mark.slow
 def test_where_nothing_near_closes_the_hint_keeps_what_can_be_kept(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     run("resolve", *HOST, "--with", "never-was", "-o", "environment.yml", folder=tmp_path)

@@ -153,9 +153,7 @@ def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
     aside = write_product(output, render(answer.spec), WRITTEN_BY, ADVICE)
     if aside:
         say([f"kept    what was in {output} as {aside}"], quiet=quiet)
-    allow = [word for code in values["allow"] for word in ("--allow", code)]
-    allow += ["--allow-builds"] if values["allow_builds"] else []
-    lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts), *allow, *channel_words(values)])
+    lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts), *_same(values)])
     say([f"wrote   {output}, and left {path} as it is; next: {lock}"], quiet=quiet)
 
 
@@ -480,8 +478,11 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
 
 
 def _same(values: LockValues) -> tuple[str, ...]:
-    """The options that say which packages there are, as they were typed, for a command that is to see the same."""
-    return (*channel_words(values), *(("--as-of", values["as_of"]) if values["as_of"] else ()))
+    """What is allowed and which packages there are, as it was typed, for a command that is to see the same."""
+    allow = [word for code in values["allow"] for word in ("--allow", code)]
+    allow += ["--allow-builds"] if values["allow_builds"] else []
+    day = ("--as-of", values["as_of"]) if values["as_of"] else ()
+    return (*allow, *channel_words(values), *day)
 
 
 def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledge) -> tuple[str, str]:
@@ -497,9 +498,12 @@ def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledg
         several = [word for name in platforms for word in ("--platform", name)]
         words = ["cuenv", "resolve", "--prove", *host, *several, *channels, "-o", new]
         return "choose the best PyTorch that the channels can satisfy", shlex.join(words)
-    show = progress(quiet=values["quiet"])
-    found = instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
-    progress_done(show)
+    torch, lacked = answer.spec.pin("pytorch"), answer.unsatisfiable.missing if answer.unsatisfiable else ()
+    found = None
+    if torch and torch.yaml_text() in lacked:  # a torch that is there is kept by a repair
+        show = progress(quiet=values["quiet"])
+        found = instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
+        progress_done(show)
     if found:
         words = ["cuenv", "lock", "--resolve", new, *host, *found.options, *channels]
         return f"the channels have {chosen_line(found.decision)}", shlex.join(words)
