@@ -471,7 +471,7 @@ def test_what_conda_list_and_pip_list_print_is_named_by_its_content(tmp_path: Pa
         (tmp_path / "requirements.txt").write_text(text)
         done = run("lint", "requirements.txt", folder=tmp_path)
         named, _, hint = what.partition("\n")
-        assert f"requirements.txt is an output of {named} (known are" in done.stderr
+        assert f"requirements.txt is an output of {named}, which lint does not read" in done.stderr
         assert hint in done.stderr
 
 

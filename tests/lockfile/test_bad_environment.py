@@ -285,5 +285,9 @@ def test_a_file_of_another_kind_is_called_what_it_is(
 def test_lint_names_a_project_file_and_the_command_for_it(tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").write_text("[workspace]\nname = 'x'\n")
     told = run("lint", "pixi.toml", folder=tmp_path)
-    assert "pixi.toml is a manifest of pixi (known are environment.yml" in told.stderr
+    assert "pixi.toml is a manifest of pixi, which lint does not read" in told.stderr
     assert "hint: pixi lock && cuenv check pixi.lock" in told.stderr
+    (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = ['torch']\n")
+    told = run("lint", "pyproject.toml", folder=tmp_path)
+    assert "pyproject.toml is a project file of Python without the table [project], which lint does not" in told.stderr
+    assert "hint: uv pip compile --generate-hashes -o requirements.lock.txt setup.py && " in told.stderr

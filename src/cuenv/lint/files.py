@@ -162,11 +162,10 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     if kind is None:
         listed = not other and (_LISTS.search(text) or (_is_list_of_packages(text) and not _is_open(text, path)))
         instead = f"cuenv {'check' if listed else 'lint --as environment.yml'} {shlex.quote(str(path))}"
-        raise UsageError(
-            f"{path} is {other[0] if other else 'not a known kind of file by its name or content'} "
-            f"(known are {', '.join(KINDS)})",
-            hint=other[1] if other else instead,
-        )
+        if other:
+            raise UsageError(f"{path} is {other[0]}, which lint does not read", hint=other[1])
+        known = f"(known are {', '.join(KINDS)})"
+        raise UsageError(f"{path} is not a known kind of file by its name or content {known}", hint=instead)
     rules = _rules(kind, str(path), machine, knowledge)
     lints = in_order(text, rules(text))
     after = mended(text, rules)
