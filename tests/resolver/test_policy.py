@@ -451,9 +451,10 @@ def test_a_library_without_a_wheel_for_this_torch_is_compiled_where_its_setup_ca
     (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
     assert found.severity == "warning"
     assert "has wheels for torch >=2.0,<2.5 alone, and torch==2.6.0 is asked for: pip compiles it" in found.message
-    asked = spec("python=3.11", pip=("torch==2.8.0", "flash-attn==2.7.4.post1"))
-    (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
-    assert found.message.endswith("torch==2.8.0 is asked for: pip compiles it")
+    for torch, library in (("torch==2.8.0", "flash-attn==2.7.4.post1"), ("torch==2.10.0", "flash-attn>=2.8.3")):
+        asked = spec("python=3.11", pip=(torch, library))
+        (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
+        assert (found.severity, found.message.endswith(f"{torch} is asked for: pip compiles it")) == ("warning", True)
     asked = spec("python=3.11", pip=("torch==2.3.0", "flash-attn==2.5.8"))
     assert not [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
 

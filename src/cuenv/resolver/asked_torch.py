@@ -352,7 +352,8 @@ def _unpaired(
         # of triton each torch requires one release, and triton requires none of torch
         verb = f"is what torch {needs} requires" if library.name == "triton" else f"requires torch {needs}"
         message = f"{library.text} {verb}, and {torch.text} is asked for"
-        compiled = exact is not None and _compiles(library, version(exact[1]), releases, knowledge)
+        asked = [version(exact[1])] if exact else [one for row in fit for one in row.releases if meant.admits(one)]
+        compiled = any(_compiles(library, one, releases, knowledge) for one in asked)
         if compiled:
             message = (
                 f"{library.text} has wheels for torch {needs} alone, and {torch.text} is asked for: pip compiles it"
