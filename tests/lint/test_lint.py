@@ -485,6 +485,16 @@ def test_an_entry_is_judged_for_a_host_that_is_named(tmp_path: Path) -> None:
     assert run("lint", "--gpu", "A100", "--driver", "560.35.03", folder=tmp_path).returncode == 0
 
 
+def test_a_program_of_pip_is_judged_at_its_line(tmp_path: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies:\n- python=3.7\n- pip\n- pip:\n  - tqdm\n  - tensorflow-gpu==1.15\n"
+    (tmp_path / "environment.yml").write_text(text)
+    old = run("lint", "--gpu", "V100", "--driver", "396.26", folder=tmp_path)
+    assert "environment.yml:7:5: error CU401 tensorflow-gpu==1.15 loads CUDA 10.0: " in old.stdout
+    assert old.returncode == 1
+    new = run("lint", "--gpu", "V100", "--driver", "535.129.03", folder=tmp_path)
+    assert "environment.yml:7:5: info CU403 the cuenv tables do not list the GPU code of tensorflow-gpu" in new.stdout
+
+
 def test_what_lock_sets_aside_is_said_beforehand_at_its_line(tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("psutil\n--index-url simple\n")
     text = "channels: [conda-forge]\ndependencies:\n- python\n- pip\n- pip:\n  - -r more.txt\n  - a\n  - lib/ops\n"

@@ -204,14 +204,20 @@ def environment_lints(
 def _on_host(
     tree: Node, entries: tuple[_Entry, ...], spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge
 ) -> Iterator[Lint]:
-    """Why nothing that the file admits runs on the host, where one is named: at the entry of torch."""
+    """Why nothing that the file admits runs on the host, where one is named: at the entry of torch, or of a program."""
     if machine.facts is None:
         return
     torch = next((entry.node for entry in entries if entry.name == ("torch" if entry.pip else "pytorch")), None)
     place = torch or tree.get("dependencies") or tree
     facts = replace(machine.facts, platform=next(iter(spec.platforms), machine.facts.platform))
     for finding in judge_file(spec, facts, knowledge, alone=True):
-        yield Lint(finding=finding, at=place.start)
+        own = (entry.node for entry in entries if finding.subject == entry.name or _leads(entry.node, finding))
+        yield Lint(finding=finding, at=(torch or next(own, place)).start)
+
+
+def _leads(node: Node, finding: Finding) -> bool:
+    """Whether a message begins with an entry."""
+    return bool(node.text.strip()) and finding.message.startswith((f"{node.text.strip()} ", f"{node.text.strip()}:"))
 
 
 def _aside(tree: Node, spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> Iterator[Lint]:
