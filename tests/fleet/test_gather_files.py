@@ -167,7 +167,7 @@ def test_without_clustershell_files_are_read_and_nodes_are_not_asked(
     assert inside("fleet", "gather", "--from", "gpu1.json", folder=tmp_path).returncode == ExitCode.OK
     done = inside("fleet", "gather", "--ssh", "gpu1", folder=tmp_path)
     assert done.returncode == ExitCode.OUTSIDE
-    assert done.stderr.endswith("hint: pip install 'cuenv[fleet]'\n")
+    assert done.stderr.endswith(f"hint: {sys.executable} -m pip install ClusterShell\n")
 
 
 def test_who_stops_it_keeps_what_is_there(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def _gather(**values: Unpack[GatherValues]) -> int:
     """Write the hosts of a cluster to a fleet file: one line of JSON for each node.
 
     A node runs 'cuenv inspect' where cuenv is installed, else nvidia-smi. Asking nodes needs ClusterShell: pip install
-    'cuenv[fleet]'. With -o the command can be repeated: it asks only the nodes that are not in the file. The exit code
-    is 1 when some nodes did not answer, and 3 when none did.
+    ClusterShell, beside cuenv. With -o the command can be repeated: it asks only the nodes that are not in the file.
+    The exit code is 1 when some nodes did not answer, and 3 when none did.
 
     \b
     Examples:

@@ -227,14 +227,15 @@ def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | 
 
 
 def _of_decision(asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
-    from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only without a lock
+    from cuenv.resolver.explain import chosen_line, request_options  # noqa: PLC0415 - only without a lock
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
     from cuenv.solve.environment_yml import render as environment  # noqa: PLC0415 - as above
 
     facts = host_facts(asked.host, knowledge, asked.request)
     answer = resolve(facts, asked.request, knowledge, name=asked.name)
     if answer.spec is None or not answer.fits:
-        return Refused("no candidate fits this host and this request", "cuenv resolve says why")
+        again = shlex.join(["cuenv", "resolve", *asked.host.words, *request_options(asked.request)])
+        return Refused("no candidate fits this host and this request", again)
     if any(not item.isprintable() for item in answer.spec.pip):
         raise InputError("a requirement for pip holds characters that do not print", hint="write --with 'pip:...' anew")
     content = content_of_decision(answer.decision, answer.spec, host_words(facts))

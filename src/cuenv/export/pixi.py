@@ -133,7 +133,9 @@ def _kind(answer: Locked, knowledge: Knowledge) -> str:
 def _refused(answer: Locked, asked: PixiRequest) -> Refused:
     words = ["cuenv", "lock", str(asked.lock.path)] if asked.spec is None else ["cuenv", "lock", "--resolve"]
     errors = answer.told.errors or answer.report.findings
-    return Refused("; ".join(f"{item.code} {item.message}" for item in errors), shlex.join(words))
+    return Refused(
+        "; ".join(f"{item.code} {item.message}" for item in errors), shlex.join([*words, *asked.lock.host.words])
+    )
 
 
 def _twin(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -67,9 +68,8 @@ def _demand() -> None:
     try:
         import ClusterShell  # noqa: F401, PLC0415 - as in `node_set`
     except ImportError as error:
-        raise OutsideError(
-            "asking nodes needs ClusterShell, which is not installed", hint="pip install 'cuenv[fleet]'"
-        ) from error
+        hint = f"{shlex.quote(sys.executable)} -m pip install ClusterShell"
+        raise OutsideError("asking nodes needs ClusterShell, which is not installed", hint=hint) from error
 
 
 def without(nodes: NodeSet, names: Collection[str]) -> NodeSet:
