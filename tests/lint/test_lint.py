@@ -687,6 +687,17 @@ def test_a_project_is_judged_by_the_torch_and_the_index_of_each_of_its_parts(tmp
     assert f"fix: torch==2.7.0+cu128 from {index}, and that index for torch in [tool.uv.sources]" in done.stdout
 
 
+def test_an_index_for_one_extra_by_a_marker_is_not_that_of_another(tmp_path: Path) -> None:
+    text = PROJECT.replace('extra = "cu118"', "marker = \"extra == 'cu118'\"").replace(
+        'extra = "cpu"', "marker = \"extra != 'cu118' and extra == 'cpu'\""
+    )
+    (tmp_path / "pyproject.toml").write_text(text)
+    done = run("lint", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path)
+    assert "pyproject.toml:6:5: error CU403 torch 2.6.0+cu124 has code for" in done.stdout
+    assert "pyproject.toml:10:10: error CU520 the index cu118 has torch" in done.stdout
+    assert "pyproject.toml:11:8: warning CU103 the file asks for torch==2.6.0 of the index cpu" in done.stdout
+
+
 def test_a_project_without_a_host_says_what_is_wrong_on_every_machine(tmp_path: Path) -> None:
     text = 'dependencies = ["torch==1.13.1", "numpy>=2"]\nrequires-python = ">=3.12"\n'
     (tmp_path / "pyproject.toml").write_text(f"[project]\n{text}")

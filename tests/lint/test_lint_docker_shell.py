@@ -529,3 +529,20 @@ def test_what_a_build_compiles_is_not_called_fine_on_a_named_host(tmp_path: Path
     assert "Dockerfile:3:5: info CU403 what this command compiles was not checked" in done.stdout
     assert done.stdout.endswith("unknown: see above what was not checked\n")
     assert run("lint", folder=tmp_path).stdout == "1 file: fine\n"
+
+
+@collect(
+    ("image", "commands", "judged"),
+    [
+        ("nvcr.io/nvidia/pytorch:24.05-py3", "pip install torch torchvision", False),
+        ("pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel", "pip install torch", False),
+        ("debian:12", "pip install torch==2.6.0 && pip install torch accelerate", False),
+        ("pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel", "pip install -U torch", True),
+        ("pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel", "pip uninstall -y torch && pip install torch", True),
+        ("debian:12", "pip install torch", True),
+    ],
+)
+def test_a_torch_that_is_there_already_is_left_by_pip(tmp_path: Path, image: str, commands: str, judged: bool) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN {commands}\n")
+    said = run("lint", "--gpu", "RTX 4090", "--driver", "535.129.03", folder=tmp_path).stdout
+    assert ("pip takes torch" in said) == judged

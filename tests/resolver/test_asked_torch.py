@@ -215,7 +215,7 @@ def test_a_wheel_of_nvidia_that_torch_may_have_beside_it_is_not_told(lines: tupl
         ("sys_platform != 'darwin'", True),
         ("platform_system != 'Windows' and python_version < '3.9'", True),
         ("platform_machine == 'aarch64'", True),
-        ("python_version < '3'", True),
+        ("python_version < '3'", False),
         ("sys_platform == 'darwin'", False),
         ("platform_system == 'Darwin' and platform_machine == 'arm64'", False),
         ("os_name == 'nt' or sys_platform == 'win32'", False),
@@ -229,3 +229,23 @@ def test_a_marker_that_holds_on_linux_leaves_the_torch_asked_for(marker: str, as
 def test_an_open_bound_admits_the_releases_that_pin_no_torch() -> None:
     assert paired(pip=("torch==2.11.0", "xformers>=0.0.33.post2")) == []
     assert len(paired(pip=("torch==2.11.0", "xformers>=0.0.33.post2,<0.0.35"))) == 1
+
+
+def test_an_option_behind_torch_is_passed_over_by_pip() -> None:
+    behind = "torch==2.4.1 --index-url https://download.pytorch.org/whl/"
+    asked = torch_asked([behind + "cu118"])
+    assert asked is not None
+    assert (asked.text, asked.tags) == ("torch==2.4.1", ())
+    ((severity, message, fix),) = told(behind + "cu118")
+    assert (severity, fix) == ("warning", f"write {EXTRA}cu118 in a line of its own")
+    assert message == ("pip passes over --index-url behind torch==2.4.1: torch 2.4.1 of PyPI is made with CUDA 12.1")
+    assert told(behind + "cu121") == []  # PyPI's is the same wheel
+    ((severity, message, _),) = told("torch==2.4.1+cu118 -f https://download.pytorch.org/whl/cu118")
+    assert (severity, message) == ("error", "pip passes over -f behind torch==2.4.1+cu118: PyPI has no wheel +cu118")
+    assert told(f"{EXTRA}cu118", "torch==2.4.1+cu118 -f https://download.pytorch.org/whl/cu118") == []
+
+
+def test_libraries_for_another_python_than_that_of_torch_are_not_compared() -> None:
+    lines = ("torch==2.4.1; python_version >= '3.11'", "torchvision==0.20.1; python_version == '3.10'")
+    assert paired(pip=lines) == []
+    assert len(paired(pip=(lines[0], "torchvision==0.20.1; python_version > '3.8'"))) == 1

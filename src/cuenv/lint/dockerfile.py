@@ -390,6 +390,7 @@ def _installed(
         knowledge,
         own=own,
         empty=empty and not stage.torch,
+        there=stage.torch or bool(stage.base and stage.base.has_torch),
         lists=copied,
         python=python,
         compat=compat,

@@ -64,6 +64,7 @@ def wheel_lints(
     *,
     own: str,
     empty: bool,
+    there: bool = False,
     lists: ListReader,
     python: VersionSpec | None = None,
     compat: bool = False,
@@ -78,6 +79,7 @@ def wheel_lints(
         knowledge: the tables.
         own: the torch of the image, as a requirement; empty where it is not known.
         empty: whether the image is known to have no torch.
+        there: whether the image is known to have one.
         lists: what reads a list of requirements that a command names.
         python: of the image, where it is known.
         compat: whether the image may hold NVIDIA's libraries for forward compatibility.
@@ -94,7 +96,8 @@ def wheel_lints(
             source = next((word.text for word, read in named if read and torch_asked(read)), "")
             packages += [line for _, read in named for line in read or () if not line.startswith("-")]
             lines += [line for _, read in named for line in read or ()]
-            asked = torch_asked(lines)
+            there &= not _LEAVES_IMAGE.search(run.text, 0, found.start())
+            asked = _newly_asked(lines, found["rest"], there=there)
             if asked and not NO_DEPS.search(found["rest"]):
                 yield from _pairs(words, packages, knowledge)
             elif not NO_DEPS.search(found["rest"]):
@@ -109,6 +112,7 @@ def wheel_lints(
                 before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {exact: asked.text}
             yield from _brought(packages, words, knowledge) if empty and asked is None else ()
             empty &= asked is None and not _FILES.search(found["rest"])
+            there |= asked is not None
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
             at = _start_of(asked.text, words)
@@ -124,6 +128,13 @@ def wheel_lints(
                 )
                 fix = _one_major(asked, newest.cuda, nvcc, knowledge)
                 yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+
+
+def _newly_asked(lines: Sequence[str], rest: str, *, there: bool) -> AskedTorch | None:
+    """What a command asks of torch; ``None`` where pip leaves the one that is there, as it does for a name alone."""
+    asked = torch_asked(lines)
+    left = asked and there and not (asked.demand.condition or asked.tag or _UPGRADE.search(rest))
+    return None if left else asked
 
 
 def brings_torch(run: ShellCommands, lists: ListReader) -> bool:
@@ -342,6 +353,11 @@ _EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
 """Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
 
 
+_LEAVES_IMAGE = regex(
+    rf"\bpip[0-9.]*\s+uninstall\b{ON}?\storch(?=[\s;&|]|$)|-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b"
+    r"|\b(?:conda|mamba|micromamba)\s+(?:create|env|run)\b"
+)
+"""What removes the torch of an image, or begins an environment of its own."""
 REMOVES_TORCH = regex(rf"\bpip[0-9.]*\s+uninstall\b{ON}?\storch(?=[\s;&|]|$)")
 
 

@@ -15,12 +15,13 @@ from cuenv.lint import Lint, Machine, of_commands
 from cuenv.lint.environment_file import login_finding, with_login
 from cuenv.lockfile.file_check import judge_file
 from cuenv.lockfile.formats.others.uv_lock import toml_document
-from cuenv.resolver.asked_torch import on_linux, torch_asked, unlisted_finding
+from cuenv.resolver.asked_torch import places_on_linux, torch_asked, unlisted_finding
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 
 _TORCH = "torch"
 _BUILT = "torch @ "
+_MACHINE = "x86_64"
 _OWN = "download.pytorch.org/whl/"
 
 
@@ -107,7 +108,7 @@ def _lists(document: Mapping[str, Any]) -> Iterator[_List]:
 def _lines(rows: object) -> tuple[str, ...]:
     """The requirements of a list that hold on Linux, without their markers."""
     return tuple(
-        bare.strip() for text in _texts(rows) for bare, _, marker in [text.partition(";")] if on_linux(marker.strip())
+        bare.strip() for text in _texts(rows) for bare, _, marker in [text.partition(";")] if places_on_linux(marker)
     )
 
 
@@ -149,7 +150,10 @@ def _indexes(uv: Mapping[str, Any], part: _List) -> Iterator[str]:
     for row in _rows(_table(uv, "sources").get(_TORCH)):
         here = _text(row.get(part.kind)) == part.key if part.kind in row else not {"extra", "group"}.intersection(row)
         index = rows.get(_text(row.get("index")))
-        if here and on_linux(_text(row.get("marker")), ("x86_64",)):
+        if here and any(
+            machine == _MACHINE
+            for machine, _ in places_on_linux(_text(row.get("marker")), part.key if part.kind == "extra" else "")
+        ):
             if index:
                 yield f"--index-url {_text(index.get('url'))}"
             elif url := _text(row.get("url")):

@@ -21,6 +21,7 @@ from cuenv.resolver.asked_torch import (
     CONDA_TORCHES,
     AskedTorch,
     library_of_torch,
+    never_made,
     no_python,
     torch_asked,
     unlisted,
@@ -240,7 +241,9 @@ def _judge_torch(
     python = spec_of(spec.pin("python"))
     meant = wheels_asked(asked, facts.platform, python, knowledge)
     if not meant:
-        yield from _no_wheel(asked, python, facts, knowledge)
+        wheels = [row for row in knowledge.wheels if row.platform == facts.platform]
+        if not never_made(asked, wheels):  # that is said of the file, on any host
+            yield from _no_wheel(asked, python, facts, knowledge)
         return
     case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
     judge = Judge(case, (one for one in RULES if one.locked))

@@ -464,7 +464,7 @@ def unknown_build(candidate: Candidate) -> Finding:
     build = candidate.build
     by_pip = build.stack == WHEELS
     what = (
-        f"the wheel of torch {build.version}" if by_pip else f"pytorch {build.version} {build.build} of {build.stack}"
+        f"the wheel of {build_name(candidate)}" if by_pip else f"pytorch {build.version} {build.build} of {build.stack}"
     )
     return Finding(
         code="CU111",

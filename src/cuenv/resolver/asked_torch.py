@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from packaging.version import Version
 
@@ -20,14 +21,13 @@ from cuenv.resolver.requirements import OF_TORCH, Demand, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, index_option, normalise, requirement_name
 from cuenv.solve.model import names_cpu
+from cuenv.solve.pip_lines import without_options
 
 _OWN = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
 _TAG = regex(r"cu\d{2,3}")
 _FIRST = 100
 _MAIN = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+(?:post[0-9]+)?)")
-_SYSTEM = regex(r"platform|system|os_name")
-_MACHINES = ("x86_64", "aarch64")
 _FILE = regex(
     r"(?:torch\s*@\s*)?(?:https?|file)://\S*/torch-(?P<release>[0-9.]+(?:\.?post[0-9]+)?)"
     r"(?:(?:%2B|\+)(?P<tag>[a-z0-9.]+))?-cp[0-9]+-[a-z0-9_]+-(?:many)?linux\S*\.whl(?:#\S*)?\s*(?:;.*)?",
@@ -89,14 +89,14 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     for line in lines:
         text = named_wheel(line) or line
         demand = pip_demand(text) if requirement_name(text) == "torch" else None
-        if demand is None or not on_linux(text.partition(";")[2]):
+        if demand is None or not on_linux(text):
             continue
         condition, _, local = demand.condition.partition("+")
         named = _EXACT.fullmatch(condition)
         exact = version(named[1]) if named else None
         foreign = [option for option, url in options if (found := _OWN.match(url)) is None or not found["tag"]]
         return AskedTorch(
-            text=text.strip(),
+            text=demand.text.strip(),
             demand=replace(demand, condition=condition),
             exact=exact,
             tag=local,
@@ -114,29 +114,36 @@ def named_wheel(line: str) -> str:
     return f"torch=={found['release']}{'+' if found['tag'] else ''}{found['tag'] or ''}" if found else ""
 
 
+_Place: TypeAlias = tuple[str, int]
+"""A machine, and the minor of a Python 3."""
+_ANYWHERE = frozenset((machine, minor) for machine in ("x86_64", "aarch64") for minor in range(6, 16))
+
+
 @lru_cache(maxsize=256)
-def on_linux(marker: str, machines: tuple[str, ...] = _MACHINES) -> bool:
-    """Whether a marker holds on some Linux; one that says nothing of systems, or that nobody can read, does."""
-    if not _SYSTEM.search(marker):
-        return True
+def places_on_linux(marker: str, extra: str = "") -> frozenset[_Place]:
+    """Where on Linux a marker holds; everywhere for one that nobody can read."""
+    if not marker.strip():
+        return _ANYWHERE
     from packaging.markers import InvalidMarker, Marker, UndefinedComparison  # noqa: PLC0415 - few lines have one
 
-    of_linux = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": ""}
+    of_linux = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": extra}
     try:
-        found = Marker(marker)
-        return any(
-            found.evaluate(
+        found = Marker(marker.strip())
+        return frozenset(
+            (machine, minor)
+            for machine, minor in _ANYWHERE
+            if found.evaluate(
                 of_linux
-                | {"platform_machine": each, "python_version": f"3.{minor}", "python_full_version": f"3.{minor}.9"}
+                | {"platform_machine": machine, "python_version": f"3.{minor}", "python_full_version": f"3.{minor}.9"}
             )
-            for each in machines
-            for minor in _MINORS
         )
     except (InvalidMarker, UndefinedComparison):
-        return True
+        return _ANYWHERE
 
 
-_MINORS = range(6, 16)
+def on_linux(text: str) -> frozenset[_Place]:
+    """Where on Linux the marker of a requirement holds."""
+    return places_on_linux(text.partition(";")[2])
 
 
 def library_of_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple[str, Version | None] | None:
@@ -147,7 +154,7 @@ def library_of_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple
     """
     lines = tuple(requirements)
     for text in lines if "torch" not in map(requirement_name, lines) else ():
-        demand = None if not on_linux(text.partition(";")[2]) else pip_demand(text)
+        demand = None if not on_linux(text) else pip_demand(text)
         rows = knowledge.extension(demand.name) if demand else ()
         rows = tuple(row for row in rows if row.torch and "wheel" in row.comes and row.package != "triton")
         if demand is None or not rows:
@@ -179,12 +186,36 @@ def index_findings(requirements: Sequence[str], python: VersionSpec | None, know
     if asked is None or asked.of_cpu or (asked.tag and not _TAG.fullmatch(asked.tag)):
         return
     rows = list(_wheels(PLATFORMS[0], python, knowledge))
+    passed = next((found for line in requirements if (found := _passed_over(line, asked, rows))), None)
+    if passed:
+        yield passed
+        return
     if not any(map(asked.has, rows)):
         yield from no_python(asked, python, PLATFORMS[0], knowledge)
     told = _of_tag(asked, rows) if asked.tag else _of_index(asked, rows)
     if told:
         severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
         yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
+
+
+def _passed_over(line: str, asked: AskedTorch, rows: Iterable[TorchWheel]) -> Finding | None:
+    """An index that stands behind torch itself, where pip does not read it; ``None`` for another line."""
+    text, options = without_options(line)
+    site = index_option(options.split(" #")[0])
+    if text.strip() != asked.text or not site or not _OWN.match(site[1]) or asked.tags:
+        return None
+    plain = max((row for row in rows if "pypi" in row.comes and asked.has(row)), key=_release, default=None)
+    if plain and not asked.tag and plain.build in site[1]:
+        return None  # the wheel of PyPI is the same one
+    own = f"torch {plain.version} of PyPI is made with CUDA {plain.cuda}" if plain else ""
+    takes = f"PyPI has no wheel +{asked.tag}" if asked.tag else own
+    return Finding(
+        code="CU520",
+        severity="error" if asked.tag else "warning",
+        subject="torch",
+        message=f"pip passes over {site[0]} behind {asked.text}{f': {takes}' if takes else ''}",
+        fix=f"write {site[0].replace('--index-url', '--extra-index-url')} {site[1]} in a line of its own",
+    )
 
 
 def no_python(asked: AskedTorch, python: VersionSpec | None, platform: str, knowledge: Knowledge) -> Iterator[Finding]:
@@ -201,13 +232,18 @@ def no_python(asked: AskedTorch, python: VersionSpec | None, platform: str, know
         )
 
 
+def never_made(asked: AskedTorch, rows: Iterable[TorchWheel]) -> list[str]:
+    """The wheels that exist of a release whose wheel for the tag that is asked for was never made; else none."""
+    have = [row.name for row in rows if row.version == asked.exact and "index" in row.comes and row.cuda]
+    known = _TAG.fullmatch(asked.tag) and int(asked.tag.removeprefix("cu")) >= _FIRST
+    return have if known and f"{asked.exact}+{asked.tag}" not in have else []  # the tables have every tag from there on
+
+
 def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
     """The requirement names a tag: that wheel must exist, and the index of the tag must be asked."""
     here = [row for row in rows if row.version == asked.exact]
-    have = [row.name for row in here if "index" in row.comes]
     name = f"torch {asked.exact}+{asked.tag}"
-    known = have and int(asked.tag.removeprefix("cu")) >= _FIRST  # the tables have every tag from there on
-    if known and f"{asked.exact}+{asked.tag}" not in have:
+    if have := never_made(asked, rows):
         return f"{name} does not exist; PyTorch's indexes have {', '.join(have)}", _nearest(asked, rows)
     if asked.tag in asked.tags or asked.elsewhere:
         return None
@@ -254,7 +290,7 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         beside = [item for each in spec.pins if each.name in OF_TORCH and (item := pin_demand(each))]
         yield from _unpaired(beside, torch, ("conda-forge", "pytorch", "wheel"), knowledge)
     elif asked:
-        lines = (line for line in spec.pip if on_linux(line.partition(";")[2]))
+        lines = (line for line in spec.pip if on_linux(line) & on_linux(asked.text))
         found = [item for line in lines if (item := pip_demand(line)) and item.name != "torch"]
         beside = [item for item in found if not (asked.of_cpu and item.name == "triton")]  # of CUDA builds alone
         yield from _unpaired(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)

@@ -15,6 +15,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, Regression, TorchWheel
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, normalise, together
+from cuenv.solve.pip_lines import without_options
 
 _FIRST, _LAST = version("0"), version("9999")
 _WHOLE_TOOLKIT = ("cuda", "cuda-toolkit", "cuda-libraries-dev", "cuda-toolkit-dev", "cudatoolkit-dev")
@@ -58,6 +59,7 @@ def pip_demand(text: str) -> Demand | None:
     """A requirement of pip; ``None`` for one that names no release range (a URL, a path, an option)."""
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - as above
 
+    text, _ = without_options(text)
     try:
         found = Requirement(text)
     except InvalidRequirement:

@@ -143,6 +143,14 @@ _FOREIGN = regex(r"-(win_amd64|win_arm64|win32|macosx_\w+)\.whl(?:#\S*)?\s*\Z")
 """The end of the name of a wheel for another system."""
 
 
+def without_options(text: str) -> tuple[str, str]:
+    """A requirement, and the options behind it over which pip passes, because they are for a line of their own."""
+    first = None if text.startswith("-") else _OPTIONS.search(text)
+    if first is None or first[1] in ("--hash", "--config-settings", "--global-option"):
+        return text, ""
+    return text[: first.start()].strip(), text[first.start() :].strip()
+
+
 class _Lines:
     def __init__(self, unread: Mapping[str, str]) -> None:
         self.unread = unread
@@ -161,10 +169,9 @@ class _Lines:
         if text.startswith("-"):
             self._options(text)
             return
-        first = _OPTIONS.search(text)
-        if first and first[1] not in ("--hash", "--config-settings", "--global-option"):
-            self._options(text[first.start() :].strip())  # pip reads them, and passes over them
-            text = text[: first.start()].strip()
+        text, options = without_options(text)
+        if options:
+            self._options(options)  # pip reads them, and passes over them
         if text:
             self._requirement(text)
 
