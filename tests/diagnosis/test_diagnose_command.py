@@ -57,6 +57,13 @@ def test_the_command_that_it_gives_works(tmp_path: Path) -> None:
     assert "11.8" in (tmp_path / "environment.yml").read_text(encoding="utf-8")
 
 
+def test_a_batch_job_without_input_is_told_of_its_host(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "cuenv", "--no-config", "diagnose", *HOST]
+    done = subprocess.run(words, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("rtx4090-535: ")
+
+
 def test_standard_input_and_a_file_say_the_same(tmp_path: Path) -> None:
     text = CUSPARSE.read_text(encoding="utf-8")
     piped = run("diagnose", "-", *HOST, folder=tmp_path, text=text)

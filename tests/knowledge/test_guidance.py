@@ -180,8 +180,17 @@ def test_advice_goes_to_the_gpus_that_it_concerns(gpu: str, has: str, lacks: str
     assert {"A06", "A07"} <= ids
 
 
-def test_a_gpu_that_nobody_knows_and_a_topic_too_many_are_refused(tmp_path: Path) -> None:
-    for words in (("gpu",), ("gpu", "RTX 9999"), ("libcudart", "ecc"), ("gpu", "\x1b[31m")):
+def test_a_question_and_the_name_of_a_gpu_need_no_quotes(tmp_path: Path) -> None:
+    for command, words in (("explain", "what is ptx"), ("explain", "gpu RTX 4090"), ("kb", "gpu RTX 4090")):
+        topic, _, name = words.partition(" ")
+        quoted = (topic, name) if topic == "gpu" else (words,)
+        found = run(command, *words.split(), folder=tmp_path)
+        assert found.returncode == 0
+        assert found.stdout == run(command, *quoted, folder=tmp_path).stdout
+
+
+def test_a_gpu_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    for words in (("gpu",), ("gpu", "RTX 9999"), ("gpu", "\x1b[31m")):
         done = run("explain", *words, folder=tmp_path)
         assert done.returncode == 2
         assert "hint: " in done.stderr

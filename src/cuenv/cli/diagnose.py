@@ -52,10 +52,10 @@ def command(log: str | None, prefix: Path | None, **values: Unpack[DiagnoseValue
       cuenv diagnose train.log --host a800-470
       cuenv diagnose
     """
-    from cuenv.core.io.files import stdin_is_terminal  # noqa: PLC0415 - as above
+    from cuenv.core.io.files import stdin_holds_nothing  # noqa: PLC0415 - as above
     from cuenv.diagnosis.diagnose import STDIN  # noqa: PLC0415 - not needed for --help
 
-    if log is None and stdin_is_terminal():
+    if log is None and stdin_holds_nothing():
         return _look(prefix, values)
     return _read(STDIN if log is None else log, prefix, values)
 

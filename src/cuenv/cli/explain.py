@@ -25,11 +25,11 @@ _LOGS = (".log", ".txt", ".out", ".err")
 
 @click.command("explain", cls=Grouped)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("explain"))
-@click.argument("subject", required=False, metavar="[GPU]", shell_complete=completes("explain-gpu"))
+@click.argument("words", nargs=-1, metavar="[GPU]", shell_complete=completes("explain-gpu"))
 @host_options
 @knowledge_option
 @talk_options
-def command(topic: str | None, subject: str | None, **values: Unpack[LookValues]) -> None:
+def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValues]) -> None:
     """Answer questions about CUDA and PyTorch, for this machine or another one.
 
     TOPIC is a question in plain words, a topic that 'cuenv explain' lists, an error message, or an id such as E03. The
@@ -50,10 +50,9 @@ def command(topic: str | None, subject: str | None, **values: Unpack[LookValues]
     knowledge = knowledge_from(values)
     guidance = load_guidance(knowledge)
     if topic == "gpu":
-        _gpu(subject, guidance, knowledge, values)
+        _gpu(" ".join(words) or None, guidance, knowledge, values)
         return
-    if subject is not None:
-        raise UsageError(f"explain takes one topic, and {subject!r} is a second one", hint=f"cuenv explain '{topic}'")
+    topic = topic and " ".join((topic, *words))  # a question that was typed without quotes
     brief = not values["verbose"]
     found = guidance.about(topic) if topic is not None else guidance.errata
     answers = [

@@ -53,10 +53,10 @@ class Topics(Grouped):
 
 @click.command("kb", cls=Topics)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("kb"))
-@click.argument("subject", required=False, metavar="[SUBJECT]", shell_complete=completes("kb-subject"))
+@click.argument("words", nargs=-1, metavar="[SUBJECT]", shell_complete=completes("kb-subject"))
 @knowledge_option
 @talk_options
-def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) -> None:
+def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues]) -> None:
     """Show the knowledge base: its tables, or what it knows about one thing.
 
     TOPIC is gpu, driver, cuda, pytorch or package; without SUBJECT all of it is listed. The option -v shows the source
@@ -78,7 +78,7 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
     """
     from cuenv.resolver.lookup import TOPICS, listed, overview  # noqa: PLC0415 - not needed for --help
 
-    knowledge = knowledge_from(values)
+    knowledge, subject = knowledge_from(values), " ".join(words)  # a name such as RTX 4090, typed without quotes
     if topic is None:
         _overview(overview(knowledge), knowledge, as_json=values["as_json"])
         return
@@ -88,7 +88,7 @@ def command(topic: str | None, subject: str | None, **values: Unpack[KbValues]) 
         near = next(iter(get_close_matches(topic, TOPICS, n=1)), "gpu")
         hint = shlex.join(["cuenv", "kb", near, subject or _EXAMPLES[near]])
         raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint=hint)
-    page = TOPICS[topic](subject, knowledge) if subject is not None else listed(topic, knowledge)
+    page = TOPICS[topic](subject, knowledge) if subject else listed(topic, knowledge)
     if values["as_json"]:
         _emit_page_json(page, knowledge)
         return

@@ -9,7 +9,7 @@ import shlex
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from cuenv.core.errors import InputError, OutsideError
@@ -378,9 +378,13 @@ def stdin_blocks() -> Iterator[bytes]:
         raise InputError(f"cannot read standard input: {why(error)}", hint="cuenv diagnose train.log") from error
 
 
-def stdin_is_terminal() -> bool:
-    """Whether somebody sits before standard input."""
-    return sys.stdin is not None and sys.stdin.isatty()
+def stdin_holds_nothing() -> bool:
+    """Whether nobody feeds standard input: it is a terminal, closed, or the null device of a batch job."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return True
+    with suppress(OSError, ValueError):
+        return os.path.samestat(os.fstat(sys.stdin.fileno()), os.stat(os.devnull))  # noqa: PTH116 - no Path here
+    return False
 
 
 def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
