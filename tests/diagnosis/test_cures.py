@@ -24,6 +24,7 @@ A100_470 = """\
 TOO_OLD = (
     "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver\n"
 )
+_SETUPTOOLS = "No module named 'setuptools'"
 _LOOKED = "Looking in indexes: https://internal/simple, https://download.pytorch.org/whl/cu113\n"
 AT = "ImportError: /opt/x/lib/python3.10/site-packages"
 CPU = "AssertionError: Torch not compiled with CUDA enabled\n"
@@ -99,6 +100,9 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
             "PACKAGE",
         ),
         ("ERROR: No matching distribution found for torch==2.7.1+cu128\n", "whl/cu128", "kb"),
+        ("Could not find any cudnn.h matching version '8' in any subdirectory:\n", "TF_CUDA_PATHS", "kb"),
+        (f"Resolved 7 packages in 8ms\nModuleNotFoundError: {_SETUPTOOLS}\n", "uv pip install setuptools", "kb"),
+        ("dpkg: dependency problems prevent configuration of words:\n", "--fix-broken", "kb"),
         ("a.c:6:10: fatal error: numpy/arrayobject.h: No such file or directory\n", "numpy.get_include()", "kb"),
         ("a.c:6:10: fatal error: longintrepr.h: No such file or directory\n", "python=3.10", "kb"),
         ("RuntimeError: Couldn't install torch.\nError code: -9\n", "PIP_NO_CACHE_DIR=1", "kb"),

@@ -584,6 +584,10 @@ def conda_file(case: LogContext) -> Joined:
     if "no candidates were found" in case.line:
         remedy = "name the channel that has it, mostly conda-forge, beside the others; else ask for another version"
         return Joined(because=because, remedy=remedy)
+    other = re.search(r"nothing provides ([a-z][\w.-]{1,60})", case.line)
+    if other and not re.match(r"_|py?torch|torch|cuda|cudnn|nccl|tensorflow|jax|libcu|nvidia|python", other[1]):
+        remedy = f"name the channel that has {other[1]} in that version, or take a newer build of what needs it"
+        return Joined(because=because, remedy=remedy)
     if not because and ("torch" in case.mentions or "companions" in case.mentions or "torch" in case.line):
         remedy = "let cuenv write the torch and the CUDA that belong together, and add the other packages to that file"
         return Joined(remedy=remedy, command=resolve_anew(case))
@@ -625,7 +629,7 @@ def apt_dependencies(case: LogContext) -> Joined:
         return Joined(
             because=(says,), remedy="name the repository of this very release in its place, and run apt update"
         )
-    if case.mentions.get("hint") not in ("fix-broken", "-f"):
+    if case.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in case.line:
         if "toolkit" not in case.mentions:
             return Joined()
         name = case.mentions["toolkit"].replace("cuda", "cuda-toolkit")

@@ -86,6 +86,10 @@ _NVCC_ALONE = (
 def _without_toolkit(case: LogContext) -> str:
     """What helps where no toolkit of torch is wanted: CMake asks for an nvcc, CUDA_HOME has a colon, cuDNN lacks."""
     header = case.told.get("header", "")
+    if " matching version" in case.line:  # so TensorFlow looks for the parts of CUDA, in folders that it is told
+        return (
+            f"conda install -c conda-forge {header.split('.')[0]} && export TF_CUDA_PATHS=/usr/local/cuda,$CONDA_PREFIX"
+        )
     if header.startswith("cudnn") or "CUDNN" in case.line or "cudnn_" in case.line:
         return f"conda install -c conda-forge cudnn{_FOUND_THERE}"
     if header.startswith("nccl"):

@@ -497,7 +497,7 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
         yield "importing", packaged[-1]
 
 
-_MANAGERS = {"rattler": "pixi", "PyPI packages for environment": "pixi"}
+_MANAGERS = {"Resolved": "uv", "rattler": "pixi", "PyPI packages for environment": "pixi"}
 """Managers by what they alone print."""
 _FOREIGN = regex(r"/(?:site|dist)-packages/|/lib/python3|/bin/|<|__init__|/torch/")
 
