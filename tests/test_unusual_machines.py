@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import shlex
 import shutil
 import struct
@@ -61,7 +62,8 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def products(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in NAMES}
+    """The files of a lock without the day of the tables: a process of its own reads those that ship."""
+    return {name: re.sub(rb'"cuenv_knowledge": "[0-9-]+"', b"", (folder / name).read_bytes()) for name in NAMES}
 
 
 @pytest.fixture(scope="module")
