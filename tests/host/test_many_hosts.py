@@ -70,3 +70,9 @@ def test_the_api_reads_files_and_folders(tmp_path: Path) -> None:
     assert [host.name for host in hosts] == ["n1", "n2"]
     assert [(item.file, item.line) for item in broken] == [("bad", 1)]
     assert cuenv.read_host(tmp_path / "fleet/n1.json").name == "n1"
+
+
+def test_several_faults_of_a_record_are_told_on_one_line() -> None:
+    with pytest.raises(InputError) as caught:
+        told('{"schema": "cuenv/host/1"}')
+    assert str(caught.value).startswith("the file: 2 faults: platform: expected a string, got nothing; gpus: ")

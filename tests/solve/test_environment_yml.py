@@ -209,6 +209,14 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("dependencies: []\nchannels: conda-forge\n", ["channels: expected a list, got 'conda-forge'"]),
         ("dependencies: []\nchannels: [1, a]\n", ["channels[0]: expected a string, got 1"]),
         ('dependencies: []\nchannels: ["  "]\n', ["channels[0]: expected a channel"]),
+        (
+            "dependencies: []\nchannels: [/srv/team, ../team, ~/team]\n",
+            [
+                "channels[0]: '/srv/team' is a folder of one machine: write file:///srv/team",
+                "channels[1]: '../team' is a folder of one machine: write file:// and its whole path",
+                "channels[2]: '~/team' is a folder",
+            ],
+        ),
         ("dependencies: []\nplatforms: [noarch]\n", ["platforms[0]: expected a platform such as linux-64"]),
         ("dependencies: []\nvariables: [a]\n", ["variables: expected a mapping, got a list of 1"]),
         ("dependencies: []\nvariables: {A: [1]}\n", ["variables.A: expected a string, got a list of 1"]),

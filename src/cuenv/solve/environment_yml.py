@@ -278,4 +278,8 @@ def of_linux(text: str) -> tuple[str, tuple[str, ...]]:
 def _channel(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ValueError(f"expected a channel, got {describe(text)}")
-    return text.strip()
+    name = text.strip()
+    if _FOLDER.match(name):  # for conda it is a folder; as a name, a server would be asked for it
+        there = f"file://{name}" if name.startswith("/") else "file:// and its whole path"
+        raise ValueError(f"{describe(name)} is a folder of one machine: write {there}")
+    return name

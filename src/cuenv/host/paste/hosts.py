@@ -84,7 +84,8 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
             try:
                 found = tuple(_own(document, source, label))
             except InputError as error:
-                fault = error.message.removeprefix(f"{source}: ")
+                head, *rest = error.message.removeprefix(f"{source}: ").splitlines()
+                fault = f"{head}: {'; '.join(map(str.strip, rest))}" if rest else head
             else:
                 hosts += ((document.line, facts) for facts in found)
                 items = () if found else tuple(_of_others(document, text))
