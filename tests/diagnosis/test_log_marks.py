@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import quick_and_slow
 from cuenv.diagnosis import log_scan
 from cuenv.diagnosis.log_lines import shape_of
 from cuenv.diagnosis.log_marks import MarkIndex
@@ -66,7 +67,7 @@ def noisy(chance: random.Random) -> bytes:
     return b"\n".join(parts) + b"\n"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", quick_and_slow(1, 2))
 def test_a_scan_is_the_same_with_the_sieve_and_without(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log = noisy(random.Random(seed))
     blocks = [log[at : at + 9000] for at in range(0, len(log), 9000)]

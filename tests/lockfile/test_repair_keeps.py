@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import collect
+from cases import collect, quick_and_slow
 from channel_builder import PLATFORM, Server, pkg, write
 from commands import HOST
 from commands import inside as run
@@ -552,7 +552,7 @@ def test_an_edit_is_obeyed_and_its_words_are_the_fix(edit: FileEdit, words: str,
     assert obeyed(spec, [replace(found, severity="warning")]) == (spec, ())
 
 
-@pytest.mark.parametrize("seconds", [0, 100], ids=["time enough", "no time left"])
+@pytest.mark.parametrize("seconds", quick_and_slow(100, 0), ids=["no time left", "time enough"])
 def test_a_repair_says_how_far_it_is_and_ends(
     seconds: int, channel: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
