@@ -546,3 +546,21 @@ def test_a_torch_that_is_there_already_is_left_by_pip(tmp_path: Path, image: str
     (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN {commands}\n")
     said = run("lint", "--gpu", "RTX 4090", "--driver", "535.129.03", folder=tmp_path).stdout
     assert ("pip takes torch" in said) == judged
+
+
+def test_a_python_that_a_variable_names_is_not_that_of_the_tools_of_the_system(tmp_path: Path) -> None:
+    text = (
+        "FROM nvidia/cuda:12.9.1-devel-amzn2023\nARG V=3.12\nRUN dnf install -y python${V} python${V}-pip"
+        " && sed -i '1s|python3|python3.9|' /usr/bin/dnf\nRUN python3 -m pip install torch==2.11.0\n"
+    )
+    assert not [item for item in linted(tmp_path, text).lints if item.finding.code == "CU110"]
+    fixed = text.replace("python${V}", "python3.9")
+    assert [item for item in linted(tmp_path, fixed).lints if item.finding.code == "CU110"]
+
+
+def test_an_index_that_a_variable_of_the_shell_names_hides_no_torch(tmp_path: Path) -> None:
+    index = "https://download.pytorch.org/whl/cu$CU"
+    text = f'FROM nvidia/cuda:12.1.0-devel-ubuntu22.04\nRUN CU=121; pip3 install torch==2.3.0 --index-url "{index}"\n'
+    (tmp_path / "Dockerfile").write_text(text)
+    done = run("lint", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path)
+    assert "Dockerfile:2:26: error CU403 torch 2.3.0+cu121 has code for" in done.stdout

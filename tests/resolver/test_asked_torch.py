@@ -249,3 +249,19 @@ def test_libraries_for_another_python_than_that_of_torch_are_not_compared() -> N
     lines = ("torch==2.4.1; python_version >= '3.11'", "torchvision==0.20.1; python_version == '3.10'")
     assert paired(pip=lines) == []
     assert len(paired(pip=(lines[0], "torchvision==0.20.1; python_version > '3.8'"))) == 1
+
+
+@collect(
+    ("line", "wheels"),
+    [
+        (f"{INDEX}cu$CU", True),
+        (INDEX.rstrip("/"), True),
+        (f"{INDEX}nightly/cu128", False),
+        (f"{INDEX}cu118", True),
+    ],
+)
+def test_the_page_of_all_tags_may_have_every_wheel(line: str, wheels: bool) -> None:
+    asked = torch_asked([line, "torch==2.4.1"])
+    assert asked is not None
+    assert bool(wheels_asked(asked, "linux-64", None, base())) == wheels
+    assert told(line, "torch==2.4.1") == []

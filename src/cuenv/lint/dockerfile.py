@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from packaging.version import Version
 
@@ -425,7 +425,7 @@ def _own_build(stage: _Stage) -> Iterator[Lint]:
             return
 
 
-def _python(base: _Base, runs: Iterable[ShellCommands]) -> VersionSpec | None:
+def _python(base: _Base, runs: Sequence[ShellCommands]) -> VersionSpec | None:
     """The Python of the image, where its tag says it and no command brings another."""
     tag = base.tag or ""
     if base.name.removeprefix("docker.io/") in ("python", "library/python"):
@@ -438,6 +438,8 @@ def _python(base: _Base, runs: Iterable[ShellCommands]) -> VersionSpec | None:
         image = f"{base.name.rpartition('/')[2]}:{tag}"
         release = next((text for name, text in _OF_UBUNTU.items() if re.search(rf"ubuntu:?{name}(?![0-9])", image)), "")
     named = {found for run in runs for found in _PYTHON.findall(run.text)}
+    if any("python$" in run.text for run in runs):
+        return None  # a variable names one
     if len(named) == 1:
         return parse_version_spec(named.pop(), what="python")
     if not release or any(_OTHER_PYTHON.search(run.text) for run in runs):

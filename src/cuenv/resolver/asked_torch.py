@@ -51,7 +51,7 @@ class AskedTorch(NamedTuple):
         tags: the tags of PyTorch's own indexes that the pip part names.
         pypi: whether PyPI is asked as well.
         elsewhere: whether it names an index of others, or the page of all tags: nobody knows which wheels are there.
-        anywhere: whether it names one beside PyPI or its mirror, from which any wheel may come.
+        anywhere: whether it names one beside PyPI or its mirror, or that page, from which any wheel may come.
     """
 
     text: str
@@ -86,6 +86,8 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     own = [(option, found["tag"]) for option, url in options if (found := _OWN.match(url))]
     tags = tuple(dict.fromkeys(tag for _, tag in own if tag))
     alone = any(option in _MAIN for option, _ in own)
+    # The page of all tags, also one that a variable of a shell names; of nightly builds nobody knows which are there.
+    whole = any(_OWN.match(url) and "/nightly" not in url for _, url in options) and not all(tag for _, tag in own)
     for line in lines:
         text = named_wheel(line) or line
         demand = pip_demand(text) if requirement_name(text) == "torch" else None
@@ -103,7 +105,7 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
             tags=tags,
             pypi=not alone,
             elsewhere=bool(foreign) or text != line,
-            anywhere=any(option not in _MAIN for option in foreign),
+            anywhere=any(option not in _MAIN for option in foreign) or whole,
         )
     return None
 
