@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from commands import inside as run
 from cuenv.core.errors import UsageError
+from cuenv.core.record import replace
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.resolver.candidates import environment_key
-from cuenv.resolver.resolve import resolve
+from cuenv.resolver.resolve import Resolution, decide_any, resolve
 from cuenv.resolver.what_if import Asked, ChangeOptions, DecisionChange, Group, changed, difference, what_if
 from given import CAPABILITIES, DRIVERS, base, machine, options, shipped
 from thorough import examples
@@ -75,6 +76,26 @@ def test_nothing_lies_between_a_decision_and_itself() -> None:
     one = resolve(shipped("rtx4090-535"), Request(), base()).decision
     answer = difference(one, one)
     assert (answer.appear, answer.vanish) == ((), ())
+
+
+def test_a_choice_of_the_channels_and_one_of_the_tables_differ_by_the_host_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a channel is asked, it may choose another Python for a torch than the tables do."""
+
+    def one_proven(facts: HostFacts, request: Request, *_: object, **__: object) -> Resolution:
+        found = resolve(facts, request, base())
+        if facts.driver and facts.driver.version == "545.23.06":
+            return found
+        decision = decide_any(replace(found.decision.case, proving=True))
+        first, *rest = decision.fitting
+        other = replace(first, candidate=replace(first.candidate, python="3.99"))
+        return replace(found, decision=replace(decision, fitting=(other, *rest), proven=True))
+
+    monkeypatch.setattr("cuenv.resolver.what_if.resolve", one_proven)
+    found = asked("rtx4090-535", driver="545.23.06")
+    assert found.before.decision.proven is not found.after.decision.proven
+    assert (found.answer.appear, found.answer.vanish) == ((), ())
 
 
 def test_a_bound_on_a_layer_comes_and_goes_with_the_gpu_that_needs_it(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
       cuenv check -n moe --gpu A100 --driver 525.60.13 --format markdown
       cuenv check locks/universal-dev/conda-lock.yml --gpu A100 --driver 525.60.13 --json
     """
-    from cuenv.prefix.check import asked, checked  # noqa: PLC0415 - as above
+    from cuenv.prefix.check import asked, checked  # noqa: PLC0415 - not needed for --help
 
     limit = _limit(values)
     host = host_from(values)

@@ -67,7 +67,7 @@ def _read(context: click.Context) -> Configuration | None:
     files = not context.meta.get(_NO_FILES)
     if not anything(os.environ, files=files):
         return None
-    from cuenv.config.io.configuration import read_configuration  # noqa: PLC0415 - as above
+    from cuenv.config.io.configuration import read_configuration  # noqa: PLC0415 - only where something is set
     from cuenv.config.settings import NO_CONFIG, switched_off  # noqa: PLC0415 - only where something is set
 
     found = read_configuration(os.environ, files=files and not switched_off(os.environ.get(NO_CONFIG, "")))

@@ -52,7 +52,7 @@ def command(log: str | None, prefix: Path | None, **values: Unpack[DiagnoseValue
       cuenv diagnose train.log --host a800-470
       cuenv diagnose
     """
-    from cuenv.core.io.files import stdin_holds_nothing  # noqa: PLC0415 - as above
+    from cuenv.core.io.files import stdin_holds_nothing  # noqa: PLC0415 - not needed for --help
     from cuenv.diagnosis.diagnose import STDIN  # noqa: PLC0415 - not needed for --help
 
     if log is None and stdin_holds_nothing():

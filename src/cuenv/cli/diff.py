@@ -49,7 +49,7 @@ def command(old: Path, new: Path, **values: Unpack[DiffValues]) -> int:
       cuenv diff old/conda-lock.yml conda-lock.yml --format markdown
       cuenv diff old/ . --gpu V100 --driver 535.129.03
     """
-    from cuenv.core.urls import one_line  # noqa: PLC0415 - as above
+    from cuenv.core.urls import one_line  # noqa: PLC0415 - not needed for --help
     from cuenv.lockfile.diff import compare, lines_of, markdown, plain, results  # noqa: PLC0415 - not needed for --help
 
     found = compare(old, new, host_from(values), knowledge_from(values), part_from(values))

@@ -55,7 +55,7 @@ def command(**values: Unpack[WhatIfValues]) -> int:
       cuenv what-if --host a800-470 --driver 535.129.03
       cuenv what-if --gpu V100 --driver-now 535.129.03 --add-gpu 'RTX 5090' --driver 575.57.08
     """
-    from cuenv.resolver import what_if as what_if_v1  # noqa: PLC0415 - as above
+    from cuenv.resolver import what_if as what_if_v1  # noqa: PLC0415 - not needed for --help
     from cuenv.resolver.what_if import ChangeOptions, what_if  # noqa: PLC0415 - not needed for --help
 
     knowledge, request = knowledge_from(values), request_from(values)

@@ -57,7 +57,7 @@ def _after(release: Version) -> Version:
 @lru_cache(maxsize=512)
 def pip_demand(text: str) -> Demand | None:
     """A requirement of pip; ``None`` for one that names no release range (a URL, a path, an option)."""
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - as above
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - few requests ask pip for anything
 
     text, _ = without_options(text)
     try:

@@ -20,7 +20,7 @@ from cuenv.resolver.compose import DECIDED
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.decision_json import resolution_plain
 from cuenv.resolver.explain import chosen_line, minimum_text, served_lines
-from cuenv.resolver.resolve import Resolution, resolve
+from cuenv.resolver.resolve import Resolution, decide_any, resolve
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 if TYPE_CHECKING:  # types alone
@@ -247,7 +247,10 @@ def what_if(
     except ValueError as error:
         raise UsageError(f"--remove-gpu: {error}", hint="cuenv inspect") from error
     before, after = (resolve(item, request, knowledge, prove=prove, at_hand=at_hand) for item in (facts, then))
-    answer = difference(before.decision, after.decision)
+    had, has = before.decision, after.decision
+    if had.proven != has.proven:  # the records that lie here tell of one alone: compared is what the tables say of both
+        had, has = (decide_any(replace(item.case, proving=True)) for item in (had, has))
+    answer = replace(difference(had, has), before=before.decision, after=after.decision)
     if before.spec and after.spec:
         answer = replace(answer, bounds=bounds(before.spec, after.spec))
     return Asked(answer=answer, before=before, after=after)

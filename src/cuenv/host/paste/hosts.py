@@ -129,7 +129,7 @@ def _told(text: str) -> tuple[Told, ...]:
 
 def _told_together(text: str) -> tuple[Told, ...]:
     """What the readers tell of a text as a whole."""
-    from cuenv.host.paste.reading import OF_MANY, OF_ONE, Passages, told_by  # noqa: PLC0415 - as above
+    from cuenv.host.paste.reading import OF_MANY, OF_ONE, Passages, told_by  # noqa: PLC0415 - records need no reader
 
     if len(text) <= _PASTE:
         return told_by(text, (*OF_ONE, *OF_MANY))

@@ -194,7 +194,7 @@ def _nvcc(prefix: Prefix) -> tuple[Version, str] | None:
     for text, place in found:
         try:
             return version(text), place
-        except ValueError:  # noqa: PERF203 - as above
+        except ValueError:  # noqa: PERF203 - the next may be a version
             continue
     return None
 
