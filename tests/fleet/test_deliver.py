@@ -98,6 +98,21 @@ def test_a_node_picks_its_environment_by_its_own_facts(made: Path, tmp_path: Pat
     assert "no environment was planned for NVIDIA B200|570.26|glibc 2.39|x86_64" in other.stderr
 
 
+def test_a_script_that_was_edited_is_kept(tmp_path: Path) -> None:
+    words, text = (
+        ("fleet", "plan", "-", "--no-lock", "-o", "out", "--offline"),
+        written([FleetNode("p1", host("A100", "525.60.13"))]),
+    )
+    for _ in range(2):
+        assert run(*words, folder=tmp_path, text=text).returncode == 0
+    script = tmp_path / "out/which-env.sh"
+    assert not list(script.parent.glob("*.bak"))
+    script.write_text(script.read_text() + "echo mine\n")
+    done = run(*words, folder=tmp_path, text=text)
+    assert "kept    an edited file as out/which-env.sh.bak" in done.stderr + done.stdout
+    assert (script.parent / "which-env.sh.bak").read_text().endswith("echo mine\n")
+
+
 def test_files_of_an_earlier_plan_go_and_what_somebody_changed_stays(tmp_path: Path) -> None:
     def planned(nodes: list[FleetNode]) -> set[str]:
         done = run("fleet", "plan", "-", "--no-lock", "-o", "out", "--offline", folder=tmp_path, text=written(nodes))

@@ -214,6 +214,12 @@ def test_the_script_refuses(made: Path, tmp_path: Path, name: str) -> None:
     assert sorted(tree(tmp_path)) == ["full/thesis.tex"]
 
 
+def test_a_bundle_for_a_place_that_cannot_be_shows_that_place(made: Path, tmp_path: Path) -> None:
+    code, _, err = cuenv(tmp_path, "install", made / "b.tar", "--prefix", "/dev/null/env", "--offline")
+    assert code == 4
+    assert err.splitlines()[-1] == "hint: ls -ld /dev/null"
+
+
 def test_a_lock_of_nothing_is_no_bundle(tmp_path: Path) -> None:
     lock: dict[str, object] = {"channels": [], "platforms": [], "sources": [], "content_hash": {}}
     (tmp_path / "conda-lock.yml").write_text(json.dumps({"version": 1, "metadata": lock, "package": []}))

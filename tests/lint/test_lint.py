@@ -347,6 +347,7 @@ def test_diff_changes_nothing_and_is_a_patch(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == MENDED
     done = run("lint", "--diff", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "left    errors that --fix does not correct: cuenv lint environment.yml\n"
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no patch here")

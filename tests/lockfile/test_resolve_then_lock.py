@@ -326,6 +326,7 @@ def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple
         (("--name", "x"), 2, "--name chooses an environment"),
         (("--resolve", "--check"), 2, "--check starts from the one that is there"),
         (("--resolve", "--repair"), 2, "--repair starts from"),
+        (("--resolve", "-o", "x.yml"), 2, "hint: cuenv lock --resolve x.yml"),
         (("--resolve", "--update", "numpy"), 2, "--update starts from"),
         (("--resolve", "--with", "pip:"), 2, "an empty requirement"),
         (("--resolve", "--gpu", "V100", "--driver", "390.1"), 1, "no candidate fits"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +85,11 @@ def _machine(values: LintValues, knowledge: Knowledge) -> Machine:
 
 
 def _show_patch(linted: Iterable[Linted]) -> int:
-    patch = "".join(item.patch for item in linted)
+    files = list(linted)
+    patch = "".join(item.patch for item in files)
     if patch:
         emit(patch)
+    rest = [item.path for item in files if item.result(fixed=True).negative(strict=False)]
+    if rest:
+        say([f"left    errors that --fix does not correct: {shlex.join(['cuenv', 'lint', *map(str, rest)])}"])
     return ExitCode.NEGATIVE if patch else ExitCode.OK

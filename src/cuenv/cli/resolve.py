@@ -247,6 +247,9 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
         }
         other = next((flag for flag, given in alone.items() if given), None)
         if other:
+            if other == "-o":
+                name = shlex.join(["cuenv", "lock", "--resolve", str(values["output"])])
+                raise UsageError("-o belongs to --repair; the file that --resolve writes is named alone", hint=name)
             raise UsageError(
                 f"--resolve writes the file anew, and {other} starts from the one that is there",
                 hint="cuenv lock --resolve",

@@ -29,6 +29,7 @@ from cuenv.solve.io.sources import Sources
 PLAN = "fleet.json"
 HOSTS = "hosts.ndjson"
 """The hosts of an environment, beside its file."""
+_SCRIPT_OWN = "# Written by cuenv fleet plan."
 SCRIPTS = ("which-env.sh", "which-env.fish")
 _PLAIN = regex(r"[\w +.|()/-]+")
 
@@ -117,7 +118,9 @@ def deliver(
     scripts = {name: _which(plan, name) for name in SCRIPTS}
     make_folder(folder)
     for name, text in scripts.items():
-        write_atomically(folder / name, text)
+        first = text.partition("\n")[0]
+        aside = write_product(folder / name, text, f"{first}\n{_SCRIPT_OWN}")
+        kept += [aside] if aside else []
     files = [*written, *(folder / name for name in (*SCRIPTS, PLAN))]
     stale = [path for path in _of_earlier(folder) if path not in files]
     removed, left = remove_untouched(stale, folder / PLAN)

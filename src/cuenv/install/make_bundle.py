@@ -11,7 +11,7 @@ from typing import Any
 from cuenv.core.errors import InputError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.exclusive import patiently
-from cuenv.core.io.files import absolute, at_home, read_text, shown, why
+from cuenv.core.io.files import absolute, at_home, look, read_text, shown, why
 from cuenv.core.io.process import machine
 from cuenv.core.record import dataclass, replace
 from cuenv.host.io.surroundings import platform_of
@@ -149,7 +149,9 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
         try:
             size = _finish(request.path, lock, solutions, wanted, folder=folder, out=out, progress=progress)
         except OSError as error:
-            raise OutsideError(f"cannot write {shown(error.filename or out)}: {why(error)}", hint="df -h") from error
+            raise OutsideError(
+                f"cannot write {shown(error.filename or out)}: {why(error)}", hint=look(error.filename or out, error)
+            ) from error
     return Bundled(report=judged, out=request.out, solutions=solutions, size=size)
 
 

@@ -249,10 +249,10 @@ def _emptied(scratch: Path, source: Path, held: ExitStack) -> None:
         held.enter_context(alone(scratch, source))
     except FileExistsError as error:
         if not is_folder(scratch):
-            raise OutsideError(f"{shown(scratch)}: {why(error)}", hint="df -h") from error
+            raise OutsideError(f"{shown(scratch)}: {why(error)}", hint=look(scratch, error)) from error
         raise BusyError(f"another cuenv is at work on {shown(source)}", hint="wait for it") from error
     except OSError as error:
-        raise OutsideError(f"{shown(scratch)}: {why(error)}", hint="df -h") from error
+        raise OutsideError(f"{shown(scratch)}: {why(error)}", hint=look(scratch, error)) from error
 
 
 def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
@@ -264,7 +264,9 @@ def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
             f"{shown(path)} is not a complete tar file: {printable(str(error))}", hint="copy it again"
         ) from error
     except OSError as error:
-        raise OutsideError(f"{shown(error.filename or path)}: {why(error)}", hint="df -h") from error
+        raise OutsideError(
+            f"{shown(error.filename or path)}: {why(error)}", hint=look(error.filename or path, error)
+        ) from error
 
 
 def verify(folder: Path, source: Path, progress: Progress | None = None) -> None:

@@ -142,7 +142,9 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
             if begun.is_set():
                 _back(prefix, aside, existed=existed)
             if isinstance(error, OSError):
-                raise OutsideError(f"{shown(error.filename or prefix)}: {why(error)}", hint="df -h") from error
+                raise OutsideError(
+                    f"{shown(error.filename or prefix)}: {why(error)}", hint=look(error.filename or prefix, error)
+                ) from error
             raise
     if aside.is_dir():
         try:
