@@ -110,6 +110,30 @@ Root Cause (first observed failure):
     assert found.causes[0].leads.startswith("rank 3 shows it, which failed first")
 
 
+def test_a_rank_that_torchrun_itself_stops_says_nothing_of_memory() -> None:
+    """It sends SIGTERM to the ranks that are left, and SIGKILL after 30 seconds: they stand above the first failure."""
+    table = b"""torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+train.py FAILED
+Failures:
+[1]:
+  time      : 2026-09-07_13:03:29
+  exitcode  : -9 (pid: 14689)
+  traceback : Signal 9 (SIGKILL) received by PID 14689
+Root Cause (first observed failure):
+[0]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : %s (pid: 14690)
+"""
+    assert ids(read(table % b"1")) == ["child-failed"]
+    assert ids(read(table % b"-9")) == ["host-out-of-memory"]
+
+
+def test_an_allocator_that_refuses_a_pointer_leads_before_the_worker_that_it_ends() -> None:
+    refused = b"src/tcmalloc.cc:283] Attempt to free invalid pointer 0x1\n"
+    found = read(refused + TRACEBACK + b"RuntimeError: DataLoader worker (pid 2256) is killed by signal: Aborted.\n")
+    assert ids(found)[0] == "heap-corrupted"
+
+
 def test_an_error_of_the_users_own_program_is_not_explained_by_a_warning() -> None:
     warning = (LOGS / "driver-too-old-torch/torch-warning.log").read_bytes()
     own = read(warning + TRACEBACK + b"KeyError: 'labels'\n")

@@ -138,14 +138,8 @@ class Sieve:
         brief = set(self._marks) - whole
         self._found = [_pattern(*({gram[at : at + 2] for gram in whole} for at in range(0, _GRAM, 2)))]
         if brief:
-            ends = {gram[2] for gram in brief if len(gram) < _SHORT}
-            after = {bytes((end, byte)) for end in ends for byte in range(256) if byte not in _HALVES}
-            after |= {gram[2:] for gram in brief if len(gram) == _SHORT}
-            self._found.append(_pattern({gram[:2] for gram in brief}, after))
-        self._of: dict[tuple[str, ...], list[bytes]] = {}
-        for gram in self._marks:
-            for seen in _seen_as(gram):
-                self._of.setdefault(seen, []).append(gram)
+            self._found.append(_pattern({gram[:2] for gram in brief}, {gram[2:] for gram in brief}))
+        self._of = {tuple(gram.decode("utf-16-le")): gram for gram in self._marks}
 
     def marks(self, text: bytes) -> set[bytes]:
         """The marks of which a few bytes stand in a text."""
@@ -174,20 +168,13 @@ class Sieve:
             pairs = _paired(text, start)
             for pattern in self._found:
                 found |= self._of.keys() & set(pattern.findall(pairs))
-        return {gram for pairs in found for gram in self._of[pairs]}
+        return {self._of[pairs] for pairs in found}
 
 
 def _paired(text: bytes, start: int) -> str:
     """A text from a place on, two bytes as one character."""
     wide = text[start:] + b"\n\n"
     return wide[: len(wide) // 2 * 2].decode("utf-16-le", "surrogatepass")
-
-
-def _seen_as(gram: bytes) -> Iterator[tuple[str, ...]]:
-    """A gram as a pattern finds it; of one of three bytes, whatever the fourth is."""
-    ends = (gram,) if len(gram) != _SHORT - 1 else (gram + bytes((last,)) for last in range(256) if last not in _HALVES)
-    for whole in ends:
-        yield tuple(whole.decode("utf-16-le"))
 
 
 def _all(mark: bytes, text: bytes) -> Iterator[tuple[bytes, int]]:
@@ -200,8 +187,8 @@ def _all(mark: bytes, text: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _grams(mark: bytes) -> Iterator[bytes]:
-    """The parts of a mark by which it may be found: long ones where it has any."""
-    for size in (_GRAM, _SHORT, _SHORT - 1):
+    """The parts of a mark by which it may be found: long ones where it has any; a shorter mark is looked for itself."""
+    for size in (_GRAM, _SHORT):
         found = [mark[at : at + size] for at in range(len(mark) - size + 1)]
         if able := [gram for gram in found if _HALVES.isdisjoint(gram)]:
             yield from able

@@ -79,6 +79,10 @@ _TRACEBACK = b"Traceback (most recent call last"
 _CHAINED = (b"During handling of the above exception", b"direct cause of the following exception")
 _RANKS = (b"[rank", b"torch.distributed.elastic", b"local_rank", b"<stderr>", b"multiprocessing.spawn", b"[default")
 _ROOT = b"(local_rank: "
+_OTHERS, _FIRST = b"Failures:", b"Root Cause (first observed failure)"
+"""Between these, torchrun lists the ranks that failed later."""
+_STOPPED = regex(rb"exitcode {0,3}: -(?:9|15)\b|: Signal (?:9|15) \(SIG(?:KILL|TERM)\) received by PID")
+"""How torchrun itself ends the ranks that are left: by SIGTERM, and after 30 seconds by SIGKILL."""
 _JOB_ENDED = b"slurmstepd: error: *** JOB"
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
@@ -327,7 +331,8 @@ class _Wanted:
         self.order = {row.id: index for index, row in enumerate(rows)}
         self.failing = frozenset(shape_of(mark.encode()) for mark in FAILURE_MARKS)
         self.foreign = frozenset(foreign_shapes())
-        special = (_TRACEBACK, *_CHAINED, *_RANKS, _ROOT, *self.besides, *(mark for mark, _ in _MENTIONS.values()))
+        mentions = (mark for mark, _ in _MENTIONS.values())
+        special = (_TRACEBACK, *_CHAINED, *_RANKS, _ROOT, _OTHERS, _FIRST, *self.besides, *mentions)
         self.watched = frozenset(map(shape_of, special))
         self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign))
 
@@ -361,6 +366,7 @@ class _Seeker:
         self.linked = False
         self.many = False
         self.root = ""
+        self.others = False
 
     def look(self, text: bytes, first: int) -> None:
         """Look at whole lines, the first of which has this number."""
@@ -402,7 +408,9 @@ class _Seeker:
         about = self.hot[shape]
         if about is None or about.rows or about.fails or about.count <= _OFTEN:
             return False
-        wanted = {shape_of(mark) for mark in (_TRACEBACK, *_CHAINED, *self.wanted.besides - self.there)}
+        wanted = {
+            shape_of(mark) for mark in (_TRACEBACK, *_CHAINED, _OTHERS, _FIRST, *self.wanted.besides - self.there)
+        }
         wanted |= {shape_of(mark) for mark in _RANKS if not self.many}
         wanted |= {shape_of(mark) for name, (mark, _) in _MENTIONS.items() if name not in self.mentions}
         wanted |= set() if self.root else {shape_of(_ROOT)}
@@ -474,6 +482,8 @@ class _Seeker:
             self.aside = number
         if about.special is None or about.special:
             self._special(line, number, about.special)
+        if self.others and _STOPPED.search(line):
+            return
         known = False
         found = any(self._row(row, line, number) for row in about.rows if row.kind == "remark")
         if not found:  # a line that is a notice is nothing else
@@ -518,6 +528,7 @@ class _Seeker:
         self.many = self.many or any(mark in line for mark in _RANKS)
         if not self.root and _ROOT in line and (found := _ROOT_RANK.search(line)):
             self.root = found[1].decode()
+        self.others = _FIRST not in line and (self.others or _OTHERS in line)
         wanted = self.wanted.besides - self.there
         if special is not None:
             wanted &= {mark for brief in special for mark in self.wanted.briefly.get(brief, ())}
