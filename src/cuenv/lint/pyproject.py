@@ -74,6 +74,8 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
         spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=(*places, *lines))
         judged = own or not part.kind or not named  # else it brings no other torch than the project itself
         for found in _found(spec, machine if judged else Machine(), knowledge):
+            if part.kind and found.code == "CU103":
+                continue  # who installs an extra for the CPU or for another maker's GPUs means that
             finding = replace(found, message=_in_words(found.message))
             if finding.message not in seen:
                 seen.add(finding.message)
