@@ -78,6 +78,7 @@ def run_as_the_job(data: dict[str, Any], job: str, folder: Path, host: str) -> s
     )
 
 
+@pytest.mark.slow
 def test_the_first_line_of_each_job_is_the_check_and_its_report_is_shown(tmp_path: Path) -> None:
     repository(tmp_path)
     data = yaml.safe_load(export(tmp_path, "my env", "--tag", "gpu", "--tag", "a100"))

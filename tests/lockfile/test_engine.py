@@ -103,6 +103,7 @@ def packages(folder: Path) -> dict[str, tuple[str, str | None, str | None]]:
     return {item.name: (item.url, item.md5, item.sha256) for item in solution.packages}
 
 
+@pytest.mark.slow
 def test_both_engines_write_the_same(tmp_path: Path, lock: Lock, client: Callable[[str], Path]) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "virtual-packages.yml").write_text("subdirs: nonsense, which conda-lock must not meet")

@@ -241,10 +241,10 @@ def small(tmp_path: Path) -> Sources:
 
 def here(sources: Sources) -> tuple[str, ...]:
     forge = sources.mirrors[0].target
-    rest = ("pytorch", "nvidia")
+    rest = ("pytorch", "nvidia", *(f"https://repo.anaconda.com/pkgs/{name}" for name in ("main", "r")))
     return (
         *("--mirror", f"conda-forge={forge}"),
-        *(word for name in rest for word in ("--mirror", f"{name}={Path(forge).parent / name}")),
+        *(word for name in rest for word in ("--mirror", f"{name}={Path(forge).parent / name.rpartition('/')[2]}")),
     )
 
 

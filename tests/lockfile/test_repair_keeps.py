@@ -86,7 +86,11 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
     label = [pkg("cuda-cccl", "12.1.109")]
     folder = tmp_path_factory.mktemp("channels")
     channels = {"pytorch": [*torches, *visions, *extra], "nvidia": nvidia, "nvidia/label/cuda-12.1.1": label}
-    return write(folder, {**channels, "conda-forge": forge, "elsewhere": [pkg("other")]})
+    made = write(folder, {**channels, "conda-forge": forge, "elsewhere": [pkg("other")]})
+    default = (
+        Mirror(origin=f"https://repo.anaconda.com/pkgs/{name}", target=str(folder / name)) for name in ("main", "r")
+    )
+    return replace(made, mirrors=(*made.mirrors, *default))  # no name server is asked for conda's default channels
 
 
 @pytest.fixture(scope="module")

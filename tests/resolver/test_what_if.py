@@ -47,6 +47,7 @@ def test_the_example_of_the_docs() -> None:
     assert found.answer.appear[0].cuda == "13.0"
 
 
+@pytest.mark.slow
 @examples(10)
 @given(
     now=st.sampled_from(DRIVERS),

@@ -363,10 +363,16 @@ pins = st.builds(
     why=st.lists(texts, max_size=2).map(tuple),
     role=st.sampled_from(["", "nccl"]),
 )
+
+
+def _names_a_channel(text: str) -> bool:
+    return text not in ("", "nodefaults") and not re.match(r"[/~.]|[A-Za-z]:[\\/]", text)  # these are folders
+
+
 specs = st.builds(
     EnvironmentSpec,
     name=words.map(lambda text: re.sub("[ /:#]", "", text).lstrip(".~")),  # a folder is no name
-    channels=st.lists(words.filter(lambda text: text not in ("", "nodefaults")) | names, unique=True).map(tuple),
+    channels=st.lists(words.filter(_names_a_channel) | names, unique=True).map(tuple),
     pins=st.lists(pins, unique_by=lambda pin: pin.yaml_text()).map(tuple),
     platforms=st.sampled_from([(), ("linux-64",), ("linux-64", "linux-aarch64")]),
     pip=st.lists(words.filter(bool), unique=True).map(tuple),
