@@ -106,6 +106,13 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
         ("a.c:6:10: fatal error: numpy/arrayobject.h: No such file or directory\n", "numpy.get_include()", "kb"),
         ("a.c:6:10: fatal error: longintrepr.h: No such file or directory\n", "python=3.10", "kb"),
         ("RuntimeError: Couldn't install torch.\nError code: -9\n", "PIP_NO_CACHE_DIR=1", "kb"),
+        ("failed (exitcode: -9) local_rank: 0 (pid: 438) of binary: /opt/bin/python\n", "", "PIP_NO_CACHE_DIR"),
+        ("nvidia-container-cli: mount error: failed to add device rules: bpf_prog_query\n", "", "restart docker"),
+        (
+            "Loaded runtime CuDNN library: 6021 (compatibility version 6000) but source was compiled with 5110 (\n",
+            "",
+            "LD_LIBRARY_PATH",
+        ),
         (f"{_LOOKED}ERROR: No matching distribution found for torch==1.12.1+cu113\n", "python=3.10 pip", "kb"),
         ("ERROR: No matching distribution found for torch==1.12.1\n", "python=3.10 pip", "2.5"),
         (

@@ -171,6 +171,9 @@ def test_an_envelope_with_an_exception_inside_shows_the_exception() -> None:
         "RuntimeError",
         "return code = -6",
         "Exit code: 3. Reason: the backend",
+        "GGML_ASSERT: /src/ggml-backend.c:1526: n_inputs < GGML_SCHED_MAX_SPLIT_INPUTS",
+        "*** Your MPI job will now abort.",
+        "WARNING:root:kernel 0f1e2d3c-aaaa-bbbb-cccc-0123456789ab restarted",
         "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
         '{"level": "ERROR", "message": "the shard failed", "span": {"name": "send_error"}}',
     ],
@@ -192,6 +195,7 @@ def test_what_fails_is_never_clean(line: str) -> None:
         "UserWarning: optional backend is not available\nepoch 1: loss 0.3\nfinished\n",
         "INFO checkpoint not found, starting from scratch\nstep 1 loss 2.0\nstep 2 loss 1.0\n",
         "export NCCL_ASYNC_ERROR_HANDLING=1\ndone\n",
+        "The following error message 'operation scheduled before its operands' can be ignored.\nserver started\n",
     ],
 )
 def test_what_does_not_fail_is_clean(log: str) -> None:

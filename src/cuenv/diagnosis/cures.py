@@ -471,6 +471,8 @@ def cudnn(case: LogContext) -> Joined:
 
 def cudnn_compiled(case: LogContext) -> Joined:
     """The cuDNN that TensorFlow or JAX was built with, or a later one of its major; torch brings its own."""
+    if early := re.search(r"but source was compiled with ([0-9])([0-9])[0-9]{2}\b", case.line):  # before TensorFlow 1.5
+        return Joined(remedy=f"install cuDNN {early[1]}.{early[2]}, which this TensorFlow was built with", command="")
     found = re.search(r"but source was compiled with:? ?([0-9]{1,2})\.([0-9]{1,2})", case.line)
     if not found:
         return library_path(case)
@@ -1021,7 +1023,7 @@ def isolation(case: LogContext) -> Joined:
 
 def host_memory(case: LogContext) -> Joined:
     """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
-    if "code: -9" in case.line:
+    if re.search(r"\b(?:Error|exit) code: -9", case.line):
         remedy = "let pip do without its cache and start again, or give the machine or container more memory"
         return Joined(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
     of_pip = case.raised is not None and case.raised.package == "pip"

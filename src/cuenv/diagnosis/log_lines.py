@@ -26,7 +26,7 @@ _WARNING = regex(
 )
 _GOES_ON = regex(
     rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b(?! default algorithm)|"
-    rb"\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be ignored|"
+    rb"\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be (?:safely )?ignored|"
     rb"thrown while requesting HEAD|\b[Ii]gnor(?:e|ing) (?:\w{1,20} )?(?:error|exception)s?\b"
 )
 """What says, behind an error, that the program goes on without what failed."""
@@ -81,6 +81,8 @@ FAILURE_MARKS = (
     "MatchSpec",
     "Expired",
     "Impossible",
+    "_ASSERT",
+    "now abort",
 )
 """One of them stands in every line that fails in so many words."""
 
@@ -96,7 +98,7 @@ _FAILURE = regex(
     rb"\bError #[0-9]|[Cc]ore dumped|\bAbort(?:ed|ing)?\b|\bSIG(?:ABRT|SEGV|KILL|BUS|ILL|FPE|TERM)\b|"
     rb"[Ss]egmentation fault|Segfault|"
     rb"^\W*Killed\b|[:>|Z\]] ?Killed\b|: *[0-9]{1,8} Killed\b|\bFAIL(?:ED|URE)?\b|\b[Ff]ailed\b|\b[Ff]ailure\b|"
-    rb"\b[Aa]ssertion\b|"
+    rb"\b[Aa]ssertion\b|\b[A-Z]{2,20}_ASSERT(?:: |\(.{1,200}\) failed)|\bjob will now abort\b|"
     rb"\b(?:error|critical) {1,8}libmamba\b|\bNo solution found\b|"
     rb"\b[Ee]xit(?:ed)?[ _]?(?:with |on )?(?:[Cc]ode|status|signal) {0,3}[:=]? {0,12}(?:of |is )?-?[1-9]|\bOOMKilled\b|"
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
@@ -127,6 +129,7 @@ _HARMLESS = regex(
     rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
     rb"^nvcc warning {1,3}:|/sh: line [0-9]{1,3}: type: |\[WARNING\] {1,4}sparse_attn requires|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
+    rb"\bcan be (?:safely )?ignored|"
     rb"detect the name of this notebook|Error in PredictCost\(\) for the op|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
 _WEAK = regex(
