@@ -285,6 +285,6 @@ def test_keys_that_are_wrong_for_one_reason_are_one_finding(tmp_path: Path) -> N
         "'zero_stage', 'zero3_init_flag' are keys of accelerate's own configuration"
     )
     assert of_zero.message.startswith(
-        "'overlap_comm', 'sub_group_size', 'reduce_bucket_size' are no known DeepSpeed keys"
+        "'overlap_comm', 'sub_group_size', 'reduce_bucket_size' are not known DeepSpeed keys"
     )
     assert of_zero.fix == "move them into zero_optimization"

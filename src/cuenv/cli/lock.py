@@ -153,7 +153,7 @@ def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
     aside = write_product(output, render(answer.spec), WRITTEN_BY, ADVICE)
     if aside:
         say([f"kept    what was in {output} as {aside}"], quiet=quiet)
-    lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts), *_same(values)])
+    lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts), *_solve_options(values)])
     say([f"wrote   {output}, and left {path} as it is; next: {lock}"], quiet=quiet)
 
 
@@ -361,7 +361,7 @@ def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, k
         found = CheckResult(report=told, file=str(path))
         emit_findings([found], values, lambda: _plain(answer, told, command), list)
     elif answer.lock is None:
-        say(_refusal(answer, path, _same(values), verbose=values["verbose"]))
+        say(_refusal(answer, path, _solve_options(values), verbose=values["verbose"]))
         if answer.unsatisfiable:
             say(["hint: " + ": ".join(_instead(answer, path, values, knowledge))])
     else:
@@ -477,8 +477,8 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
     return lines
 
 
-def _same(values: LockValues) -> tuple[str, ...]:
-    """What is allowed and which packages there are, as it was typed, for a command that is to see the same."""
+def _solve_options(values: LockValues) -> tuple[str, ...]:
+    """The options of a solve as they were typed, for the command of a hint."""
     allow = [word for code in values["allow"] for word in ("--allow", code)]
     allow += ["--allow-builds"] if values["allow_builds"] else []
     day = ("--as-of", values["as_of"]) if values["as_of"] else ()
@@ -492,7 +492,7 @@ def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledg
     from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where nothing solves on the channels
 
     platforms = several_platforms(values) or tuple(item for item in answer.spec.platforms if item in PLATFORMS)
-    host, channels = host_options_of(answer.facts), _same(values)
+    host, channels = host_options_of(answer.facts), _solve_options(values)
     new = f"{path.stem}.new.yml"
     if len(platforms) > 1:
         several = [word for name in platforms for word in ("--platform", name)]

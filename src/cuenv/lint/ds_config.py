@@ -115,7 +115,7 @@ def _unknown(keys: list[Node], section: str, row: DeepSpeedKeys, fix: str | None
     since = f" from release {_REFUSED_SINCE[section]} on" if section in _REFUSED_SINCE else ""
     what = f"{'refuses' if row.strict else 'silently ignores'} {'it' if one else 'them'}{since}"
     where = "" if section == _TOP else f" in {section}"
-    known = f"{'is not a known DeepSpeed key' if one else 'are no known DeepSpeed keys'}{where}"
+    known = f"{'is not a known DeepSpeed key' if one else 'are not known DeepSpeed keys'}{where}"
     source = row.sources[0]
     if section == _TOP and keys[0].text in _OF_ACCELERATE:
         known = f"{'is a key' if one else 'are keys'} of accelerate's own configuration, and not of DeepSpeed's"

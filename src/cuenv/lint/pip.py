@@ -353,12 +353,13 @@ _EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
 """Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
 
 
+_REMOVED = rf"\bpip[0-9.]*\s+uninstall\b{ON}?\storch(?=[\s;&|]|$)"
 _LEAVES_IMAGE = regex(
-    rf"\bpip[0-9.]*\s+uninstall\b{ON}?\storch(?=[\s;&|]|$)|-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b"
+    rf"{_REMOVED}|-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b"
     r"|\b(?:conda|mamba|micromamba)\s+(?:create|env|run)\b"
 )
 """What removes the torch of an image, or begins an environment of its own."""
-REMOVES_TORCH = regex(rf"\bpip[0-9.]*\s+uninstall\b{ON}?\storch(?=[\s;&|]|$)")
+REMOVES_TORCH = regex(_REMOVED)
 
 
 def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:

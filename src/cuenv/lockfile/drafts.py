@@ -14,6 +14,7 @@ from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.intent import further, release_pins
 from cuenv.lockfile.relax import forms_of
+from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.policy import CPU_PACKAGES, spec_of
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
@@ -27,8 +28,7 @@ if TYPE_CHECKING:  # the solver is heavy
 _OLDEST, _NEWEST = 5, 20
 """Minors of Python 3 that are looked for."""
 FORGE = "conda-forge"
-TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
-CORE = (*TORCH, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
+CORE = (*CONDA_TORCHES, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
 """Packages whose release is meant as it is written, as long as that can be."""
 TOGETHER = "cannot be satisfied together with the rest"
 """Why something else stands for an entry, as long as nobody knows what of the rest it is."""
@@ -194,7 +194,7 @@ def of_torch(pin: Pin) -> bool:
 
 def torch_of(spec: EnvironmentSpec) -> Pin | None:
     """The pin of torch of an environment."""
-    return next((pin for name in TORCH if (pin := spec.pin(name))), None)
+    return next((pin for name in CONDA_TORCHES if (pin := spec.pin(name))), None)
 
 
 def nears(spec: EnvironmentSpec) -> dict[Near, int]:

@@ -34,7 +34,6 @@ from cuenv.lockfile.drafts import (
     CORE,
     FORGE,
     TOGETHER,
-    TORCH,
     Draft,
     Near,
     as_read,
@@ -69,6 +68,7 @@ from cuenv.lockfile.lock import Locked, LockRequest, locked, unsatisfied
 from cuenv.lockfile.obey import obeyed
 from cuenv.lockfile.proving import odds
 from cuenv.lockfile.relax import SWAPS, ListedEntry, Relaxed, blamed, entries_of, forms_of, relax
+from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.candidates import Candidate, admits_all, pythons
 from cuenv.resolver.compose import composed, headed, overruled, requested
 from cuenv.resolver.decision import Decision, decide
@@ -461,7 +461,9 @@ class _Repair:
             return None
         form = Pin(name=pin.name, version=f"{number}.*" if number else "", channel=pin.channel)
         cuda, cpu = wants_cuda(self.file, self.knowledge), asks_for_cpu(self.file)
-        meant = [replace(form, build="*cuda*" if cuda else "*cpu*")] if pin.name in TORCH and cuda != cpu else []
+        meant = (
+            [replace(form, build="*cuda*" if cuda else "*cpu*")] if pin.name in CONDA_TORCHES and cuda != cpu else []
+        )
         return next((item for item in (*meant, form) if shelf.has(item)), None)
 
     def _until_locked(self, draft: Draft, label: str, needed: frozenset[str]) -> Draft | None:
@@ -685,13 +687,13 @@ class _Repair:
             if entry.pin in asked:
                 loose = replace(entry.pin, version="")
                 forms = tuple(form for form in (entry.pin, loose) if shelf.has(form))
-            elif entry.pin.name in TORCH:
+            elif entry.pin.name in CONDA_TORCHES:
                 minor = replace(entry.pin, version=f"{draft.near.torch}.*", build=of_variant(entry.pin))
                 forms = (*release_pins(entry.pin), *((minor,) if draft.near.torch else ()))
                 forms = tuple(form for form in forms if shelf.has(form))
             elif entry.pin.name == "python":
                 forms = tuple(pythons_near(entry.pin, shelf, only=draft.near.python)) or forms
-            must = entry.pin.name in (*TORCH, "python") or entry.pin in asked
+            must = entry.pin.name in (*CONDA_TORCHES, "python") or entry.pin in asked
             must = must or (bool(forms) and entry.pin.name in needed)
             entries.append(replace(entry, forms=forms, needed=must))
         ended = [item for item in entries if not item.forms and self.knowledge.discontinued(item.pin.name)]
