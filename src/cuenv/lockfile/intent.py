@@ -15,6 +15,7 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.candidates import Candidate, admits
 from cuenv.resolver.policy import cuda_pins
 from cuenv.solve.environment_spec import NUMBERS, RELEASE, EnvironmentSpec, Pin, requirement_name
@@ -93,7 +94,7 @@ class Intent:
 
 def intent_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Intent:
     """Read what a file asks for, whatever stands in its way."""
-    torch = next((pin for name in (*_TORCH, "pytorch-cpu") if (pin := spec.pin(name))), None)
+    torch = next((pin for name in CONDA_TORCHES if (pin := spec.pin(name))), None)
     python = spec.pin("python")
     pip = [_requirement(text, knowledge) for text in spec.pip]
     return Intent(

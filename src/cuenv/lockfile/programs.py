@@ -117,7 +117,7 @@ def _of_cpu(package: str, name: str, row: Program, facts: HostFacts) -> Finding:
         subject=package,
         message=f"the wheel of {name} is not a CUDA build: it does not use the GPUs of {facts.label}",
         evidence=tuple(row.sources),
-        fix=f"take {name.replace(package, f'{package}-gpu', 1)}, which is one",
+        fix=f"take {name.replace(package, f'{package}-gpu', 1)}, the CUDA build",
     )
 
 
