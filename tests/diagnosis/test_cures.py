@@ -10,7 +10,7 @@ from cases import collect
 from cuenv import api
 from cuenv.core.record import replace
 from cuenv.diagnosis.causes import Cause, Diagnosis, diagnose
-from cuenv.diagnosis.cures import package_in
+from cuenv.diagnosis.cures.names import package_in
 from cuenv.diagnosis.log_host import log_host
 from cuenv.diagnosis.log_scan import scan
 from cuenv.host.io.record import read_host

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cases import collect, quick_and_slow
-from cuenv.diagnosis.causes import JOINS
+from cuenv.diagnosis.cures import JOINS
 from cuenv.diagnosis.log_lines import shape_of
 from cuenv.diagnosis.log_marks import keyed
 from cuenv.diagnosis.log_scan import WINDOW, scan

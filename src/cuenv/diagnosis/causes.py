@@ -11,20 +11,18 @@ from shlex import quote
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.diagnosis import cures, on_host, on_host_build, on_host_run, providers
-from cuenv.diagnosis.cures import named
+from cuenv.diagnosis.cures import JOINS
+from cuenv.diagnosis.cures.build import other_major
+from cuenv.diagnosis.cures.case import RESOLVE, Joined, LogContext, host_words
+from cuenv.diagnosis.cures.managers import said_there
+from cuenv.diagnosis.cures.names import named
 from cuenv.diagnosis.lead import Ranked, RankedSymptom, Verdict, ranked
 from cuenv.diagnosis.log_host import LogHost, log_alone
 from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
-from cuenv.diagnosis.managers import said_there
-from cuenv.diagnosis.on_host import RESOLVE, Joined, LogContext, host_words
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
 from cuenv.prefix.inventory import Prefix
-
-JOINS = {**on_host.JOINS, **on_host_run.JOINS, **on_host_build.JOINS, **providers.JOINS, **cures.JOINS}
-"""Every join, by the name that rows give."""
 
 SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 """What of the software that a log tells is shown with its diagnosis."""
@@ -158,7 +156,7 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
     )
     order = ranked(found)
     said = {code for root in order.roots for code in root.sighting.symptom.codes}
-    beside = (f"{item.message} ({item.code})" for item in on_host_build.other_major(base) if item.code not in said)
+    beside = (f"{item.message} ({item.code})" for item in other_major(base) if item.code not in said)
     return Diagnosis(
         verdict=order.verdict,
         causes=tuple(_cause(root, base, may=_may_cure(index, root, order)) for index, root in enumerate(order.roots)),

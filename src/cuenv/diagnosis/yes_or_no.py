@@ -21,7 +21,7 @@ from cuenv.diagnosis.answers import (
     numbers_of,
     releases_asked,
 )
-from cuenv.diagnosis.on_host import LogContext, floor_verdict
+from cuenv.diagnosis.cures.case import LogContext, floor_verdict
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge

@@ -214,7 +214,7 @@ class Symptom(Row, key=("id",)):
     )
     join: str | None = column(
         shaped(r"[a-z]+(_[a-z]+)*", "a name such as driver_floor"),
-        "what of the host and the environment it is compared with, a name in `on_host.JOINS`",
+        "what of the host and the environment it is compared with, the name of a function in `diagnosis/cures`",
         default=None,
     )
     follows: tuple[str, ...] = column(

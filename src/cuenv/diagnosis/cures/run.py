@@ -1,36 +1,16 @@
-"""Why a program that starts fails on this host: its GPUs, its library path, memory and releases, joined with facts."""
+"""Programs that run: memory, processes on several GPUs, and the variables that they read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from shlex import quote
 
 from cuenv.core.record import replace
 from cuenv.core.versions import version, version_or_none
-from cuenv.diagnosis.on_host import Joined, LogContext
-from cuenv.host.describe import gpu_text
+from cuenv.diagnosis.cures.case import Joined, LogContext, join
+from cuenv.diagnosis.cures.driver import gpus
 
 
-def gpus(case: LogContext) -> Joined:
-    """The GPUs of the host."""
-    return Joined(because=(f"{case.facts.label} has {gpu_text(case.facts)}",) if case.facts and case.facts.gpus else ())
-
-
-def ordinal(case: LogContext) -> Joined:
-    """The GPUs of the host; a command only where the log is of several processes."""
-    return replace(gpus(case), command=None if "ranks" in case.mentions else "")
-
-
-def library_path(case: LogContext) -> Joined:
-    """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
-    entries = case.facts.environment.library_path if case.facts else ()
-    because = tuple(
-        f"LD_LIBRARY_PATH names {entry.path}, which holds {', '.join(entry.libraries[:4])}" for entry in entries
-    )
-    return Joined(because=because)
-
-
+@join
 def regression(case: LogContext) -> Joined:
     """The DeepSpeed that is installed, or that the log mentions, against the releases that are known to fail."""
     package = case.prefix.package("deepspeed") or case.prefix.wheel("deepspeed") if case.prefix else None
@@ -45,6 +25,7 @@ def regression(case: LogContext) -> Joined:
     return Joined()
 
 
+@join
 def devices(case: LogContext) -> Joined:
     """Tensors on two devices: the user's own code, unless the DeepSpeed is one that fails so by itself."""
     found = regression(case)
@@ -58,6 +39,7 @@ def devices(case: LogContext) -> Joined:
     return found
 
 
+@join
 def memory(case: LogContext) -> Joined:
     """What the line tells of the memory, and whether fragmentation can be meant."""
     told = case.told
@@ -79,44 +61,7 @@ def _mib(text: str | None) -> float | None:
     return float(number) * scale if scale is not None and number else None
 
 
-def compat_library(case: LogContext) -> Joined:
-    """A library for forward compatibility: the image's in a container, elsewhere that of a driver half updated."""
-    inside = "docker" in case.frameworks or "image" in case.mentions
-    return replace(library_path(case), command="" if inside else None)
-
-
-def jax_library(case: LogContext) -> Joined:
-    """The wheel of the library that JAX finds too old, from the release on with which it was built."""
-    found = re.search(r"Found (\w+) version [0-9]+, but JAX was built against version ([0-9]{4,6})", case.line)
-    name = found[1] if found else next((name for name in _JAX if f"Outdated {name} " in case.line), "")
-    if name not in _JAX:
-        return Joined(command="")
-    wheel, scale = _JAX[name]
-    if not found:
-        pin = ""
-    else:
-        number = int(found[2])
-        scale = 10_000 if name == "cuDNN" and number >= 90_000 else scale
-        major, minor = number // scale, number % scale // 100
-        pin = f">={major}.{minor}.{number % 100},<{major + 1}"
-        if name == "cuDNN" and (major, minor) < (8, 9):
-            wheel = wheel.replace("12", "11")
-    if name == "cuDNN" and not pin:
-        return Joined(command="")
-    remedy = f"a newer {name} for JAX in this environment; torch in another one, where it pins another {name}"
-    return Joined(remedy=remedy, command=f"python -m pip install --upgrade {quote(wheel + pin)}")
-
-
-_JAX = {
-    "cuBLAS": ("nvidia-cublas-cu12", 10_000),
-    "cuDNN": ("nvidia-cudnn-cu12", 1000),
-    "cuFFT": ("nvidia-cufft-cu12", 1000),
-    "cuSOLVER": ("nvidia-cusolver-cu12", 1000),
-    "cuSPARSE": ("nvidia-cusparse-cu12", 1000),
-}
-"""NVIDIA's wheels of the libraries whose release jaxlib compares, and what the major counts in the number of each."""
-
-
+@join
 def interface(case: LogContext) -> Joined:
     """The network interface of NCCL, unless the log names one: then the peer is gone, or a firewall stands between."""
     if "interface" not in case.mentions:
@@ -126,6 +71,7 @@ def interface(case: LogContext) -> Joined:
     return Joined(because=(f"NCCL_SOCKET_IFNAME is set to {named}",), remedy=remedy, command="")
 
 
+@join
 def attention(case: LogContext) -> Joined:
     """Another implementation of attention where the program has one of its own."""
     found = gpus(case)
@@ -135,6 +81,64 @@ def attention(case: LogContext) -> Joined:
     return found
 
 
+@join
+def nccl_error(case: LogContext) -> Joined:
+    """What NCCL itself says below ``Last error:``."""
+    said = case.mentions.get("nccl", "")
+    if not said:
+        return Joined()
+    because = (f"NCCL says: {said}",)
+    if re.search(r"[Nn]o route to host|[Cc]onnection (?:refused|reset|timed out)|socket|[Ii]nterface|connect to", said):
+        return Joined(
+            because=because,
+            remedy="let NCCL use the network interface over which the nodes reach each other",
+            command="export NCCL_SOCKET_IFNAME=$(ip -o -4 route show to default | awk '{print $5; exit}')",
+        )
+    return Joined(because=because)
+
+
+@join
+def fork(case: LogContext) -> Joined:
+    """The variable by which vLLM starts its workers."""
+    return (
+        Joined(command="export VLLM_WORKER_MULTIPROC_METHOD=spawn")
+        if "vllm" in f"{case.line} {case.mentions.get('importing', '')}".lower()
+        else Joined()
+    )
+
+
+@join
+def peers(case: LogContext) -> Joined:
+    """What NCCL shares between GPUs, where it is NCCL that fails."""
+    return Joined(command="export NCCL_P2P_DISABLE=1") if "NCCL" in case.line else Joined()
+
+
+@join
+def variable(case: LogContext) -> Joined:
+    """Who sets a variable that the program misses: MPI, Slurm, or the user."""
+    name = case.told.get("name", "")
+    for start, launcher in _LAUNCHERS.items():
+        if name.startswith(start):
+            remedy = f"start the program with {launcher}, which sets {name}, or with the option for another launcher"
+            return Joined(remedy=remedy)
+    value = _VALUES.get(name)
+    return Joined(command=f"export {name}={value}" if value else "")
+
+
+_LAUNCHERS = {"OMPI_": "mpirun of Open MPI", "PMI_": "mpirun of MPICH", "SLURM_": "srun in a job of Slurm"}
+_VALUES = {"CUDA_VISIBLE_DEVICES": "0", "NODE_RANK": "0"}
+"""What a variable holds on one machine."""
+
+
+@join
+def nccl_shm(case: LogContext) -> Joined:
+    """What helps in a container that runs already, whose image nobody names; or who may not write to the folder."""
+    if "Permission denied" in case.line:
+        return Joined(remedy="let all users write to /dev/shm", command="sudo chmod 1777 /dev/shm")
+    return Joined() if "image" in case.mentions else Joined(command="export NCCL_SHM_DISABLE=1")
+
+
+@join
 def raised(case: LogContext) -> Joined:
     """The place in which an exception was raised."""
     place = case.raised
@@ -147,19 +151,3 @@ def raised(case: LogContext) -> Joined:
         return Joined(because=(f"it was raised in {place.package}: {where}",), values={"package": place.package})
     whose = "" if place.file.endswith("setup.py") else ", which is a file of the program and of no package"
     return Joined(because=(f"it was raised in {where}{whose}",))
-
-
-JOINS: dict[str, Callable[[LogContext], Joined]] = {
-    "attention": attention,
-    "compat_library": compat_library,
-    "devices": devices,
-    "gpus": gpus,
-    "interface": interface,
-    "jax_library": jax_library,
-    "library_path": library_path,
-    "memory": memory,
-    "ordinal": ordinal,
-    "raised": raised,
-    "regression": regression,
-}
-"""The joins of this module by the names that rows give."""

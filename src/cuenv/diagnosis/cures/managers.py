@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shlex import quote
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.on_host import LogContext, torch_of
+from cuenv.diagnosis.cures.case import LogContext, torch_of
 
 PIP = "python -m pip"
 _PIPS = {"uv": "uv pip", "pixi": "pixi run python -m pip", "poetry": "poetry run python -m pip"}

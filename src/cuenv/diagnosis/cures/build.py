@@ -1,9 +1,9 @@
-"""Why an extension does not build or load on this host: toolkits, compilers, headers and releases, and facts."""
+"""Builds: the toolkit, the compilers and the headers that an extension is compiled with."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from packaging.version import Version
@@ -12,20 +12,23 @@ from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import target_for, version
-from cuenv.diagnosis.cures import again, in_image, is_wheel, on_search_path, package_in, toolkit_of_torch
-from cuenv.diagnosis.managers import PIP
-from cuenv.diagnosis.on_host import (
+from cuenv.diagnosis.cures.case import (
     Joined,
     LogContext,
     asked_rule,
     capabilities,
     host_of,
+    in_image,
+    join,
     resolve_anew,
     torch_of,
     with_code,
 )
-from cuenv.diagnosis.providers import cuda_library
+from cuenv.diagnosis.cures.managers import PIP
+from cuenv.diagnosis.cures.names import provider
 from cuenv.host.facts import FoundToolkit
+from cuenv.knowledge.guidance import Provider
+from cuenv.knowledge.io.load import load_guidance
 from cuenv.knowledge.rows import PLATFORMS, Cuda
 from cuenv.resolver.candidates import bare_candidate
 from cuenv.resolver.compose import HEADERS
@@ -52,6 +55,7 @@ def _into(case: LogContext) -> str:
     return f" -p {quote(case.prefix.path)}" if case.prefix else ""
 
 
+@join
 def toolchain(case: LogContext) -> Joined:
     """Which nvcc there is, and the command for compiler and headers of torch's own CUDA."""
     _, cuda = torch_of(case)
@@ -105,6 +109,7 @@ def _without_toolkit(case: LogContext) -> str:
     return ""
 
 
+@join
 def post_link(case: LogContext) -> Joined:
     """A toolkit without a script, where that of ``cudatoolkit-dev`` failed."""
     if case.told.get("name") != "cudatoolkit-dev":
@@ -115,6 +120,7 @@ def post_link(case: LogContext) -> Joined:
     return Joined(remedy=remedy, command=command or None)
 
 
+@join
 def nvcc_test(case: LogContext) -> Joined:
     """The nvcc of the toolkit itself, where CMake met none that works."""
     if re.search(r"_CMAKE_CUDA_WHOLE_FLAG|CMakeTestCUDACompiler", case.line):
@@ -126,6 +132,7 @@ def nvcc_test(case: LogContext) -> Joined:
     return Joined(remedy=remedy, command="export CUDACXX=/usr/local/cuda/bin/nvcc PATH=/usr/local/cuda/bin:$PATH")
 
 
+@join
 def mismatch(case: LogContext) -> Joined:
     """An nvcc of another CUDA than torch's."""
     _, cuda = torch_of(case)
@@ -157,6 +164,7 @@ def other_major(case: LogContext) -> Iterator[Finding]:
     yield from nvcc_findings(replace(host, toolkits=(toolkit,)), bare_candidate(cuda, host.platform))
 
 
+@join
 def nvcc_targets(case: LogContext) -> Joined:
     """A target that nvcc does not know: which toolkits do, and the list for the GPUs of the host."""
     if "nvrtc" in case.line.lower():
@@ -170,7 +178,7 @@ def nvcc_targets(case: LogContext) -> Joined:
     if latest:
         first = min(row.version for row in rows)
         because.append(f"{asked} is known to nvcc {first} " + ("and later" if latest == newest else f"to {latest}"))
-    release = _on_path(case)
+    release = nvcc_on_path(case)
     row = case.knowledge.cuda(release) if release else None
     if release and row and capabilities(case):
         verdict = asked_rule(case, "nvcc", bare_candidate(release, host_of(case).platform))
@@ -201,10 +209,11 @@ def nvcc_targets(case: LogContext) -> Joined:
     return Joined(because=tuple(because), remedy=remedy, command=install_toolchain(case, taken))
 
 
+@join
 def nvcc_crashed(case: LogContext) -> Joined:
     """The newest nvcc of the major of torch's CUDA, in which faults of older ones are mended."""
     _, cuda = torch_of(case)
-    release = _on_path(case)
+    release = nvcc_on_path(case)
     major = (cuda or release or Version("0")).major
     able = [row.version for row in case.knowledge.cudas if row.version.major == major]
     newest = max((one for one in able if install_toolchain(case, one)), default=None)
@@ -220,6 +229,7 @@ def _knows(row: Cuda, asked: str) -> bool:
     return any(str(target) == asked.rstrip("af") for target in row.targets)
 
 
+@join
 def host_compiler(case: LogContext) -> Joined:
     """The host's gcc against what nvcc accepts."""
     told = case.told.get("gcc")
@@ -243,6 +253,7 @@ _OLDEST_GXX = 7
 """The first g++ of conda-forge."""
 
 
+@join
 def param_packs(case: LogContext) -> Joined:
     """The gcc for an nvcc before 11.6; one that fails at an older gcc is of a CUDA before 11."""
     found = case.told.get("found", "")
@@ -256,6 +267,7 @@ _FIRST_UNREAD = 11
 """The gcc whose headers no nvcc before 11.6 reads."""
 
 
+@join
 def torch_headers(case: LogContext) -> Joined:
     """What does not suit the headers of torch: an nvcc of another CUDA, an older -std, else the gcc."""
     said = case.line.partition(" error: ")[2]
@@ -265,7 +277,7 @@ def torch_headers(case: LogContext) -> Joined:
         return Joined(because=(says,), command=(install_toolchain(case, cuda) if cuda else "") or toolkit_of_torch())
     if re.search(r"_v\W|not a member of .?std\b|has no member", said):
         return Joined(remedy="ask for C++17, which the headers of torch 2.1 and newer are written in, with -std=c++17")
-    nvcc = _on_path(case) or cuda
+    nvcc = nvcc_on_path(case) or cuda
     row = case.knowledge.cuda(nvcc) if nvcc else None
     gcc = min(row.gcc_max or _COMMON_GXX, _COMMON_GXX) if row else _COMMON_GXX
     platform = case.facts.platform if case.facts else PLATFORMS[0]
@@ -278,111 +290,13 @@ _COMMON_GXX = 10
 """The g++ that torch 1.5 to 2.4 and every nvcc from 11.1 on take."""
 
 
-def _cuda_of_file(case: LogContext) -> str:
-    """The CUDA major that the file name of a library stands for: most libraries count their releases otherwise."""
-    major = case.told.get("major", "")
-    found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", case.line) if major else None
-    name = found[1] if found else ""
-    return major if name in ("cudart", "cublas", "cublasLt", "cupti", "nvrtc", "nvJitLink") else ""
-
-
-def runtime(case: LogContext) -> Joined:
-    """A runtime library of one CUDA major beside a torch of another."""
-    _, cuda = torch_of(case)
-    wanted = _cuda_of_file(case)
-    because = []
-    if wanted:
-        because.append(f"this file name is that of the runtime of every CUDA {wanted}.x")
-    if cuda and wanted:
-        same = str(cuda.major) == wanted
-        said = (
-            "which has this major version, so its runtime is not on the search path"
-            if same
-            else "which is another major version"
-        )
-        because.append(f"torch here is built for CUDA {cuda}, {said}")
-    because += [
-        f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
-    ]
-    package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
-    if re.search(r"ai\.onnxruntime|onnxruntime-java|OrtException", case.line):
-        remedy = "take the release of com.microsoft.onnxruntime:onnxruntime_gpu for the CUDA that is installed"
-        return Joined(because=(*because, "this is ONNX Runtime for Java, which pip does not install"), remedy=remedy)
-    if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
-        if wanted in _BEFORE_11:
-            remedy = (
-                "install the CUDA toolkit and cuDNN that this old release of ONNX Runtime names in its requirements"
-            )
-            return Joined(because=tuple(because), remedy=remedy, command="")
-        because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
-        pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
-        return Joined(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
-    if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix and not cuda_library(case):
-        remedy = "let other libraries of the environment find the CUDA libraries of torch"
-        return Joined(because=tuple(because), remedy=remedy, command=on_search_path())
-    if package and package not in _WITHOUT_TORCH and wanted and (cuda is None or str(cuda.major) != wanted):
-        remedy = f"install the build of {package} for the CUDA of torch, or build it anew against torch"
-        pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
-        return Joined(because=tuple(because), remedy=remedy, command=f"{pip} {again(case, package)}")
-    remedy = "install the library into the environment, and put its folder on the search path"
-    command = cuda_library(case)
-    return Joined(because=tuple(because), remedy=remedy if command else "", command=command)
-
-
-_BEFORE_11 = ("9", "10")
-_WITHOUT_TORCH = frozenset(
-    [
-        "bitsandbytes",
-        "ctranslate2",
-        "cupy",
-        "cupy-backends",
-        "faster-whisper",
-        "jaxlib",
-        "paddle",
-        "tensorflow",
-        "torch",
-    ]
-)
-"""Packages that load the libraries of CUDA by themselves, whatever torch there is."""
-
-
-def bitsandbytes(case: LogContext) -> Joined:
-    """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
-    text = case.told.get("library", "")
-    _, wanted = torch_of(case)
-    if "override" in case.mentions:
-        says = f"BNB_CUDA_VERSION={case.mentions['override']} chooses this library instead of the one for torch's CUDA"
-        remedy = "let bitsandbytes choose the library itself"
-        return Joined(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
-    if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", case.line) and "-packages/" not in case.line:
-        says = "this is a copy of the sources, in whose folder the library was never built"
-        command = "cmake -DCOMPUTE_BACKEND=cuda -S . && cmake --build . && python -m pip install ."
-        return Joined(because=(says,), remedy="build it in the folder of the sources, with CMake", command=command)
-    if not text and wanted is None:
-        return Joined()
-    cuda = version(text) if text else wanted
-    rows = [row for row in case.knowledge.extension("bitsandbytes") if "wheel" in row.comes and cuda in row.cuda]
-    because = []
-    package = case.prefix.package("bitsandbytes") or case.prefix.wheel("bitsandbytes") if case.prefix else None
-    if package:
-        because.append(f"installed is bitsandbytes {package.version}")
-    release = _on_path(case)
-    if release and release != cuda:
-        because.append(f"nvcc {release} on PATH does not matter: bitsandbytes reads torch.version.cuda")
-    first = min((row.first for row in rows if row.first), default=None)
-    if first is None:
-        return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
-    because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
-    return Joined(because=tuple(because), command=f"{PIP} install --upgrade --no-deps 'bitsandbytes>={first}'")
-
-
 def _toolkits(case: LogContext) -> Iterable[str]:
     for toolkit in case.facts.toolkits if case.facts else ():
         where = "on PATH" if toolkit.on_path else f"found by {toolkit.via}"
         yield f"toolkit {toolkit.release or 'of unknown release'} at {toolkit.path}, {where}"
 
 
-def _on_path(case: LogContext) -> Version | None:
+def nvcc_on_path(case: LogContext) -> Version | None:
     """The X.Y of the nvcc that PATH finds first."""
     found: FoundToolkit | None = next(
         (item for item in (case.facts.toolkits if case.facts else ()) if item.on_path and item.release), None
@@ -398,17 +312,83 @@ def _without(lacking: Iterable[str]) -> str:
     return f", and lacks {names}" if names else ", and every header package"
 
 
-JOINS: dict[str, Callable[[LogContext], Joined]] = {
-    "bitsandbytes": bitsandbytes,
-    "host_compiler": host_compiler,
-    "mismatch": mismatch,
-    "nvcc_crashed": nvcc_crashed,
-    "nvcc_targets": nvcc_targets,
-    "nvcc_test": nvcc_test,
-    "param_packs": param_packs,
-    "post_link": post_link,
-    "torch_headers": torch_headers,
-    "runtime": runtime,
-    "toolchain": toolchain,
-}
-"""The joins of this module by the names that rows give."""
+@join
+def cmake_package(case: LogContext) -> Joined:
+    """What provides the CMake files of a package: torch itself, or a development package of the system."""
+    name = case.told.get("name", "")
+    if name in ("Torch", "Caffe2", "TorchVision"):
+        ask = "import torch; print(torch.utils.cmake_prefix_path)"
+        remedy = "give CMake the folder that torch itself names"
+        return Joined(remedy=remedy, command=f'export CMAKE_PREFIX_PATH=$(python -c "{ask}")')
+    if name == "pybind11":
+        return Joined(command=f"{PIP} install 'pybind11[global]'")
+    package = provider(case, "cmake", name)
+    return Joined(command=f"sudo apt-get install -y {package}" if package else "")
+
+
+@join
+def link(case: LogContext) -> Joined:
+    """The package of the system for linking with a library."""
+    found = provider(case, "link", case.told.get("name", ""))
+    return Joined(command=f"sudo apt-get install {found}") if found else Joined()
+
+
+def _longest(row: Provider) -> int:
+    return -len(row.name)
+
+
+@join
+def header(case: LogContext) -> Joined:
+    """The package of the system that holds a header."""
+    name = case.told.get("header", "")
+    held = [row for row in load_guidance(case.knowledge).providers if row.kind == "header"]
+    package = next((row.gives for row in sorted(held, key=_longest) if name.startswith(row.name)), "")
+    if name.startswith(("torch/", "ATen/", "c10/", "THC/", "TH/")):
+        return Joined(
+            remedy="the header is of another release of torch: take the torch that the sources were written for"
+        )
+    if in_python := provider(case, "include", name.split("/")[0] + "/"):
+        folder = f'$(python -c "import {in_python}; print({in_python}.get_include())")'
+        return Joined(
+            remedy=f"the package {in_python} of Python holds the header: let the compiler look there",
+            command=f'{PIP} install {in_python} && export CPATH="{folder}${{CPATH:+:$CPATH}}"',
+        )
+    if not package:
+        return Joined()
+    remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the headers from conda-forge"
+    return Joined(remedy=remedy, command=f"sudo apt-get install {package}")
+
+
+_ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
+
+
+def toolkit_of_torch() -> str:
+    """The command for nvcc and headers of torch's CUDA, which it asks of torch itself: nobody told it."""
+    return f'conda install -c "nvidia/label/cuda-$({_ASK_CUDA}).0" cuda-toolkit'
+
+
+@join
+def python_header(case: LogContext) -> Joined:
+    """The -dev package of the Python that is used."""
+    python = case.mentions.get("python", "")
+    return Joined(command=f"sudo apt-get install python{python}-dev") if python else Joined()
+
+
+@join
+def repository(case: LogContext) -> Joined:
+    """The address by which everybody may fetch a repository of GitHub."""
+    for address in ("git@github.com:", "git://github.com/"):
+        if address in case.line:
+            remedy = "let git use https for the repositories of GitHub, and fetch again"
+            command = f'git config --global url."https://github.com/".insteadOf {address}'
+            return Joined(remedy=remedy, command=command)
+    return Joined()
+
+
+@join
+def sources(case: LogContext) -> Joined:
+    """Sources of another repository that git did not fetch with the program's own."""
+    if not re.search(r"submodules?/|third_?party/|extern(?:al)?/", case.line):
+        return Joined()
+    remedy = "fetch the submodules of the repository, and install again"
+    return Joined(remedy=remedy, command="git submodule update --init --recursive")

@@ -1,0 +1,397 @@
+"""Shared libraries: those of CUDA and cuDNN, which copy is loaded, and what brings one that lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from shlex import quote
+
+from packaging.version import Version
+
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.core.versions import version, version_or_none
+from cuenv.diagnosis.cures.build import nvcc_on_path
+from cuenv.diagnosis.cures.case import Joined, LogContext, join, torch_of
+from cuenv.diagnosis.cures.managers import PIP
+from cuenv.diagnosis.cures.names import PIP_ANEW, again, package_in, provider
+from cuenv.diagnosis.cures.torch import is_wheel
+
+
+@join
+def library_path(case: LogContext) -> Joined:
+    """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
+    entries = case.facts.environment.library_path if case.facts else ()
+    because = tuple(
+        f"LD_LIBRARY_PATH names {entry.path}, which holds {', '.join(entry.libraries[:4])}" for entry in entries
+    )
+    return Joined(because=because)
+
+
+@join
+def jax_library(case: LogContext) -> Joined:
+    """The wheel of the library that JAX finds too old, from the release on with which it was built."""
+    found = re.search(r"Found (\w+) version [0-9]+, but JAX was built against version ([0-9]{4,6})", case.line)
+    name = found[1] if found else next((name for name in _JAX if f"Outdated {name} " in case.line), "")
+    if name not in _JAX:
+        return Joined(command="")
+    wheel, scale = _JAX[name]
+    if not found:
+        pin = ""
+    else:
+        number = int(found[2])
+        scale = 10_000 if name == "cuDNN" and number >= 90_000 else scale
+        major, minor = number // scale, number % scale // 100
+        pin = f">={major}.{minor}.{number % 100},<{major + 1}"
+        if name == "cuDNN" and (major, minor) < (8, 9):
+            wheel = wheel.replace("12", "11")
+    if name == "cuDNN" and not pin:
+        return Joined(command="")
+    remedy = f"a newer {name} for JAX in this environment; torch in another one, where it pins another {name}"
+    return Joined(remedy=remedy, command=f"python -m pip install --upgrade {quote(wheel + pin)}")
+
+
+_JAX = {
+    "cuBLAS": ("nvidia-cublas-cu12", 10_000),
+    "cuDNN": ("nvidia-cudnn-cu12", 1000),
+    "cuFFT": ("nvidia-cufft-cu12", 1000),
+    "cuSOLVER": ("nvidia-cusolver-cu12", 1000),
+    "cuSPARSE": ("nvidia-cusparse-cu12", 1000),
+}
+"""NVIDIA's wheels of the libraries whose release jaxlib compares, and what the major counts in the number of each."""
+
+
+def _cuda_of_file(case: LogContext) -> str:
+    """The CUDA major that the file name of a library stands for: most libraries count their releases otherwise."""
+    major = case.told.get("major", "")
+    found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", case.line) if major else None
+    name = found[1] if found else ""
+    return major if name in ("cudart", "cublas", "cublasLt", "cupti", "nvrtc", "nvJitLink") else ""
+
+
+@join
+def runtime(case: LogContext) -> Joined:
+    """A runtime library of one CUDA major beside a torch of another."""
+    _, cuda = torch_of(case)
+    wanted = _cuda_of_file(case)
+    because = []
+    if wanted:
+        because.append(f"this file name is that of the runtime of every CUDA {wanted}.x")
+    if cuda and wanted:
+        same = str(cuda.major) == wanted
+        said = (
+            "which has this major version, so its runtime is not on the search path"
+            if same
+            else "which is another major version"
+        )
+        because.append(f"torch here is built for CUDA {cuda}, {said}")
+    because += [
+        f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
+    ]
+    package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
+    if re.search(r"ai\.onnxruntime|onnxruntime-java|OrtException", case.line):
+        remedy = "take the release of com.microsoft.onnxruntime:onnxruntime_gpu for the CUDA that is installed"
+        return Joined(because=(*because, "this is ONNX Runtime for Java, which pip does not install"), remedy=remedy)
+    if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
+        if wanted in _BEFORE_11:
+            remedy = (
+                "install the CUDA toolkit and cuDNN that this old release of ONNX Runtime names in its requirements"
+            )
+            return Joined(because=tuple(because), remedy=remedy, command="")
+        because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
+        pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
+        return Joined(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
+    if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix and not cuda_library(case):
+        remedy = "let other libraries of the environment find the CUDA libraries of torch"
+        return Joined(because=tuple(because), remedy=remedy, command=on_search_path())
+    if package and package not in _WITHOUT_TORCH and wanted and (cuda is None or str(cuda.major) != wanted):
+        remedy = f"install the build of {package} for the CUDA of torch, or build it anew against torch"
+        pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
+        return Joined(because=tuple(because), remedy=remedy, command=f"{pip} {again(case, package)}")
+    remedy = "install the library into the environment, and put its folder on the search path"
+    command = cuda_library(case)
+    return Joined(because=tuple(because), remedy=remedy if command else "", command=command)
+
+
+_BEFORE_11 = ("9", "10")
+_WITHOUT_TORCH = frozenset(
+    [
+        "bitsandbytes",
+        "ctranslate2",
+        "cupy",
+        "cupy-backends",
+        "faster-whisper",
+        "jaxlib",
+        "paddle",
+        "tensorflow",
+        "torch",
+    ]
+)
+"""Packages that load the libraries of CUDA by themselves, whatever torch there is."""
+
+
+@join
+def bitsandbytes(case: LogContext) -> Joined:
+    """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
+    text = case.told.get("library", "")
+    _, wanted = torch_of(case)
+    if "override" in case.mentions:
+        says = f"BNB_CUDA_VERSION={case.mentions['override']} chooses this library instead of the one for torch's CUDA"
+        remedy = "let bitsandbytes choose the library itself"
+        return Joined(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
+    if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", case.line) and "-packages/" not in case.line:
+        says = "this is a copy of the sources, in whose folder the library was never built"
+        command = "cmake -DCOMPUTE_BACKEND=cuda -S . && cmake --build . && python -m pip install ."
+        return Joined(because=(says,), remedy="build it in the folder of the sources, with CMake", command=command)
+    if not text and wanted is None:
+        return Joined()
+    cuda = version(text) if text else wanted
+    rows = [row for row in case.knowledge.extension("bitsandbytes") if "wheel" in row.comes and cuda in row.cuda]
+    because = []
+    package = case.prefix.package("bitsandbytes") or case.prefix.wheel("bitsandbytes") if case.prefix else None
+    if package:
+        because.append(f"installed is bitsandbytes {package.version}")
+    release = nvcc_on_path(case)
+    if release and release != cuda:
+        because.append(f"nvcc {release} on PATH does not matter: bitsandbytes reads torch.version.cuda")
+    first = min((row.first for row in rows if row.first), default=None)
+    if first is None:
+        return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
+    because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
+    return Joined(because=tuple(because), command=f"{PIP} install --upgrade --no-deps 'bitsandbytes>={first}'")
+
+
+_LIBRARY = regex(r"lib([\w+.-]+?)\.so\b")
+
+
+@join
+def library(case: LogContext) -> Joined:
+    """The package of the system that holds a shared library."""
+    name = case.told.get("file", "")
+    name = name if name.startswith("lib") or not name else f"lib{name}.so"
+    found = _LIBRARY.search(name)
+    stem = found[1] if found else ""
+    python = re.fullmatch(r"python(3\.[0-9]{1,2})m?", stem)
+    if python:
+        return Joined(command=f"sudo apt-get install libpython{python[1]}")
+    package = provider(case, "library", stem)
+    if not package:
+        return Joined(command=cuda_library(case))
+    remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the library from conda-forge"
+    return Joined(remedy=remedy, command=f"sudo apt-get install {package}")
+
+
+def cuda_library(case: LogContext) -> str:
+    """The command that brings a library of CUDA which the line misses, with its folder on the search path."""
+    every = list(_CUDA_LIBRARY.finditer(case.line))
+    absent = [one for one in every if case.line.startswith(_ABSENT, one.end())]
+    if not every:
+        return ""
+    stem, release = (absent or every)[0].groups()
+    major = release.partition(".")[0]
+    if stem.startswith("cudnn") and major in ("5", "6", "7"):
+        return f"conda install -c conda-forge 'cudnn=7.6' && {_OF_CONDA}" if major == "7" else ""
+    if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in _OLD:
+        return f"conda install -c conda-forge cudatoolkit={_OLD[release]} && {_OF_CONDA}"
+    if "-builtins" in case.line and major == "11" and release != major:  # of this very release, as old as it is
+        return f"conda install -c conda-forge cudatoolkit={release} && {_OF_CONDA}"
+    wheel, suffixes = _CUDA_LIBRARIES.get(stem, ("", {}))
+    if not wheel or major not in suffixes:
+        return ""
+    if "-builtins" in case.line and release != major:
+        return f"{PIP} install '{wheel}{suffixes[major]}=={release}.*' && {on_search_path()}"
+    _, cuda = torch_of(case)
+    suffix = "-cu11" if cuda and cuda.major == 11 and major in ("1", "2", "10", "11") else suffixes[major]
+    return f"{PIP} install {wheel}{suffix} && {on_search_path()}"
+
+
+_CUDA_LIBRARY = regex(
+    r"lib(cu[a-zA-Z]{2,10}|nv[a-zA-Z]{2,12}|nccl)(?:-builtins|64)?\.so\.([0-9]{1,2}(?:\.[0-9]{1,2})?)"
+)
+_OF_CONDA = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"
+_ABSENT = (": cannot open", " => not found", " not found", " is not found", "': ")
+_BY_MAJOR = {"11": "-cu11", "12": "-cu12", "13": ""}
+_CUDA_LIBRARIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "cublas": ("nvidia-cublas", _BY_MAJOR),
+    "cublasLt": ("nvidia-cublas", _BY_MAJOR),
+    "cudart": ("nvidia-cuda-runtime", _BY_MAJOR),
+    "cufft": ("nvidia-cufft", {"10": "-cu11", "11": "-cu12", "12": ""}),
+    "cupti": ("nvidia-cuda-cupti", _BY_MAJOR),
+    "curand": ("nvidia-curand", {"10": "-cu12"}),
+    "cusolver": ("nvidia-cusolver", {"11": "-cu12", "12": ""}),
+    "cusparse": ("nvidia-cusparse", {"11": "-cu11", "12": "-cu12"}),
+    "cusparseLt": ("nvidia-cusparselt", {"0": "-cu12"}),
+    "nccl": ("nvidia-nccl", {"2": "-cu12"}),
+    "nvJitLink": ("nvidia-nvjitlink", {"12": "-cu12", "13": ""}),
+    "nvToolsExt": ("nvidia-nvtx", {"1": "-cu12"}),
+    "nvrtc": ("nvidia-cuda-nvrtc", _BY_MAJOR),
+}
+"""Libraries, and NVIDIA's wheels with them: the suffix of the name by the major version in the library's file name."""
+_OLD = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.1", "9.2": "9.2", "10": "10.2", "10.0": "10.0", "10.1": "10.1"}
+"""Releases of CUDA before NVIDIA's wheels, by the number in the file names of their libraries."""
+
+
+@join
+def cuda_part(case: LogContext) -> Joined:
+    """The package that was built without its GPU code, built with it; in whose folder, where no line names it."""
+    text = f"{case.line} {case.mentions.get('importing', '')}"
+    _, cuda = torch_of(case)
+    if "spconv" in text or "cumm" in text:
+        wheel = {10: "spconv-cu102", 11: "spconv-cu118"}.get(cuda.major if cuda else 12, "spconv-cu120")
+        return Joined(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
+    if "ctranslate2" in text.lower():
+        remedy = "the wheel of PyPI for x86-64 has CUDA, that for aarch64 has none: there it is built from its sources"
+        return Joined(remedy=remedy, command=f"{PIP} install --force-reinstall --no-deps ctranslate2")
+    package = next((name for name in ("apex", "detectron2", "mmcv") if name in text.lower()), "")
+    if package == "mmcv" or ": implementation for device " in text:  # so speaks mmcv alone
+        return Joined(command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {PIP_ANEW} --no-binary mmcv {again(case, 'mmcv')}")
+    ready = "APEX_CPP_EXT=1 APEX_CUDA_EXT=1" if package == "apex" else "FORCE_CUDA=1"
+    return Joined(command=f"{ready} {PIP_ANEW} {again(case, package)}") if package else Joined()
+
+
+@join
+def onnxruntime(case: LogContext) -> Joined:
+    """onnxruntime-gpu with the CUDA that it needs, in the place of onnxruntime, which hides it."""
+    _, cuda = torch_of(case)
+    pin = "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
+    pip = f"{PIP} uninstall -y onnxruntime onnxruntime-gpu && {PIP} install 'onnxruntime-gpu{pin}'"
+    return Joined(command=pip)
+
+
+@join
+def numba(case: LogContext) -> Joined:
+    """The libNVVM that Numba looks for: in conda with the toolkit, by pip with numba-cuda."""
+    _, cuda = torch_of(case)
+    if cuda is None or cuda.major < 12:
+        return Joined(command="conda install -c conda-forge cudatoolkit=11.8") if cuda else Joined()
+    if case.prefix and case.prefix.kind == "conda":
+        return Joined()
+    return Joined(command=f"{PIP} install 'numba-cuda[cu{cuda.major}]'")
+
+
+@join
+def libstdcxx(case: LogContext) -> Joined:
+    """The first GCC whose libstdc++ has the symbols that are asked for."""
+    needed = re.sub(r"^GLIBCXX_", "", case.told.get("needed", ""))
+    if re.search(
+        r"(?<![\w.])/(?!usr/|lib|\S*(?:conda|forge|envs)\S*libstdc)\S+/libstdc\+\+[^\n]+(?:conda|envs)", case.line
+    ):
+        remedy = "let the libstdc++ of the environment go before the one that LD_LIBRARY_PATH leads to"
+        return Joined(remedy=remedy, command="export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH")
+    first = provider(case, "libstdcxx", needed)
+    if not first:
+        return Joined()
+    where = f" -p {quote(case.prefix.path)}" if case.prefix else ""
+    return Joined(
+        because=(f"GLIBCXX_{needed} came with the libstdc++ of GCC {first}",),
+        command=f"conda install{where} -c conda-forge 'libstdcxx-ng>={first}'",
+    )
+
+
+def on_search_path() -> str:
+    """The command that puts the libraries of NVIDIA's wheels, and of torch, on the search path."""
+    folders = "glob.glob(root + '/nvidia/*/lib') + [root + '/torch/lib']"
+    found = f"root = sysconfig.get_path('purelib'); print(':'.join({folders}))"
+    return f'export LD_LIBRARY_PATH=$(python -c "import glob, sysconfig; {found}"):$LD_LIBRARY_PATH'
+
+
+@join
+def cudnn(case: LogContext) -> Joined:
+    """The cuDNN that torch brings; CTranslate2 has releases for each (README of SYSTRAN/faster-whisper)."""
+    release, cuda = torch_of(case)
+    asked = "9" if re.search(r"libcudnn\w*\.so\.9", case.line) else "8"
+    if "undefined symbol" in case.line:
+        remedy = "another cuDNN of the same name is loaded first: take it off the search path"
+        return Joined(remedy=remedy, command="unset LD_LIBRARY_PATH")
+    if release is None:
+        return Joined(command=_cudnn_beside(asked, cuda))
+    mine = "9" if (release.major, release.minor) >= (2, 4) else "8"
+    if mine == asked and is_wheel(case):
+        because = (f"torch {release} brings cuDNN {mine}, so this library is there and not on the search path",)
+        remedy = "let other libraries of the environment find the cuDNN of torch"
+        return Joined(because=because, remedy=remedy, command=on_search_path())
+    because = (f"torch {release} brings cuDNN {mine}, and cuDNN {asked} is asked for",)
+    if "ctranslate2" not in case.packages and "ctranslate2" not in f"{case.line} {case.mentions.get('importing', '')}":
+        return Joined(because=because, command=_cudnn_beside(asked, cuda))
+    if mine == "9":
+        return Joined(because=because, command=f"{PIP} install 'ctranslate2>=4.5'")
+    pin = "3.24.0" if cuda and cuda.major < 12 else "4.4.0"
+    remedy = "take the CTranslate2 that was built for this cuDNN and this CUDA"
+    return Joined(because=because, remedy=remedy, command=f"{PIP} install ctranslate2=={pin}")
+
+
+@join
+def cudnn_compiled(case: LogContext) -> Joined:
+    """The cuDNN that TensorFlow or JAX was built with, or a later one of its major; torch brings its own."""
+    if early := re.search(r"but source was compiled with ([0-9])([0-9])[0-9]{2}\b", case.line):  # before TensorFlow 1.5
+        return Joined(remedy=f"install cuDNN {early[1]}.{early[2]}, which this TensorFlow was built with", command="")
+    found = re.search(r"but source was compiled with:? ?([0-9]{1,2})\.([0-9]{1,2})", case.line)
+    if not found:
+        return library_path(case)
+    if int(found[1]) < _OLDEST_WHEEL:
+        return Joined(command=f"conda install -c conda-forge 'cudnn>={found[1]}.{found[2]},<{int(found[1]) + 1}'")
+    old = int(found[1]) == 8 and int(found[2]) < _CUDNN_12
+    remedy = f"put a cuDNN {found[1]}.{found[2]} or later of its major on the search path"
+    pin = f">={found[1]}.{found[2]},<{int(found[1]) + 1}"
+    return Joined(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
+
+
+_OLDEST_WHEEL = 8
+"""The first cuDNN that is a wheel; earlier ones are packages of conda."""
+_CUDNN_12 = 9
+"""From 8.9 on TensorFlow and JAX take the cuDNN for CUDA 12 (the tested build configurations of TensorFlow)."""
+
+
+def _cudnn_beside(major: str, cuda: Version | None, pin: str = "") -> str:
+    """A cuDNN in a folder of its own: in the environment it would take the place of the one that torch pins."""
+    suffix = "cu11" if cuda and cuda.major == 11 else "cu12"
+    folder = f"~/cudnn{major}"
+    wheel = f"{PIP} install --no-deps --target {folder} 'nvidia-cudnn-{suffix}{pin or f'=={major}.*'}'"
+    return f"{wheel} && export LD_LIBRARY_PATH={folder}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
+
+
+@join
+def cudnn_start(case: LogContext) -> Joined:
+    """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
+    if "SymbolNotFound" in case.line:  # the first call of CUDA fails, before cuDNN
+        remedy = (
+            "compare the driver (nvidia-smi) with the CUDA of the framework; in a container look which libcuda it has"
+        )
+        return Joined(remedy=remedy, command="")
+    if re.search(r"\(External\)|ExternalError|/paddle/", case.line):  # Paddle finds its libraries by that variable
+        remedy = "free GPU memory; then compare the cuDNN on LD_LIBRARY_PATH with the one that Paddle was built with"
+        return Joined(remedy=remedy, command="")
+    if "jax" in case.frameworks or "/xla/" in case.line:
+        remedy = "let JAX take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
+        return Joined(remedy=remedy, command="export XLA_PYTHON_CLIENT_PREALLOCATE=false")
+    if "tensorflow" in case.frameworks or "tensorflow" in case.line:
+        remedy = "let TensorFlow take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
+        return Joined(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
+    return library_path(case)
+
+
+@join
+def tensorflow(case: LogContext) -> Joined:
+    """The wheels of NVIDIA that TensorFlow names since 2.14, for Python 3.9 and later; before, it brings no library."""
+    release = version_or_none(case.packages.get("tensorflow", "") or case.packages.get("tensorflow-gpu", ""))
+    python = version_or_none(case.mentions.get("python", ""))
+    if not (release and release < Version("2.14")) and not (python and python < Version("3.9")):
+        return Joined()
+    remedy = (
+        "install the CUDA toolkit and the cuDNN that this release of TensorFlow was built with (tensorflow.org/install/"
+        "source, tested build configurations); only 2.14 and later name them as packages, by tensorflow[and-cuda]"
+    )
+    return Joined(remedy=remedy, command="")
+
+
+@join
+def two_cublas(case: LogContext) -> Joined:
+    """What tells two copies of cuBLAS, a symbol or a value that is refused; else it is mostly the memory."""
+    found = library_path(case)
+    if found.because or re.search(r"undefined symbol|not defined in file|INVALID_VALUE|NOT_SUPPORTED", case.line):
+        return found
+    remedy = (
+        "look for an index out of range (CUDA_LAUNCH_BLOCKING=1) and at the free memory (nvidia-smi); then unset "
+        "LD_LIBRARY_PATH"
+    )
+    return replace(found, remedy=remedy, command="")

@@ -1,0 +1,239 @@
+"""The system around the environment: packages of the distribution, disks, downloads, registries."""
+
+from __future__ import annotations
+
+import re
+
+from cuenv.core.regex import regex
+from cuenv.diagnosis.cures.case import Joined, LogContext, in_image, join
+from cuenv.diagnosis.cures.managers import PIP
+from cuenv.diagnosis.cures.names import provider
+
+_REPOSITORY = regex(r"/compute/cuda/repos/([a-z]{1,10}[0-9]{1,4})/")
+_RING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
+_TOOLKIT = "https://nvidia.github.io/libnvidia-container"
+_TOOLKIT_KEY = f"curl -fsSL {_TOOLKIT}/gpgkey | sudo gpg --dearmor --yes -o {_RING}"
+_TOOLKIT_LIST = (
+    f"{_TOOLKIT_KEY} && curl -fsSL {_TOOLKIT}/stable/deb/nvidia-container-toolkit.list | "
+    f"sed 's#deb https://#deb [signed-by={_RING}] https://#' | "
+    "sudo tee /etc/apt/sources.list.d/nvidia-container-toolkit.list"
+)
+
+
+@join
+def apt_source_twice(case: LogContext) -> Joined:
+    """The files that older guides of the container toolkit wrote; what others wrote is not known."""
+    if "compute/cuda/repos" in case.line:
+        return Joined(command=f"sudo rm -f {_IMAGE_LISTS} && sudo apt-get update")
+    return Joined(command=f"{_OLD_LISTS} && sudo apt-get update" if "nvidia.github.io" in case.line else "")
+
+
+_OLD_LISTS = "sudo rm -f " + " ".join(
+    f"/etc/apt/sources.list.d/{name}.list"
+    for name in ("libnvidia-container", "nvidia-docker", "nvidia-container-runtime")
+)
+
+
+@join
+def image_not_found(case: LogContext) -> Joined:
+    """What tries a GPU in a container, where the tag of the old guide is gone."""
+    asked = re.match(r"docker: Error response", case.line) and re.search(r"nvidia/cuda:[\w.]*-?base", case.line)
+    return Joined(command="docker run --rm --gpus all ubuntu nvidia-smi" if asked else "")
+
+
+_IMAGE_LISTS = "/etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia-ml.list"
+"""What the images of CUDA before April 2022 have."""
+
+
+@join
+def apt_no_release(case: LogContext) -> Joined:
+    """What takes an address out of apt's lists at which nothing is, where it is known which file names it."""
+    found = re.search(r"The repository 'https?://([^'\s]+)", case.line)
+    url, update = found[1] if found else "", "sudo apt-get update"
+    if "nvidia.github.io" in url:
+        remedy = "take the address of the NVIDIA Container Toolkit that is for all releases of the system"
+        return Joined(remedy=remedy, command=f"{_OLD_LISTS}; {_TOOLKIT_LIST} && {update}")
+    if found := re.search(r"ppa\.launchpad\w*\.net/([\w.+-]+)/([\w.+-]+)/", url):
+        return Joined(command=f"sudo add-apt-repository -y --remove ppa:{found[1]}/{found[2]} && {update}")
+    if "compute/machine-learning/" in url:
+        return Joined(command=f"sudo rm -f {_IMAGE_LISTS} && {update}")
+    if url.endswith("compute/cuda/repos//"):
+        lists = "$(grep -rlF 'compute/cuda/repos//' /etc/apt/sources.list.d)"
+        return Joined(command=f"sudo sed -i '\\|compute/cuda/repos//|d' {lists} && {update}")
+    return Joined()
+
+
+@join
+def apt_package(case: LogContext) -> Joined:
+    """A package of the system under its name of today; what NVIDIA has is found in NVIDIA's repository alone."""
+    name = case.told.get("name", "")
+    if name.startswith(("nvidia-container", "nvidia-docker", "libnvidia-container")):
+        remedy = "add the repository of the NVIDIA Container Toolkit first"
+        return Joined(remedy=remedy, command=f"{_TOOLKIT_LIST} && sudo apt-get update")
+    if "nvidia" in name or name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "tensorrt", "datacenter-gpu")):
+        return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
+    renamed = provider(case, "renamed", name)
+    if not renamed and "has no installation candidate" in case.line:  # the lists are there, and name no release of it
+        return Joined(remedy=f"{name} is not in the repositories of this release of the system: take what replaced it")
+    wanted = renamed or name
+    return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
+
+
+@join
+def apt_refused(case: LogContext) -> Joined:
+    """What apt itself could not do: without root it does nothing, and lists of packages that are old are fetched."""
+    if re.search(r"Permission denied|are you root", case.line):
+        return Joined(remedy="run apt as root: put sudo before the command")
+    if re.search(r"[Cc]ould not get lock|is another process using it", case.line):
+        return Joined(remedy="wait until the other apt or dpkg has ended, which the line may name, and try again")
+    if re.search(r"Failed to fetch|404 +Not Found|Hash Sum mismatch|some archives", case.line):
+        return Joined(remedy="fetch the lists of packages again", command="sudo apt-get update")
+    return Joined()
+
+
+@join
+def apt_key(case: LogContext) -> Joined:
+    """The key of NVIDIA's repository that the line names; other repositories have other keys."""
+    if "nvidia.github.io" in case.line or "DDCAE044F796ECB0" in case.line:
+        return Joined(command=f"{_TOOLKIT_KEY} && sudo chmod 644 {_RING}")
+    if "A4B469963BF863CC" not in case.line and not _REPOSITORY.search(case.line):
+        return Joined()
+    found = _REPOSITORY.search(case.line)
+    system = found[1] if found else "$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)"
+    package = f"https://developer.download.nvidia.com/compute/cuda/repos/{system}/x86_64/cuda-keyring_1.1-1_all.deb"
+    return Joined(command=f"curl -fsSLO {package} && sudo dpkg -i cuda-keyring_1.1-1_all.deb")
+
+
+@join
+def apt_dependencies(case: LogContext) -> Joined:
+    """What apt itself proposes, where an earlier installation was left half done."""
+    if case.mentions.get("newer"):
+        asked = case.mentions["newer"]
+        says = f"the packages want glibc {asked}: their repository is for a newer release of the distribution than this"
+        return Joined(
+            because=(says,), remedy="name the repository of this very release in its place, and run apt update"
+        )
+    if case.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in case.line:
+        if "toolkit" not in case.mentions:
+            return Joined()
+        name = case.mentions["toolkit"].replace("cuda", "cuda-toolkit")
+        remedy = f"the package cuda brings a driver of its own beside the one that is there: {name} brings none"
+        return Joined(remedy=remedy, command=f"sudo apt-get install -y {name}")
+    remedy = (
+        "let apt end the installation that was left half done; where it cannot, keep one source of the packages that "
+        "the lines below name, and remove those of the other"
+    )
+    return Joined(remedy=remedy, command="sudo apt-get --fix-broken install -y")
+
+
+@join
+def dnf_dependencies(case: LogContext) -> Joined:
+    """Packages of the kernel that are older than the kernel that is there; a repository that brings what lacks."""
+    if "kernel" in case.line:
+        remedy = "bring the kernel and its packages to one release, and start it; a mirror may be some hours behind"
+        return Joined(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
+    if re.search(r"nothing provides dkms\b", case.line) and re.search(r"\.(?:el|rhel)[0-9]", case.line):
+        return Joined(command="sudo dnf install -y epel-release")
+    return Joined()
+
+
+@join
+def dnf_modular(case: LogContext) -> Joined:
+    """The stream of NVIDIA's own repository; RPM Fusion brings the driver without one."""
+    if "rpmfusion" in case.line or "xorg-x11-drv-nvidia" in case.line:
+        return Joined(command="sudo dnf module disable -y nvidia-driver")
+    if "cuda-" in case.line:
+        stream = "sudo dnf module enable -y nvidia-driver:open-dkms"
+        return Joined(command=f"sudo dnf module reset -y nvidia-driver && {stream}")
+    return Joined()
+
+
+@join
+def own_environment(case: LogContext) -> Joined:
+    """An environment of the user's own, of the kind that was refused."""
+    if re.search(r"(?<!Environment)NotWritableError: ", case.line):
+        remedy = "let conda keep its packages in a folder of your own"
+        return Joined(remedy=remedy, command="export CONDA_PKGS_DIRS=~/.conda/pkgs")
+    conda = re.search(r"EnvironmentNotWritable|NoWritable|target environment", case.line)
+    return Joined(
+        command="conda create -y -n mine python pip && conda activate mine"
+        if conda
+        else "python3 -m venv ~/venv && . ~/venv/bin/activate"
+    )
+
+
+@join
+def registry(case: LogContext) -> Joined:
+    """The registry that wants an account."""
+    if not re.search(r"toomanyrequests|unauthorized", case.line):
+        return Joined()
+    found = re.search(r"\b((?:nvcr|ghcr|quay)\.io|[\w.-]{1,60}\.azurecr\.io)\b", case.line)
+    return Joined(command=f"docker login {found[1]}" if found else "docker login")
+
+
+@join
+def disk(case: LogContext) -> Joined:
+    """The folder of temporary files elsewhere, where pip or a compiler fills it; docker's disk, where it builds."""
+    if "slurmstepd" in case.line or "pyxis" in case.line:
+        return Joined(
+            remedy="let enroot unpack on a large disk: ENROOT_TEMP_PATH and ENROOT_CACHE_PATH name its folders"
+        )
+    if in_image(case):
+        return Joined(command="docker builder prune -f")
+    if re.search(
+        r"install packages due to|pip|tmp|/include/|error while writing generated|when writing output", case.line
+    ):
+        return Joined(command="mkdir -p ~/tmp && export TMPDIR=~/tmp PIP_NO_CACHE_DIR=1")
+    return Joined()
+
+
+@join
+def certificate(case: LogContext) -> Joined:
+    """A certificate that has expired is not of this machine: only its clock may be."""
+    if "has expired" not in case.line:
+        return Joined()
+    remedy = "compare the clock of this machine (date); where it is right, the server has to renew its certificate"
+    return Joined(remedy=remedy, command="")
+
+
+@join
+def download(case: LogContext) -> Joined:
+    """What the tool of the line offers against a slow network, or a download that was cut."""
+    if _UNNAMED.search(case.line):  # no patience finds a host that has no address
+        return Joined(command="")
+    if re.search(r"\b404\b", case.line):
+        remedy = (
+            "the server has no such file: compare the address with the page of its publisher, who may have moved it"
+        )
+        return Joined(remedy=remedy, command="")
+    return Joined(command=next((command for words, command in _DOWNLOADS if re.search(words, case.line)), ""))
+
+
+_UNNAMED = regex(
+    r"Name or service not known|[Nn]ame resolution|Failed to resolve|getaddrinfo|Could not resolve|"
+    r"Network is unreachable"
+)
+_DOWNLOADS = (
+    (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
+    (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),
+    (
+        r"/pkgs/|InvalidArchiveE|ChecksumMismatch|(?:CondaVerification|Safety)Error|libmamba|did not match Content-",
+        "conda clean --packages --tarballs -y",
+    ),
+    (r"CondaHTTPError.*(?:CONNECTION FAILED|000)", "conda config --set remote_read_timeout_secs 600"),
+    (r"RPC failed", "git config --global http.postBuffer 524288000"),
+)
+
+
+@join
+def host_memory(case: LogContext) -> Joined:
+    """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
+    if re.search(r"\b(?:Error|exit) code: -9", case.line):
+        remedy = "let pip do without its cache and start again, or give the machine or container more memory"
+        return Joined(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
+    of_pip = case.raised is not None and case.raised.package == "pip"
+    fetched = case.mentions.get("building") and not {"script", "importing"} & case.mentions.keys()
+    if not of_pip and not (fetched and case.line.strip() == "Killed"):
+        return Joined()
+    remedy = "let pip do without its cache, or give the machine or container more memory"
+    return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir {case.mentions.get('building') or 'torch'}")
