@@ -28,7 +28,7 @@ from cuenv.binary.elf import BinaryError
 from cuenv.binary.loader import parse_ld_cache
 from cuenv.core import yaml_read
 from cuenv.core.errors import CuenvError
-from cuenv.diagnosis.log_scan import scan
+from cuenv.diagnosis.log.scan import scan
 from cuenv.host.paste.hosts import hosts_told
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom

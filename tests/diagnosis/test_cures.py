@@ -11,8 +11,8 @@ from cuenv import api
 from cuenv.core.record import replace
 from cuenv.diagnosis.causes import Cause, Diagnosis, diagnose
 from cuenv.diagnosis.cures.names import package_in
-from cuenv.diagnosis.log_host import log_host
-from cuenv.diagnosis.log_scan import scan
+from cuenv.diagnosis.log.host import log_host
+from cuenv.diagnosis.log.scan import scan
 from cuenv.host.io.record import read_host
 from cuenv.host.select import HostOptions
 from failure_logs import read, tables
@@ -941,7 +941,7 @@ def test_a_log_that_tells_its_platform_alone_is_not_from_a_machine_without_a_gpu
 ) -> None:
     knowledge, guidance = tables()
     here = replace(read_host("no-gpu", str, knowledge), detected=True)
-    monkeypatch.setattr("cuenv.diagnosis.log_host.host_facts", lambda *_: here)
+    monkeypatch.setattr("cuenv.diagnosis.log.host.host_facts", lambda *_: here)
     text = b"sh: 1: nvcc: not found\ncreating build/lib.linux-x86_64-3.8\nerror: command 'g++' failed\n"
     found = log_host(scan([text], guidance.symptoms), HostOptions(environ={}), knowledge, lambda _: False)
     assert found.facts is not None

@@ -22,8 +22,9 @@ from cases import collect, quick_and_slow
 from cuenv.core.versions import Capability
 from cuenv.diagnosis.causes import Diagnosis, diagnose
 from cuenv.diagnosis.lead import folded
-from cuenv.diagnosis.log_scan import MANY, scan
-from cuenv.diagnosis.log_text import LINE
+from cuenv.diagnosis.log.scan import scan
+from cuenv.diagnosis.log.seek import MANY
+from cuenv.diagnosis.log.text import LINE
 from cuenv.host.facts import Compiler, Driver, FoundToolkit, Gpu, HostFacts, Libc, LibraryPath, Surroundings
 from cuenv.host.io.record import read_host
 from cuenv.prefix.inventory import Prefix, Wheel

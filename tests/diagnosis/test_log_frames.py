@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from cases import collect
-from cuenv.diagnosis.log_frames import Frame, frame_before
+from cuenv.diagnosis.log.frames import Frame, frame_before
 from failure_logs import read
 
 SITE = "/opt/x/lib/python3.11/site-packages"

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import quick_and_slow
-from cuenv.diagnosis import log_scan
-from cuenv.diagnosis.log_lines import shape_of
-from cuenv.diagnosis.log_marks import MarkIndex
+from cuenv.diagnosis.log import seek
+from cuenv.diagnosis.log.lines import shape_of
+from cuenv.diagnosis.log.marks import MarkIndex
+from cuenv.diagnosis.log.scan import scan
 from failure_logs import CASES, rows, tables
 from thorough import examples
 
@@ -74,8 +75,8 @@ def test_a_scan_is_the_same_with_the_sieve_and_without(seed: int, monkeypatch: p
     found = []
     for sieved in (-1, 1 << 60):
         for varied in (True, False):
-            monkeypatch.setattr(log_scan, "MarkIndex", partial(MarkIndex, sieved=sieved))
-            monkeypatch.setattr(log_scan, "_is_varied", lambda flat, varied=varied: varied and b"\x1b" not in flat)
-            found.append(log_scan.scan(blocks, tables()[1].symptoms))
+            monkeypatch.setattr(seek, "MarkIndex", partial(MarkIndex, sieved=sieved))
+            monkeypatch.setattr(seek, "_is_varied", lambda flat, varied=varied: varied and b"\x1b" not in flat)
+            found.append(scan(blocks, tables()[1].symptoms))
     assert len(found[0].sightings) > 50
     assert all(one == found[0] for one in found)

@@ -14,9 +14,10 @@ import pytest
 
 from cases import collect, quick_and_slow
 from cuenv.diagnosis.cures import JOINS
-from cuenv.diagnosis.log_lines import shape_of
-from cuenv.diagnosis.log_marks import keyed
-from cuenv.diagnosis.log_scan import WINDOW, scan
+from cuenv.diagnosis.log.lines import shape_of
+from cuenv.diagnosis.log.marks import keyed
+from cuenv.diagnosis.log.scan import scan
+from cuenv.diagnosis.log.seek import WINDOW
 from cuenv.knowledge.guidance import ANY, LAYERS, compiled
 from failure_logs import CASES, LOGS, read, rows, tables
 

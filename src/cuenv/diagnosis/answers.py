@@ -15,7 +15,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, target_for, version
 from cuenv.diagnosis.cures.case import LogContext, floor_verdict, host_words, newest_for, with_code
-from cuenv.diagnosis.log_scan import scan
+from cuenv.diagnosis.log.scan import scan
 from cuenv.host.describe import gpu_text
 from cuenv.host.facts import Driver, Gpu, HostFacts, sentence
 from cuenv.host.request import Request

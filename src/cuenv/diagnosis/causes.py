@@ -17,8 +17,9 @@ from cuenv.diagnosis.cures.case import RESOLVE, Joined, LogContext, host_words
 from cuenv.diagnosis.cures.managers import said_there
 from cuenv.diagnosis.cures.names import named
 from cuenv.diagnosis.lead import Ranked, RankedSymptom, Verdict, ranked
-from cuenv.diagnosis.log_host import LogHost, log_alone
-from cuenv.diagnosis.log_scan import Scan, SymptomMatch, scan
+from cuenv.diagnosis.log.host import LogHost, log_alone
+from cuenv.diagnosis.log.matches import Scan, SymptomMatch
+from cuenv.diagnosis.log.scan import scan
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom

@@ -14,8 +14,8 @@ from cuenv.core.io.logs import log_blocks
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Diagnosis, judge
-from cuenv.diagnosis.log_host import log_host
-from cuenv.diagnosis.log_scan import scan
+from cuenv.diagnosis.log.host import log_host
+from cuenv.diagnosis.log.scan import scan
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cuenv.core.record import dataclass, replace
-from cuenv.diagnosis.log_scan import FailedLine, Scan, SymptomMatch
+from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
 

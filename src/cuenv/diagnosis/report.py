@@ -8,7 +8,8 @@ from cuenv.core.findings import CheckResult, Finding, Report, Severity, counted
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Cause, Diagnosis
 from cuenv.diagnosis.explain import sources_of
-from cuenv.diagnosis.log_scan import MANY, SymptomMatch
+from cuenv.diagnosis.log.matches import SymptomMatch
+from cuenv.diagnosis.log.seek import MANY
 from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Guidance

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.versions import Capability, cuda_in_local, version_or_none
-from cuenv.diagnosis.log_frames import Frame
+from cuenv.diagnosis.log.frames import Frame
 from cuenv.host.describe import host_options
 from cuenv.host.facts import Driver, Gpu, HostFacts
 from cuenv.host.request import Request

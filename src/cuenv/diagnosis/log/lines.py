@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.translations import TRANSLATIONS
+from cuenv.diagnosis.log.translations import TRANSLATIONS
 
 Grade = Literal["exception", "error", "line", "warning"]
 """How a line says what it says; ``line``: without a word that tells."""

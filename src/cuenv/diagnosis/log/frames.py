@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.diagnosis.log_lines import in_box, plain, rank_of
+from cuenv.diagnosis.log.lines import in_box, plain, rank_of
 
 _REACH = 60
 """Lines before an exception in which its last frame stands."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
-from cuenv.diagnosis.log_lines import in_box, uncoloured
+from cuenv.diagnosis.log.lines import in_box, uncoloured
 
 LINE = 64 * 1024
 """Bytes after which an endless line is cut."""

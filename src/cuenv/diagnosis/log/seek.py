@@ -1,6 +1,6 @@
-"""Read a log of any size in bounded memory: which symptoms stand in it, on which lines, and what the lines tell.
+"""Look for symptoms in the lines of a log, in bounded memory.
 
-Of lines of one shape (`log_lines.shape_of`) the first is looked at; only where a shape holds a mark, all its lines are.
+Of lines of one shape (`lines.shape_of`) the first is looked at; only where a shape holds a mark, all its lines are.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-from cuenv.core.record import dataclass, field, replace
+from cuenv.core.record import replace
 from cuenv.core.regex import regex
-from cuenv.diagnosis.log_frames import Frame, frame_before, frame_named
-from cuenv.diagnosis.log_lines import (
+from cuenv.diagnosis.log.lines import (
     FAILURE_MARKS,
     Grade,
     ended,
@@ -27,7 +26,6 @@ from cuenv.diagnosis.log_lines import (
     grade_of,
     is_envelope,
     message_of,
-    of_an_installation,
     of_the_gpu,
     of_the_user,
     plain,
@@ -37,10 +35,10 @@ from cuenv.diagnosis.log_lines import (
     statuses_in,
     uncoloured,
 )
-from cuenv.diagnosis.log_marks import MarkIndex
-from cuenv.diagnosis.log_text import AT_WORK, backwards, goes_on, outlived, shown, unboxed, whole_lines, worked
+from cuenv.diagnosis.log.marks import MarkIndex
+from cuenv.diagnosis.log.matches import FailedLine, SymptomMatch, told_by
+from cuenv.diagnosis.log.text import AT_WORK, backwards, shown, unboxed
 from cuenv.host.paste.reading import Passages
-from cuenv.host.paste.told import Told
 from cuenv.knowledge.guidance import Symptom, compiled
 
 WINDOW = 2000
@@ -51,8 +49,6 @@ _KEPT = 16
 _OFTEN = 64
 _SHAPES = 16 * 1024 * 1024
 _SAMPLE = 8 * 1024
-_HEAD, _TAIL = 64 * 1024, 256 * 1024
-_BUFFERED, _BUFFERED_OF_MANY, _OF_MANY = 16 * 1024, 32 * 1024, 128 * 1024
 _WRAPPED_FROM = 36
 _WRAPPED_OVER = 6
 _NEAR = 12
@@ -69,8 +65,6 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
         re.compile(rb"Looking in (?:indexes|links): [^\n]{0,200}/whl/(cu[0-9]{2,3}|torch_stable)\b"),
     ),
 }
-_PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
-"""What Python itself raises."""
 _HOOK = b"Error in sys.excepthook:"
 """What Python prints where an exception has ended it already."""
 _ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in atexit.", _HOOK)
@@ -86,210 +80,6 @@ _STOPPED = regex(rb"exitcode {0,3}: -(?:9|15)\b|: Signal (?:9|15) \(SIG(?:KILL|T
 _JOB_ENDED = b"slurmstepd: error: *** JOB"
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SymptomMatch:
-    """A symptom in a log.
-
-    Attributes:
-        line: number of the first line that shows it, from 1.
-        text: that line, for people: no control characters, no credentials, shortened.
-        told: what its named groups hold.
-        count: lines that show it, up to `MANY`.
-        kind: as the row has it; a remark that the log proves to be more is a cause.
-        grade: how the line says it; of several lines, the gravest.
-        last: number of the last line that says it so.
-        ranks: the first ranks whose lines show it, as far as prefixes tell.
-        raised: where the exception was raised, where a traceback near the end of the log tells.
-    """
-
-    symptom: Symptom
-    line: int
-    text: str
-    told: Mapping[str, str]
-    count: int = 1
-    kind: str = "cause"
-    grade: Grade = "line"
-    last: int = 0
-    ranks: tuple[str, ...] = ()
-    raised: Frame | None = None
-
-    @property
-    def earlier(self) -> bool:
-        """Whether it is an error that was made a remark, because the run went on long after it."""
-        return self.kind == "remark" and self.symptom.kind != "remark" and self.grade in ("exception", "error")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedLine:
-    """A line that fails and belongs to no symptom.
-
-    Attributes:
-        outer: it says that something failed and not what.
-        gpu: it may have to do with GPUs, torch or what is installed.
-        own: it is an exception of the user's own data or program.
-        said: the row that lets it speak for itself, where its message is a sentence.
-    """
-
-    line: int
-    text: str
-    grade: Grade
-    outer: bool = False
-    gpu: bool = False
-    own: bool = False
-    said: SymptomMatch | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    """What a log holds.
-
-    Attributes:
-        sightings: in the order of their first lines.
-        failures: lines that fail and belong to no symptom, the first and the last of them.
-        weak: lines at the end of the log that may fail, in weaker words.
-        mentions: what the log says in passing: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
-        told: what outputs of tools in it tell of the host and of packages.
-        chain: the line on which the last exception begins, with those that it is chained to; 0 without any.
-        many: whether the log is of several processes.
-        root: the rank that failed first, as the launcher says; empty where it does not.
-        goes_on: the last line that shows a run at work; 0 where none near the end does.
-        worked: the last line of a run that makes steps before its last failure; 0 without any.
-        outlived: what stands up to this line has not ended the run, which makes steps long after it; 0 without any.
-    """
-
-    sightings: tuple[SymptomMatch, ...]
-    failures: tuple[FailedLine, ...]
-    weak: tuple[FailedLine, ...] = ()
-    mentions: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[Told, ...] = ()
-    lines: int = 0
-    size: int = 0
-    chain: int = 0
-    many: bool = False
-    root: str = ""
-    goes_on: int = 0
-    worked: int = 0
-    outlived: int = 0
-
-
-def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
-    """Look through a log.
-
-    Args:
-        blocks: its bytes, in pieces of any length.
-        symptoms: the table.
-    """
-    passages = Passages()
-    seeker = _Seeker(tuple(symptoms), passages)
-    size = lines = 0
-    head = tail = b""
-    for text, first, raw in whole_lines(blocks):
-        size += raw
-        seeker.look(text, first)
-        lines = first - 1 + text.count(b"\n") + (not text.endswith(b"\n"))
-        head = head if len(head) >= _HEAD else (head + text)[:_HEAD]
-        tail = (tail + text[-_TAIL:])[-_TAIL:]
-    total = lines if size else 0
-    seeker.look_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
-    if len(head) >= _HEAD:
-        seeker.look_wrapped(head, 1)
-    weak = seeker.weak(tail, total)
-    ends = _End(tail, total)
-    sightings = tuple(ends.placed(one) for one in seeker.sightings())
-    failures = tuple(ends.judged(one, seeker.wanted) for one in seeker.failures(total))
-    causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
-    last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
-    on = goes_on(tail, total)
-    far = (_BUFFERED_OF_MANY if on > last else _OF_MANY) if seeker.many else _BUFFERED
-    return Scan(
-        sightings=sightings,
-        failures=failures,
-        weak=weak,
-        mentions=seeker.mentions,
-        told=passages.told(),
-        lines=total,
-        size=size,
-        chain=seeker.chain,
-        many=seeker.many,
-        root=seeker.root,
-        goes_on=on,
-        worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
-        outlived=outlived(tail, total, far, ends=on > last),
-    )
-
-
-class _End:
-    """The lines at the end of a log: where the exceptions among them were raised."""
-
-    def __init__(self, tail: bytes, total: int) -> None:
-        self.lines = tail.split(b"\n")
-        self.first = total - tail.count(b"\n") + tail.endswith(b"\n")
-
-    def frame(self, number: int) -> Frame | None:
-        """Where the exception of a line was raised; ``None`` where the line is not near the end."""
-        index = number - self.first
-        return frame_before(self.lines, index) if 0 <= index < len(self.lines) else None
-
-    def placed(self, one: SymptomMatch) -> SymptomMatch:
-        """A symptom with the place where it was raised."""
-        return replace(one, raised=self.frame(one.line)) if one.grade in ("exception", "error") else one
-
-    def judged(self, one: FailedLine, wanted: _Wanted) -> FailedLine:
-        """An exception that no row knows, judged by the file in which it was raised.
-
-        One that Python raised in a package stays unknown, but names the package.
-        """
-        if one.grade != "exception" or one.outer or not 0 <= one.line - self.first < len(self.lines):
-            return one
-        line = plain(self.lines[one.line - self.first])
-        frame = self.frame(one.line) or frame_named(line)
-        if frame is None:
-            return one
-        for row in wanted.raised:
-            if not _judges(row, frame, line):
-                continue
-            found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
-            if found:
-                return replace(one, said=_raised(row, one, found, frame))
-        if one.said:
-            return replace(one, said=replace(one.said, raised=frame))
-        said = next((_raised(row, one, found, frame) for row in wanted.words if (found := _PYTHON.search(line))), None)
-        return replace(one, said=said) if said and frame.package else one
-
-
-def _judges(row: Symptom, frame: Frame, line: bytes) -> bool:
-    """Whether a row speaks of exceptions that are raised in such a place."""
-    if row.within == "setup":
-        return frame.checked and frame.file.endswith("setup.py")
-    if frame.built or (row.within == "package") != bool(frame.package):
-        return False
-    return row.within == "program" or (frame.checked and not of_an_installation(line))
-
-
-def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
-    """What a row makes of an exception by the file in which it was raised."""
-    return SymptomMatch(
-        symptom=row,
-        line=one.line,
-        text=one.text,
-        told=_told(found),
-        kind=row.kind,
-        grade=one.grade,
-        last=one.line,
-        raised=frame,
-    )
-
-
-def _told(found: re.Match[bytes]) -> dict[str, str]:
-    return {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}
-
-
-def _last_failure(sightings: Iterable[SymptomMatch], failures: Iterable[FailedLine], chain: int) -> int:
-    """The line with which the last failure begins: the last exception's chain, else the last line that fails."""
-    causes = (one.last for one in sightings if one.kind != "remark")
-    return chain or max((*causes, *(one.line for one in failures)), default=0)
 
 
 class _LineShape:
@@ -312,7 +102,7 @@ class _LineShape:
         self.count = 0
 
 
-class _Wanted:
+class SoughtMarks:
     """What is looked for in a log, by a table of symptoms and by the marks of what may be pasted into one."""
 
     def __init__(self, rows: tuple[Symptom, ...], pasted: tuple[bytes, ...]) -> None:
@@ -337,16 +127,16 @@ class _Wanted:
         self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign))
 
 
-_wanted = lru_cache(maxsize=2)(_Wanted)
+_sought = lru_cache(maxsize=2)(SoughtMarks)
 """The tables are those of the process, however many logs it reads."""
 
 
-class _Seeker:
+class Seeker:
     """What was found so far."""
 
     def __init__(self, rows: tuple[Symptom, ...], passages: Passages) -> None:
         self.passages = passages
-        self.wanted = _wanted(rows, passages.marks)
+        self.wanted = _sought(rows, passages.marks)
         self.marks = MarkIndex(self.wanted.marks)
         self.first: dict[str, SymptomMatch] = {}
         self.where: dict[str, set[int]] = {row.id: set() for row in rows}
@@ -565,7 +355,7 @@ class _Seeker:
                 symptom=row,
                 line=number,
                 text=shown(part, found.start()),
-                told=_told(found),
+                told=told_by(found),
                 kind=row.kind,
                 grade=grade,
                 last=number,

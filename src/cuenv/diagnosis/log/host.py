@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from cuenv.core.record import dataclass
 from cuenv.core.versions import driver_key
-from cuenv.diagnosis.log_scan import Scan
+from cuenv.diagnosis.log.matches import Scan
 from cuenv.host.facts import HostFacts
 from cuenv.host.paste.reading import HostTold, host_told, paths_told
 from cuenv.host.select import HostOptions, host_besides, host_facts

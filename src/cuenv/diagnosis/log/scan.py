@@ -1,0 +1,136 @@
+"""Read a log of any size in bounded memory: which symptoms stand in it, on which lines, and what the lines tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.diagnosis.log.frames import Frame, frame_before, frame_named
+from cuenv.diagnosis.log.lines import of_an_installation, plain
+from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, told_by
+from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
+from cuenv.diagnosis.log.text import goes_on, outlived, whole_lines, worked
+from cuenv.host.paste.reading import Passages
+from cuenv.knowledge.guidance import Symptom, compiled
+
+_HEAD, _TAIL = 64 * 1024, 256 * 1024
+_BUFFERED, _BUFFERED_OF_MANY, _OF_MANY = 16 * 1024, 32 * 1024, 128 * 1024
+
+_PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
+"""What Python itself raises."""
+
+
+def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
+    """Look through a log.
+
+    Args:
+        blocks: its bytes, in pieces of any length.
+        symptoms: the table.
+    """
+    passages = Passages()
+    seeker = Seeker(tuple(symptoms), passages)
+    size = lines = 0
+    head = tail = b""
+    for text, first, raw in whole_lines(blocks):
+        size += raw
+        seeker.look(text, first)
+        lines = first - 1 + text.count(b"\n") + (not text.endswith(b"\n"))
+        head = head if len(head) >= _HEAD else (head + text)[:_HEAD]
+        tail = (tail + text[-_TAIL:])[-_TAIL:]
+    total = lines if size else 0
+    seeker.look_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
+    if len(head) >= _HEAD:
+        seeker.look_wrapped(head, 1)
+    weak = seeker.weak(tail, total)
+    ends = _End(tail, total)
+    sightings = tuple(ends.placed(one) for one in seeker.sightings())
+    failures = tuple(ends.judged(one, seeker.wanted) for one in seeker.failures(total))
+    causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
+    last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
+    on = goes_on(tail, total)
+    far = (_BUFFERED_OF_MANY if on > last else _OF_MANY) if seeker.many else _BUFFERED
+    return Scan(
+        sightings=sightings,
+        failures=failures,
+        weak=weak,
+        mentions=seeker.mentions,
+        told=passages.told(),
+        lines=total,
+        size=size,
+        chain=seeker.chain,
+        many=seeker.many,
+        root=seeker.root,
+        goes_on=on,
+        worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
+        outlived=outlived(tail, total, far, ends=on > last),
+    )
+
+
+class _End:
+    """The lines at the end of a log: where the exceptions among them were raised."""
+
+    def __init__(self, tail: bytes, total: int) -> None:
+        self.lines = tail.split(b"\n")
+        self.first = total - tail.count(b"\n") + tail.endswith(b"\n")
+
+    def frame(self, number: int) -> Frame | None:
+        """Where the exception of a line was raised; ``None`` where the line is not near the end."""
+        index = number - self.first
+        return frame_before(self.lines, index) if 0 <= index < len(self.lines) else None
+
+    def placed(self, one: SymptomMatch) -> SymptomMatch:
+        """A symptom with the place where it was raised."""
+        return replace(one, raised=self.frame(one.line)) if one.grade in ("exception", "error") else one
+
+    def judged(self, one: FailedLine, wanted: SoughtMarks) -> FailedLine:
+        """An exception that no row knows, judged by the file in which it was raised.
+
+        One that Python raised in a package stays unknown, but names the package.
+        """
+        if one.grade != "exception" or one.outer or not 0 <= one.line - self.first < len(self.lines):
+            return one
+        line = plain(self.lines[one.line - self.first])
+        frame = self.frame(one.line) or frame_named(line)
+        if frame is None:
+            return one
+        for row in wanted.raised:
+            if not _judges(row, frame, line):
+                continue
+            found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
+            if found:
+                return replace(one, said=_raised(row, one, found, frame))
+        if one.said:
+            return replace(one, said=replace(one.said, raised=frame))
+        said = next((_raised(row, one, found, frame) for row in wanted.words if (found := _PYTHON.search(line))), None)
+        return replace(one, said=said) if said and frame.package else one
+
+
+def _judges(row: Symptom, frame: Frame, line: bytes) -> bool:
+    """Whether a row speaks of exceptions that are raised in such a place."""
+    if row.within == "setup":
+        return frame.checked and frame.file.endswith("setup.py")
+    if frame.built or (row.within == "package") != bool(frame.package):
+        return False
+    return row.within == "program" or (frame.checked and not of_an_installation(line))
+
+
+def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
+    """What a row makes of an exception by the file in which it was raised."""
+    return SymptomMatch(
+        symptom=row,
+        line=one.line,
+        text=one.text,
+        told=told_by(found),
+        kind=row.kind,
+        grade=one.grade,
+        last=one.line,
+        raised=frame,
+    )
+
+
+def _last_failure(sightings: Iterable[SymptomMatch], failures: Iterable[FailedLine], chain: int) -> int:
+    """The line with which the last failure begins: the last exception's chain, else the last line that fails."""
+    causes = (one.last for one in sightings if one.kind != "remark")
+    return chain or max((*causes, *(one.line for one in failures)), default=0)
