@@ -26,7 +26,7 @@ from cuenv.cli.main import COMMANDS
 from cuenv.core.findings import CheckResult, Finding, report
 from cuenv.core.versions import version
 from cuenv.diagnosis.diagnose import look
-from cuenv.diagnosis.explain import code_page
+from cuenv.diagnosis.explain.code import code_page
 from cuenv.host.select import HostOptions
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import RULES

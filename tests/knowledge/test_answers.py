@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from cases import collect
 from commands import inside as run
 from cuenv.cli.main import load
-from cuenv.diagnosis.answers import FILLS, AskedQuestion, asked_about, here
-from cuenv.diagnosis.yes_or_no import JUDGES, yes_or_no
+from cuenv.diagnosis.explain.answers import FILLS, here
+from cuenv.diagnosis.explain.question import AskedQuestion, asked_about
+from cuenv.diagnosis.explain.yes_or_no import JUDGES, yes_or_no
 from cuenv.host.io.record import read_host
 from cuenv.knowledge.search import WordPage, ranked, words_of
 from failure_logs import tables

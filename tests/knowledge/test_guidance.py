@@ -172,7 +172,7 @@ def test_a_gpu_is_explained_by_what_it_is_and_can_do(tmp_path: Path) -> None:
     ],
 )
 def test_advice_goes_to_the_gpus_that_it_concerns(gpu: str, has: str, lacks: str) -> None:
-    from cuenv.diagnosis.explain import page
+    from cuenv.diagnosis.explain.gpu import page
 
     ids = {row.id for row in page(gpu, shipped(), load(None)).advice}
     assert has in ids

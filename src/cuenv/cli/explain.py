@@ -44,7 +44,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
       cuenv explain minor-version-compatibility
       cuenv explain gpu 'RTX 4090'
     """
-    from cuenv.diagnosis.explain import errata_lines, errata_plain, line  # noqa: PLC0415 - not needed for --help
+    from cuenv.diagnosis.explain.pages import errata_lines, errata_plain, line  # noqa: PLC0415 - not needed for --help
     from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
@@ -76,9 +76,10 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
 def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
     """The page that a question means, for the host that it names, the options name, or this machine."""
     from cuenv.core.io.files import is_file  # noqa: PLC0415 - as above
-    from cuenv.diagnosis import explain as page  # noqa: PLC0415 - as above
-    from cuenv.diagnosis.answers import asked_about, for_host, here, host_asked  # noqa: PLC0415 - as above
-    from cuenv.diagnosis.yes_or_no import yes_or_no  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain import pages as page  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain.answers import here  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain.question import asked_about, for_host, host_asked  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain.yes_or_no import yes_or_no  # noqa: PLC0415 - as above
     from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
     if question.endswith(_LOGS) and is_file(question):
@@ -119,7 +120,7 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
 
 
 def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
-    from cuenv.diagnosis import explain as gpu_advice  # noqa: PLC0415 - only for a GPU
+    from cuenv.diagnosis.explain import gpu as gpu_advice  # noqa: PLC0415 - only for a GPU
 
     if name is None:
         raise UsageError("explain gpu: which one?", hint="cuenv explain gpu 'RTX 4090'")

@@ -67,8 +67,8 @@ def command(subject: str, **values: Unpack[AskingValues]) -> int:
 
 def _code(subject: str, values: AskingValues) -> int:
     from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - not needed for --help
-    from cuenv.diagnosis import explain as code_v1  # noqa: PLC0415 - as above
-    from cuenv.diagnosis.explain import code_page  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain import code as code_v1  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain.code import code_page  # noqa: PLC0415 - as above
     from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
 
     page = code_page(subject, load_guidance(knowledge_from(values)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cuenv.core.findings import CheckResult, Finding, Report, Severity, counted
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Cause, Diagnosis
-from cuenv.diagnosis.explain import sources_of
+from cuenv.diagnosis.explain.pages import sources_of
 from cuenv.diagnosis.log.matches import SymptomMatch
 from cuenv.diagnosis.log.seek import MANY
 from cuenv.host.describe import host_line

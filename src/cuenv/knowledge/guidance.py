@@ -143,7 +143,7 @@ class AnswerPage(Row, key=("id",)):
     do: str = column(TEXT, "the command that shows it, or does it")
     join: str | None = column(
         shaped(r"[a-z]+(_[a-z]+)*", "a name such as drivers"),
-        "what of the tables and of the host answers it further, a name in `answers.FILLS`",
+        "what of the tables and of the host answers it further, a name in `diagnosis/explain/answers.py`",
         default=None,
     )
 

@@ -8,10 +8,8 @@ from packaging.version import Version
 
 from cuenv.core.regex import regex
 from cuenv.core.versions import target_for, version
-from cuenv.diagnosis.answers import (
-    MAJOR,
-    RELEASE,
-    AskedQuestion,
+from cuenv.diagnosis.cures.case import LogContext, floor_verdict
+from cuenv.diagnosis.explain.answers import (
     capabilities_of,
     gpus_of,
     libraries_asked,
@@ -21,7 +19,7 @@ from cuenv.diagnosis.answers import (
     numbers_of,
     releases_asked,
 )
-from cuenv.diagnosis.cures.case import LogContext, floor_verdict
+from cuenv.diagnosis.explain.question import MAJOR, RELEASE, AskedQuestion
 from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge

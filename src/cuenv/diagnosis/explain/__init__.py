@@ -1,0 +1,1 @@
+"""Questions in the words of users, and the pages that answer them."""
