@@ -227,6 +227,13 @@ def test_sources_are_shown_with_v(tmp_path: Path, words: tuple[str, ...]) -> Non
     assert len(short.splitlines()) <= 60
 
 
+@collect("name", ["-", "/dev/stdout"])
+def test_a_dash_is_standard_output(tmp_path: Path, name: str) -> None:
+    plain = inside("resolve", *HOST, folder=tmp_path).stdout
+    assert inside("resolve", *HOST, "-o", name, folder=tmp_path).stdout == plain
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_long_log_is_read_with_progress(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_bytes(b"step 1 loss 0.5\n" * 200_000)

@@ -29,7 +29,13 @@ def handed_over(parameter: click.Parameter) -> Any:
         return get_type_hints(parameter.callback)["return"]
     if isinstance(parameter, click.Option) and parameter.is_flag:
         return bool if isinstance(parameter.default, bool) or not parameter.secondary_opts else bool | None
-    kinds: dict[str, Any] = {"PathType": Path, "IntParamType": int, "IntRange": int, "FloatRange": float}
+    kinds: dict[str, Any] = {
+        "PathType": Path,
+        "OutputType": Path,
+        "IntParamType": int,
+        "IntRange": int,
+        "FloatRange": float,
+    }
     plain: Any = kinds.get(type(parameter.type).__name__, str)
     if parameter.multiple or parameter.nargs == -1:
         return tuple[plain, ...]

@@ -26,7 +26,7 @@ class PathType(click.ParamType):  # type: ignore[type-arg] # it is generic since
 
     name = "path"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002 - click's signature
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | None:  # noqa: ARG002 - click's signature
         """The path, which need not be there."""
         from pathlib import Path  # noqa: PLC0415 - its library costs a quick command 3 %
 
@@ -39,7 +39,16 @@ class PathType(click.ParamType):  # type: ignore[type-arg] # it is generic since
         return [CompletionItem(incomplete, type="file")]
 
 
+class OutputType(PathType):
+    """A file to write, or standard output by one of the names that other programs take for it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | None:
+        """The path; ``None`` for standard output."""
+        return None if str(value) in ("-", "/dev/stdout") else super().convert(value, param, ctx)
+
+
 PATH = PathType()
+OUTPUT = OutputType()
 
 
 def completes(kind: str) -> Completer:

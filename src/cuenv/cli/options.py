@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from cuenv.cli.command import PATH, completes, no_progress_option, offline_option, several
+from cuenv.cli.command import OUTPUT, PATH, completes, no_progress_option, offline_option, several
 from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.configured import configuration, set_value, typed, without_replaced
 from cuenv.core.errors import InputError, UsageError
@@ -161,7 +161,7 @@ def part_from(values: PartValues) -> LockPart:
 output_option = click.option(
     "-o",
     "--output",
-    type=PATH,
+    type=OUTPUT,
     metavar="FILE",
     help="Write to this file or folder instead of stdout.",
 )
