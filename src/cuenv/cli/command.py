@@ -144,17 +144,20 @@ class Grouped(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with a pointer for an option of another tool and an example for a value that is missing."""
+        typed = [*args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            from cuenv.cli.habits import option_instead  # noqa: PLC0415 - only when something is wrong
+            from shlex import join  # noqa: PLC0415 - only when something is wrong
+
+            from cuenv.cli.habits import option_instead  # noqa: PLC0415 - as above
 
             known = {flag for item in self.params for flag in item.opts}
-            meant = option_instead(error.option_name, known)
+            meant = option_instead(error.option_name, known, typed)
             if meant is None:
                 raise
-            said = f"{ctx.command_path} has no option {error.option_name}: {meant}"
-            raise UsageError(said, hint=f"{ctx.command_path} --help") from error
+            said = f"{ctx.command_path} has no option {error.option_name}: {meant[0]}"
+            raise UsageError(said, hint=f"{ctx.command_path} {join(meant[1] or ('--help',))}") from error
         except click.BadOptionUsage as error:
             from cuenv.cli.habits import VALUES  # noqa: PLC0415 - as above
 

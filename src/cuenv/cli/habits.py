@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 ALIASES: Mapping[str, str] = {"create": "install", "doctor": "diagnose", "info": "inspect", "whatif": "what-if"}
 """Names of other tools for what a command of cuenv does."""
@@ -64,11 +64,12 @@ _CHANNEL = (
     "channels stand in environment.yml; --stack chooses where CUDA and PyTorch come from, "
     "and --mirror where a channel is read"
 )
+_POSITIONAL = "the file is named without an option"
 OPTIONS: Mapping[str, str] = {
     "--cuda-arch": "a compute capability is a --gpu: --gpu 8.9",
-    "--file": "the file is named without an option",
-    "-f": "the file is named without an option",
-    "--from-file": "the file is named without an option",
+    "--file": _POSITIONAL,
+    "-f": _POSITIONAL,
+    "--from-file": _POSITIONAL,
     "--channel": _CHANNEL,
     "-c": _CHANNEL,
     "--channels": _CHANNEL,
@@ -112,9 +113,27 @@ ENDS: Mapping[str, str] = {"cuenv export sbatch": " -- python train.py"}
 """What a command needs beside its options, for the same error."""
 
 
-def option_instead(name: str, known: Collection[str]) -> str | None:
-    """What to say of an option that a command has not; ``None`` when nobody is known to type it."""
+def option_instead(name: str, known: Collection[str], typed: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """What to say of an option that a command has not, and what to type instead.
+
+    Args:
+        name: the option.
+        known: the options of the command.
+        typed: all words behind the command.
+
+    Returns:
+        The words are empty where nobody knows better ones; ``None`` when nobody is known to type the option.
+    """
     if name in RENAMED:
         new = RENAMED[name]
-        return f"it is called {new}" if new in known else f"it is an option of other commands, called {new}"
-    return OPTIONS.get(name)
+        if new not in known:
+            return f"it is an option of other commands, called {new}", ()
+        return f"it is called {new}", [_renamed(word, name, new) for word in typed]
+    if OPTIONS.get(name) == _POSITIONAL:
+        words = (word.removeprefix(f"{name}=") for word in typed if word != name)
+        return _POSITIONAL, tuple(words)
+    return (OPTIONS[name], ()) if name in OPTIONS else None
+
+
+def _renamed(word: str, old: str, new: str) -> str:
+    return new + word.removeprefix(old) if word.partition("=")[0] == old else word
