@@ -35,11 +35,10 @@ def test_an_empty_folder_begins_with_the_demo(tmp_path: Path) -> None:
 
 def test_a_list_of_requirements_is_named_and_locked(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch\n", encoding="utf-8")
-    assert first(tmp_path).startswith("printf ")
+    assert first(tmp_path) == "cuenv lock requirements.txt"
     done = run(folder=tmp_path).stdout
     assert "requirements.txt: found" in done
-    assert " pip, {pip: [-r requirements.txt]}]' > environment.yml && cuenv lock\n" in done
-    assert max(len(line) for line in done.splitlines() if "printf" not in line) < 150
+    assert max(map(len, done.splitlines())) < 150
 
 
 def test_an_environment_file_is_linted_and_locked(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cases import collect
 from channel_builder import Server, pkg, write
 from commands import HOST
 from commands import inside as run
+from cuenv.lockfile.files import read_environment
 from cuenv.lockfile.formats import PLATFORM, formats
 from pip_index import index, wheel
 
@@ -211,41 +211,40 @@ def test_a_profile_that_contradicts_itself(tmp_path: Path) -> None:
     assert "pytorch=2.4: cuenv chooses the version of pytorch" in done.stderr
 
 
-def test_a_list_of_requirements_is_told_how_to_lock_it(tmp_path: Path) -> None:
-    lists = (
-        "# torch\n\ntorch==2.4.1\n",
-        "--extra-index-url https://x.example\ntorch\n",
-        "einops[all]>=0.7 ; x\n",
-        "git+https://x.example/a.git\n",
-    )
-    for text in lists:
-        (tmp_path / "requirements.txt").write_text(text)
-        told = run("lock", "requirements.txt", "--format", "pylock", *HOST, folder=tmp_path)
-        assert told.returncode == 3
-        assert "is a list of requirements for pip" in told.stderr
-        hint = told.stderr.splitlines()[-1]
-        assert hint.endswith("> environment.yml && cuenv lock")
+def test_a_list_of_requirements_is_read_as_an_environment(tmp_path: Path) -> None:
+    lists = {
+        "# torch\n\ntorch==2.4.1\n": "torch==2.4.1",
+        "--extra-index-url https://x.example\ntorch\n": "torch",
+        "einops[all]>=0.7 ; python_version > '3'\n": "einops[all]>=0.7 ; python_version > '3'",
+        "git+https://x.example/a.git\n": "git+https://x.example/a.git",
+    }
+    for name in ("requirements.txt", "my list.in"):
+        for text, line in lists.items():
+            (tmp_path / name).write_text(text)
+            spec, (remark,) = read_environment(tmp_path / name)
+            assert (spec.channels, [pin.yaml_text() for pin in spec.pins]) == (("conda-forge",), ["python=3.12", "pip"])
+            assert spec.pip[-1] == line
+            assert "beside Python 3.12; another one is named in the file .python-version" in remark
     (tmp_path / "env.txt").write_text("name: x\ndependencies: [python]\n")
-    assert "list of requirements" not in run("lock", "env.txt", *HOST, folder=tmp_path).stderr
+    assert [pin.name for pin in read_environment(tmp_path / "env.txt")[0].pins] == ["python"]
 
 
-def test_what_a_list_of_requirements_is_told_to_type_locks_it(tmp_path: Path, mirror: str, server: Server) -> None:
+def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Path, mirror: str, server: Server) -> None:
     (tmp_path / "requirements.txt").write_text("tool\n")
     (tmp_path / ".python-version").write_text("3.11\n")
-    hint = run("lock", "requirements.txt", folder=tmp_path).stderr.splitlines()[-1]
-    written = hint.removeprefix("hint: ").removesuffix(" && cuenv lock")
-    assert written != hint
-    subprocess.run(["/bin/sh", "-c", written], cwd=tmp_path, check=True)
-    text = (tmp_path / "environment.yml").read_text(encoding="utf-8")
-    assert "python=3.11" in text
+    hint = run("lock", folder=tmp_path).stderr.splitlines()[-1]
+    assert hint == "hint: cuenv lock requirements.txt"
     with index(server.folder) as wheels:
-        code, said, files = locked(tmp_path, text, mirror, wheels.url)
-    assert code == 0, said
-    assert files >= LOCKS
-    (tmp_path / "my list.txt").write_text("tool\nother\n")
-    beside = run("lock", "my list.txt", folder=tmp_path).stderr
-    assert '{pip: ["-r my list.txt"]}' in beside
-    assert "> 'my list.yml' && cuenv lock 'my list.yml'" in beside
+        code, said, files = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
+        assert code == 0, said
+        assert files >= LOCKS
+        assert "beside Python 3.11 of .python-version" in said
+        assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
+        assert run("check", *HOST, folder=tmp_path).returncode == 0
+        (tmp_path / "requirements.txt").write_text("tool\nother\n")
+        told = run("check", *HOST, folder=tmp_path)
+        assert "CU107 requirements.txt asks pip for other" in told.stdout
+        assert "fix: cuenv lock requirements.txt" in told.stdout
 
 
 @collect(

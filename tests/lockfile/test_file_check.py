@@ -319,6 +319,20 @@ def test_wheels_that_bear_a_cuda_major_are_judged_by_the_driver(requirement: str
     assert judge_file(asked, options("8.0", driver="535.129.03"), shipped_base()) == ()
 
 
+@pytest.mark.parametrize(
+    ("option", "build"),
+    [
+        ("", "+cu121"),
+        ("--extra-index-url https://pkgs.example.com/simple", "+cu121"),
+        (f"--extra-index-url {INDEX}cu118", "+cu118"),
+    ],
+)
+def test_of_wheels_that_all_lack_the_gpu_the_one_is_named_that_pip_takes(option: str, build: str) -> None:
+    asked = replace(spec("python=3.11", "pip"), pip=tuple(filter(None, (option, "torch==2.4.0"))))
+    (finding,) = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
+    assert finding.message.startswith(f"torch 2.4.0{build} has code for ")
+
+
 def test_a_torch_that_the_tables_lack_is_judged_by_the_toolkit_beside_it() -> None:
     asked = spec("python=3.6", "pytorch=1.0.1", "cudatoolkit=10.0")
     said = {item.code: item for item in judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())}

@@ -246,9 +246,9 @@ class _WritesFiles(Grouped):
 def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     """Solve environment.yml and write its lock files beside it.
 
-    The file may be anyone's. It is judged first, and refused when it cannot work; --repair -o NEW.yml then
-    writes a corrected file that says what became of each entry. --resolve chooses first, as `cuenv resolve --prove
-    -o FILE` does, and then locks.
+    The file may be anyone's, also a requirements.txt. It is judged first, and refused when it cannot work;
+    --repair -o NEW.yml then writes a corrected file that says what became of each entry. --resolve chooses first,
+    as `cuenv resolve --prove -o FILE` does, and then locks.
 
     The virtual packages (__cuda, __glibc) come from the host options, else from CONDA_OVERRIDE_* variables, else
     from the host in the head of a file that 'cuenv resolve' wrote, else from this machine. Without FILE the command

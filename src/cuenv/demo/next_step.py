@@ -9,7 +9,7 @@ from shlex import join, quote
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.files import is_file, is_folder, read_text
 from cuenv.core.record import dataclass
-from cuenv.lockfile.files import LOCK_NAME, lock_requirements, lock_words, locked_from
+from cuenv.lockfile.files import LOCK_NAME, REQUIREMENTS, lock_words, locked_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,9 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     ]
     commands: list[tuple[str, str]] = []
     if not is_file(file) and not is_file(lock):
-        requirements = folder / "requirements.txt"
-        if is_file(requirements):
-            found.append(f"{requirements.name}: found")
-            commands.append((lock_requirements(requirements), "lock what requirements.txt asks for"))
+        if is_file(folder / REQUIREMENTS):
+            found.append(f"{REQUIREMENTS}: found")
+            commands.append((f"cuenv lock {REQUIREMENTS}", "lock what it asks pip for, and the Python for it"))
         commands.append(("cuenv demo", "see every step on a small sample; needs no conda and no network"))
         commands.append(("cuenv lock --resolve", "choose PyTorch and CUDA for this machine, pin every package"))
         commands.append(("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "or for another machine"))

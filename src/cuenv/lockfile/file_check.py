@@ -248,7 +248,9 @@ def _judge_torch(
     case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
     judge = Judge(case, (one for one in RULES if one.locked))
     judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
-    nearest, objections = min(reversed(judged), key=lambda pair: len(pair[1]))
+    nearest, objections = min(
+        reversed(judged), key=lambda pair: (bool(pair[1]), asked.rank(pair[0].build), len(pair[1]))
+    )
     yield from one_cause(item for verdict in objections for item in as_findings(verdict, nearest, case))
     if alone and not (objections or asked.elsewhere):
         taken, why = max(judged, key=lambda pair: pair[0].build.version)

@@ -22,11 +22,15 @@ from cuenv.solve.model import Lock, Solution, digest
 
 LOCK_NAME = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
+REQUIREMENTS = "requirements.txt"
 _DEPENDENCIES = regex(r"^dependencies:", re.MULTILINE)
 _SOURCES = regex(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
-_PLAIN = regex(r"[^/\\]+\.ya?ml")
+_BESIDE = regex(r"[^/\\]+\.(?:ya?ml|txt|in)")
+"""The name of an environment file, or of a list of requirements, that lies beside its lock."""
 _PACKAGE = regex(r"^package:", re.MULTILINE)
 _PYTHON_VERSION = ".python-version"
+_USUAL_PYTHON = "3.12"
+"""The Python for which nearly every package has wheels."""
 _PROJECT = 1024 * 1024
 """Bytes of a ``pyproject.toml``."""
 _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
@@ -37,7 +41,6 @@ _REQUIREMENTS = regex(
     r"(?:[=<>!~;@][^\n]*)?(?:\n|\Z)|(?:git|hg|svn|bzr)\+[a-z]+://\S)"
 )
 """How a list of requirements for pip begins."""
-_PLAIN = regex(r"[\w./-]+")
 _PRINTED = regex(
     r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[A-Za-z0-9_.-]+=[^=\s]+=[^=\s]+[ \t]*(?:\n|\Z)"
     r"|(?<=\n)(?:(?!#)[A-Za-z0-9_.-]+[ \t]+\d\S*[ \t]+[A-Za-z0-9_.<>]+(?:[ \t]+\S+)?[ \t]*(?:\n|\Z)))"
@@ -62,17 +65,18 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
     from cuenv.solve import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
 
     if not exists(path):
-        hint = shlex.join(["cuenv", "lock", "--resolve", *([] if str(path) == ENVIRONMENT else [str(path)]), *host])
+        listed = path.with_name(REQUIREMENTS)
+        usual = str(path) == ENVIRONMENT
+        words = [str(listed)] if usual and exists(listed) else ["--resolve", *([] if usual else [str(path)])]
+        hint = shlex.join(["cuenv", "lock", *words, *host])
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     text = read_text(path)
     if _is_printed(text):
         return _printed(text, path)
-    if path.suffix == ".txt" and is_requirements(text) and "--hash=" not in text:
-        raise InputError(
-            f"{path} is a list of requirements for pip; cuenv lock reads an environment file, which may name it "
-            "(with --format pylock, the lock needs no conda)",
-            hint=lock_requirements(path),
-        )
+    named: tuple[str, ...] = ()
+    if path.suffix in (".txt", ".in") and is_requirements(text) and "--hash=" not in text:
+        text, remark = _around(path)
+        named = (remark,)
     try:
         spec, warnings = environment_yml.parse(text, str(path))
     except InputError as error:
@@ -86,7 +90,7 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
         from cuenv.lockfile.requirement_files import with_lists  # noqa: PLC0415 - many files have no pip part
 
         spec = with_lists(spec, path.parent)
-    return spec, warnings if spec.channels else (*warnings, _NO_CHANNELS)
+    return spec, (*named, *warnings) if spec.channels else (*warnings, _NO_CHANNELS)
 
 
 def _is_printed(text: str) -> bool:
@@ -122,18 +126,18 @@ def is_requirements(text: str) -> bool:
     return _REQUIREMENTS.match(text.lstrip("\ufeff")) is not None
 
 
-def lock_requirements(path: Path) -> str:
-    """The commands that lock a list of requirements for pip: through an environment file beside it, which names it."""
-    python = _pinned_python(path.with_name(_PYTHON_VERSION)) or "3.12"
-    entry = f"-r {path.name}" if _PLAIN.fullmatch(path.name) else json.dumps(f"-r {path.name}")
-    lines = (
-        "channels: [conda-forge]",
-        f"dependencies: [python={python}, pip, {{pip: [{entry}]}}]",
+def _around(path: Path) -> tuple[str, str]:
+    """An environment file that takes Python from conda-forge and asks pip for a list of requirements, and a remark."""
+    pinned = _pinned_python(path.with_name(_PYTHON_VERSION))
+    python = pinned or _USUAL_PYTHON
+    whose = f"of {_PYTHON_VERSION}" if pinned else f"; another one is named in the file {_PYTHON_VERSION}"
+    text = (
+        f"channels: [conda-forge]\ndependencies: [python={python}, pip, {{pip: [{json.dumps(f'-r {path.name}')}]}}]\n"
     )
-    names = (ENVIRONMENT, f"{path.stem}.yml", f"{path.stem}.new.yml")
-    file = next((path.with_name(name) for name in names if not exists(path.with_name(name))), path.with_name(names[-1]))
-    lock = shlex.join(["cuenv", "lock", *([str(file)] if str(file) != ENVIRONMENT else [])])
-    return f"printf '%s\\n' {shlex.join(lines)} > {shlex.quote(str(file))} && {lock}"
+    return (
+        text,
+        f"it lists requirements for pip, which the lock installs beside Python {python}{' ' * bool(pinned)}{whose}",
+    )
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:
@@ -158,7 +162,7 @@ def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
     """
     for source in lock.sources:
         file = folder / source
-        if file.suffix in (".yml", ".yaml") and file.name != "meta.yaml" and is_file(file):
+        if file.suffix in (".yml", ".yaml", ".txt", ".in") and file.name != "meta.yaml" and is_file(file):
             yield file
 
 
@@ -183,7 +187,7 @@ def locked_from(folder: Path) -> Path:
         return usual
     found = _SOURCES.search(text)
     names = [_entry(line) for line in found[1].splitlines()] if found else []
-    if len(names) != 1 or not _PLAIN.fullmatch(names[0]) or not is_file(folder / names[0]):
+    if len(names) != 1 or not _BESIDE.fullmatch(names[0]) or not is_file(folder / names[0]):
         return usual
     return folder / names[0]
 

@@ -197,8 +197,8 @@ def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
             code="CU516",
             severity="info",
             subject="pip",
-            message=f"conda-lock.yml names {counted(len(local), 'local file')}, such as "
-            f"{printable(local[0].url)}: "
+            message=f"{counted(len(local), 'package')} for pip {'come' if len(local) > 1 else 'comes'} from files of "
+            f"this machine, such as {printable(local[0].url)}: "
             "elsewhere install the pip part from the requirements file, which names versions and hashes",
         )
     sources = [f"{item.name} {item.version}" for item in packages if item.from_source]

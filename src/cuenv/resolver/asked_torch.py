@@ -76,6 +76,12 @@ class AskedTorch(NamedTuple):
             return self.tag in ("", row.build)
         return ("index" in row.comes and row.build in self.tags) or (self.pypi and "pypi" in row.comes)
 
+    def rank(self, row: TorchBuild) -> int:
+        """Which of several wheels of one release pip takes first: one of an index that is named, then PyPI's."""
+        if not self.exact or row.build in self.tags:
+            return 0
+        return 1 if isinstance(row, TorchWheel) and "pypi" in row.comes else 2
+
 
 def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     """What a pip part asks of torch; ``None`` where it asks for none on Linux, or by a URL that names no release."""
