@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -224,7 +225,7 @@ def test_a_list_of_requirements_is_read_as_an_environment(tmp_path: Path) -> Non
             spec, (remark,) = read_environment(tmp_path / name)
             assert (spec.channels, [pin.yaml_text() for pin in spec.pins]) == (("conda-forge",), ["python=3.12", "pip"])
             assert spec.pip[-1] == line
-            assert "beside Python 3.12; another one is named in the file .python-version" in remark
+            assert "takes Python 3.12, unless a file .python-version names another one" in remark
     (tmp_path / "env.txt").write_text("name: x\ndependencies: [python]\n")
     assert [pin.name for pin in read_environment(tmp_path / "env.txt")[0].pins] == ["python"]
 
@@ -238,13 +239,22 @@ def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Pat
         code, said, files = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
         assert code == 0, said
         assert files >= LOCKS
-        assert "beside Python 3.11 of .python-version" in said
+        assert "takes Python 3.11, as .python-version says" in said
         assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
         assert run("check", *HOST, folder=tmp_path).returncode == 0
         (tmp_path / "requirements.txt").write_text("tool\nother\n")
         told = run("check", *HOST, folder=tmp_path)
         assert "CU107 requirements.txt asks pip for other" in told.stdout
         assert "fix: cuenv lock requirements.txt" in told.stdout
+        (tmp_path / "requirements.txt").write_text("# ours\ntool==99\n")
+        code, said, files = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
+        assert (code, "--repair -o requirements.new.txt" in said) == (1, True)
+        words = ("requirements.txt", "--repair", "-o", "requirements.new.txt")
+        code, said, files = locked(tmp_path, "x", mirror, wheels.url, *words)
+        assert code == 0, said
+        text = (tmp_path / "requirements.new.txt").read_text(encoding="utf-8")
+        assert re.search(r"^tool==[0-9.]+\n\Z", text, re.MULTILINE)
+        assert locked(tmp_path, "x", mirror, wheels.url, "requirements.new.txt")[0] == 0
 
 
 @collect(

@@ -31,7 +31,7 @@ from cuenv.core.render import component_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.solve import ENGINES, PIXI, WHEEL_LOCKS
-from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
+from cuenv.solve.environment_spec import ADVICE, LISTS, WRITTEN_BY, EnvironmentSpec
 
 if TYPE_CHECKING:  # not needed for --help
     from typing_extensions import Unpack
@@ -140,17 +140,19 @@ def _lines(answer: Repaired, values: LockValues) -> list[str]:
 def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
     from cuenv.core.io.products import write_product  # noqa: PLC0415 - as above
     from cuenv.host.describe import host_options  # noqa: PLC0415 - as above
-    from cuenv.solve.environment_yml import render  # noqa: PLC0415 - not needed for --help
+    from cuenv.solve.environment_yml import render, render_list  # noqa: PLC0415 - not needed for --help
 
     output: Path | None = values["output"]
     if answer.spec is None:
         return
+    of_list = (output or path).suffix in LISTS and answer.spec.for_pip_alone
+    text = render_list(answer.spec) if of_list else render(answer.spec)
     if output is None:
         if not values["as_json"]:
-            emit(render(answer.spec))
+            emit(text)
         return
     quiet = values["quiet"] or values["as_json"]
-    aside = write_product(output, render(answer.spec), WRITTEN_BY, ADVICE)
+    aside = write_product(output, text, WRITTEN_BY, ADVICE)
     if aside:
         say([f"kept    what was in {output} as {aside}"], quiet=quiet)
     lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts), *_solve_options(values)])
@@ -462,7 +464,7 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         codes = sorted({NEVER_ALLOWED.get(item.code, item.code) for item in answer.report.errors} - {""})
         left = " without the pip part" if "CU501" in codes else ""
         anyway = f"; {' '.join(f'--allow {code}' for code in codes)} locks{left} anyway and records it" if codes else ""
-        again = ["cuenv", "lock", str(path), "--repair", "-o", f"{path.stem}.new.yml"]
+        again = ["cuenv", "lock", str(path), "--repair", "-o", _new_name(path, answer.spec)]
         words = [*again, *host_options_of(answer.facts), *channels]
         if not answer.report.errors:
             return [*lines, "error: refused because of --strict; nothing was written"]
@@ -475,6 +477,11 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
     if len(shown) < len(tree):
         lines.append(f"        ... {len(tree) - len(shown)} more lines with -v")
     return lines
+
+
+def _new_name(path: Path, spec: EnvironmentSpec) -> str:
+    """The name for a corrected file: of a list of requirements it is a list again."""
+    return f"{path.stem}.new{path.suffix if path.suffix in LISTS and spec.for_pip_alone else '.yml'}"
 
 
 def _solve_options(values: LockValues) -> tuple[str, ...]:
@@ -493,7 +500,7 @@ def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledg
 
     platforms = several_platforms(values) or tuple(item for item in answer.spec.platforms if item in PLATFORMS)
     host, channels = host_options_of(answer.facts), _solve_options(values)
-    new = f"{path.stem}.new.yml"
+    new = _new_name(path, answer.spec)
     if len(platforms) > 1:
         several = [word for name in platforms for word in ("--platform", name)]
         words = ["cuenv", "resolve", "--prove", *host, *several, *channels, "-o", new]

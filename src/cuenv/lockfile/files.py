@@ -17,7 +17,7 @@ from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts, glibc
 from cuenv.host.select import ARCH, CUDA, GLIBC, HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats import LockPart, other_than_environment, parse_lock, reader_of
-from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
+from cuenv.solve.environment_spec import LISTS, WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, digest
 
 LOCK_NAME = "conda-lock.yml"
@@ -74,7 +74,7 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
     if _is_printed(text):
         return _printed(text, path)
     named: tuple[str, ...] = ()
-    if path.suffix in (".txt", ".in") and is_requirements(text) and "--hash=" not in text:
+    if path.suffix in LISTS and is_requirements(text) and "--hash=" not in text:
         text, remark = _around(path)
         named = (remark,)
     try:
@@ -130,14 +130,11 @@ def _around(path: Path) -> tuple[str, str]:
     """An environment file that takes Python from conda-forge and asks pip for a list of requirements, and a remark."""
     pinned = _pinned_python(path.with_name(_PYTHON_VERSION))
     python = pinned or _USUAL_PYTHON
-    whose = f"of {_PYTHON_VERSION}" if pinned else f"; another one is named in the file {_PYTHON_VERSION}"
+    unless = f"as {_PYTHON_VERSION} says" if pinned else f"unless a file {_PYTHON_VERSION} names another one"
     text = (
         f"channels: [conda-forge]\ndependencies: [python={python}, pip, {{pip: [{json.dumps(f'-r {path.name}')}]}}]\n"
     )
-    return (
-        text,
-        f"it lists requirements for pip, which the lock installs beside Python {python}{' ' * bool(pinned)}{whose}",
-    )
+    return text, f"it lists requirements for pip; the lock takes Python {python}, {unless}"
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:
@@ -162,7 +159,7 @@ def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
     """
     for source in lock.sources:
         file = folder / source
-        if file.suffix in (".yml", ".yaml", ".txt", ".in") and file.name != "meta.yaml" and is_file(file):
+        if file.suffix in (".yml", ".yaml", *LISTS) and file.name != "meta.yaml" and is_file(file):
             yield file
 
 

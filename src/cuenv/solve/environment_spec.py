@@ -11,6 +11,8 @@ from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 
+LISTS = (".txt", ".in")
+"""How the name of a list of requirements for pip ends."""
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
 ADVICE = "Add a package: cuenv resolve --with PACKAGE, which stays when this file is written again, or a line below."
@@ -189,6 +191,11 @@ class EnvironmentSpec:
     def pin(self, name: str) -> Pin | None:
         """The pin of a package."""
         return next((pin for pin in self.pins if pin.name == name), None)
+
+    @property
+    def for_pip_alone(self) -> bool:
+        """Whether conda brings Python and pip alone: all else is a list of requirements."""
+        return bool(self.pip) and {pin.name for pin in self.pins} <= {"python", "pip"} and not self.variables
 
     @property
     def reached(self) -> tuple[str, ...]:

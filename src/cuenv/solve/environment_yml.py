@@ -51,6 +51,11 @@ def render(spec: EnvironmentSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
+def render_list(spec: EnvironmentSpec) -> str:
+    """Write the pip part of an environment as a list of requirements."""
+    return "\n".join([*_comments(spec.header, ""), *spec.constrained, *spec.pip]) + "\n"
+
+
 def _list(key: str, items: Iterable[str]) -> list[str]:
     written = [f"  - {scalar(item)}" for item in items]
     return [f"{key}:", *written] if written else []
