@@ -16,8 +16,9 @@ from commands import inside as run
 from cuenv import check
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart, parse_lock, reader_of
+from cuenv.lockfile.formats.others.uv_lock import no_wheels
 from cuenv.lockfile.pip_findings import pip_findings
-from cuenv.lockfile.wheel_target import WheelTarget
+from cuenv.lockfile.wheel_target import WheelTarget, pythons
 from cuenv.solve.model import Lock, content_digest
 from foreign_locks import FILES, LONG, MD5, PYLOCK, REQUIREMENTS, SHA, UV, conda_url, pixi
 from pip_index import variables, wheel
@@ -125,10 +126,27 @@ def test_uv_extras_that_exclude_each_other() -> None:
     assert of(parse_lock(UV, "uv.lock", LockPart(extras=("cpu",))))["torch"] == "2.7.1+cpu"
     older = parse_lock(UV, "uv.lock", LockPart(extras=("cpu",), groups=("docs",), python="3.11"))
     assert of(older) | {"leaf": "1.0", "page": "1.0"} == of(older)
-    assert "none of the 1 wheels of torch 2.7.1+cpu is for linux-64 and Python 3.11" in said(older)[0]
+    assert "neither a wheel for linux-64 and Python 3.11 nor a source of torch 2.7.1+cpu" in said(older)[0]
     assert not [*pip_findings(older.solutions[0], "uv")]  # what has no file there lacks no hash
     with pytest.raises(UsageError, match="no extra 'cu130'; it has cpu, cu126"):
         parse_lock(UV, "uv.lock", LockPart(extras=("cu130",)))
+
+
+def test_uv_a_patch_of_python_is_read_as_it_is_asked_for() -> None:
+    lock = parse_lock(UV.replace('">=3.11, <3.13"', '"==3.12.8"'), "uv.lock")
+    assert (lock.part, lock.solutions[0].python) == ("Python 3.12.8, group dev", "3.12.8")
+    assert pythons("==3.12.8") == ["3.12.8"]
+    assert pythons(">=3.11,<3.12.4") == ["3.12.3", "3.11"]
+
+
+def test_wheels_that_the_platform_lacks_are_one_finding_whose_command_helps() -> None:
+    arm, both = "a-1-cp311-cp311-manylinux_2_28_aarch64.whl", "a-1-cp311-cp311-manylinux_2_28_x86_64.whl"
+    target = WheelTarget("linux-aarch64", "3.12")
+    (lacking,) = no_wheels({"a 1": [both], "b 2": [both]}, target, "uv.lock", by_uv=True)
+    assert lacking.message == "pip: the lock has neither a wheel for linux-aarch64 nor a source of a 1, b 2"
+    assert (lacking.fix or "").endswith("to required-environments in [tool.uv], and: uv lock")
+    (other,) = no_wheels({"a 1": [both, arm]}, target, "my.lock", by_uv=False)
+    assert (other.subject, other.fix) == ("a", "cuenv check my.lock --python 3.11")
 
 
 def test_uv_extras_and_groups_of_which_one_is_possible() -> None:

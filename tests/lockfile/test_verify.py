@@ -447,6 +447,33 @@ def test_of_several_fixes_the_one_is_told_that_is_enough_alone() -> None:
     assert {item.fix for item in by_pip if item.severity == "error"} == {other}, "a driver gives torch no code"
 
 
+def test_a_torch_without_code_for_the_gpu_is_the_one_cause_of_what_comes_with_it() -> None:
+    pip = tuple(
+        PipLocked(name=name, version=number, url=f"https://h/{name}-{number}-py3-none-any.whl", sha256="0")
+        for name, number in (("torch", "2.6.0"), ("triton", "3.2.0"), ("nvidia-cudnn-cu12", "9.1.0.70"))
+    )
+    solved = replace(solution(package("python", "3.12.1")), pip=pip)
+    found = host_findings(solved, machine("12.0", driver="575.57.08"), shipped_base())
+    (told,) = [item for item in found if item.severity != "info"]
+    assert told.code == "CU403"
+    assert any("ptxas" in text for text in told.evidence)
+    assert any("cuDNN 9.1.0.70" in text for text in told.evidence)
+    pool = host_findings(solved, machine("12.0", "8.9", driver="575.57.08"), shipped_base())
+    assert {"CU405", "CU505"} <= {item.code for item in pool}, "of several kinds of GPUs each keeps its own"
+
+
+def test_of_two_torches_the_one_that_pip_installs_last_is_judged() -> None:
+    pip = tuple(
+        PipLocked(name=name, version="2.3.1", url=f"https://h/{name}-2.3.1-py3-none-any.whl", sha256="0")
+        for name in ("torch", "torchaudio")
+    )
+    solved = replace(
+        solution(package("pytorch", "1.13.1", "cuda112py39hb0b7ed5_200"), package("python", "3.9.1")), pip=pip
+    )
+    found = host_findings(solved, machine("8.9", driver="535.129.03"), shipped_base())
+    assert "CU505" not in {item.code for item in found}, "torchaudio 2.3.1 is made for the torch of pip"
+
+
 def test_a_lock_of_tensorflow_is_not_told_to_take_a_torch() -> None:
     tensorflow = package("tensorflow-base", "2.11.0", "cuda112py310", depends=("cudatoolkit >=11.2,<12",))
     toolkit, cudnn = package("cudatoolkit", "11.8.0"), package("cudnn", "8.9.7.29")
@@ -539,9 +566,10 @@ def test_a_build_for_cuda_without_any_part_of_cuda_is_judged_by_its_build_string
 def test_a_torch_that_the_tables_do_not_know_is_said_and_not_judged() -> None:
     newer = swapped(FORGE, package("pytorch", "2.99.0", "cuda129_py312_0"))
     findings = on(machine("7.0", driver="575.57.08"), *newer)
-    assert only(findings, "CU111").severity == "info"
+    assert only(findings, "CU111").severity == "warning"
     assert "2.99.0" in only(findings, "CU111").message
-    assert (only(findings, "CU403").severity, only(findings, "CU403").unknown) == ("warning", True)
+    assert only(findings, "CU111").unknown
+    assert "CU403" not in {item.code for item in findings}, "one cause is told once"
     assert codes(findings) == []
     company = swapped(FORGE, package("pytorch", "2.10.0", "cuda129_py312_0", "https://corp.example/ml"))
     assert "CU111" in {item.code for item in on(machine("8.9", driver="575.57.08"), *company)}

@@ -74,7 +74,7 @@ def test_an_environment_as_it_was_locked_is_fine(env: Path) -> None:
     assert told.report.errors == ()
     assert {status(told)[name] for name in ("packages", "sources", "runtime")} == {"ok"}
     # No row tells the GPU code of this made-up build, and what nobody knows is not called fine.
-    assert ("CU403", "warning") in [(item.code, item.severity) for item in found(told, "host")]
+    assert ("CU111", "warning") in [(item.code, item.severity) for item in found(told, "host")]
     (line,) = [item.says for item in told.checks if item.name == "packages"]
     assert line == "9 conda packages; against the lock"
     assert status(checked(env))["packages"] == "ok"

@@ -19,7 +19,7 @@ from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
 from cuenv.lockfile.files import LOCK_NAME, is_requirements, locked_from
-from cuenv.lockfile.formats import mended_there, parse_lock, readers, stranger
+from cuenv.lockfile.formats import mended_there, parse_lock, reader_of, readers, stranger
 from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # types alone
@@ -161,9 +161,10 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
         kind = "requirements.txt"
     if kind is None:
         listed = not other and (_LISTS.search(text) or (_is_list_of_packages(text) and not _is_open(text, path)))
-        instead = f"cuenv {'check' if listed else 'lint --as environment.yml'} {shlex.quote(str(path))}"
+        other = ("a lock", f"cuenv check {shlex.quote(str(path))}") if listed else other
         if other:
-            raise UsageError(f"{path} is {other[0]}, which lint does not read", hint=other[1])
+            raise InputError(f"{path} is {other[0]}, which lint does not read", hint=other[1])
+        instead = f"cuenv lint --as environment.yml {shlex.quote(str(path))}"
         known = f"(known are {', '.join(KINDS)})"
         raise UsageError(f"{path} is not a known kind of file by its name or content {known}", hint=instead)
     rules = _rules(kind, str(path), machine, knowledge)
@@ -239,7 +240,8 @@ def _of_another_kind(path: Path) -> bool:
 
 def _by_content(text: str) -> str | None:
     start = text[:200_000]
-    if any(item.content.search(start) for item in readers() if item.lint):
+    reader = reader_of(text)
+    if reader.lint and reader.content.search(start):
         return LOCK_NAME
     return next((kind for kind, pattern in _CONTENTS if pattern.search(start)), None)
 

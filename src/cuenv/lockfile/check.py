@@ -118,11 +118,11 @@ class CheckedLock:
         judged = effective(facts, knowledge)
         found = [*notes, *self._own]
         chosen = _asked_for(lock, facts, options)
-        if lock.program and not lock.solution(facts.platform):
+        if not lock.solution(facts.platform):  # nothing else is true of packages that the host cannot install
             found.append(_other_platforms(lock, facts))
             chosen = ()
         for solution in chosen:
-            host = judged if facts.platform == solution.platform or options.platform else _moved(judged, lock, solution)
+            host = judged if options.platform else replace(judged, platform=solution.platform)
             one = [*self._of(solution), *host_findings(solution, host, knowledge)]
             one += build_findings(solution, host, knowledge)
             if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
@@ -180,7 +180,9 @@ def _other_platforms(lock: Lock, facts: HostFacts) -> Finding:
         message=f"the lock is for {there}, {facts.label} is {facts.platform}"
         if there
         else "the lock has no package for any platform",
-        fix=f"add the platform {facts.platform} to the project, and: {lock.again}",
+        fix=f"add the platform {facts.platform} to the project, and: {lock.again}"
+        if lock.program
+        else f"cuenv lock --platform {facts.platform}",
     )
 
 
@@ -210,12 +212,6 @@ def _judged_for(facts: HostFacts) -> Finding:
         subject="host",
         message=f"this machine has no NVIDIA GPU; the lock was checked for {host_line(facts)}",
     )
-
-
-def _moved(facts: HostFacts, lock: Lock, solution: Solution) -> HostFacts:
-    """A lock for several platforms is judged for each; a lock for another platform alone is a finding."""
-    several = len(lock.solutions) > 1
-    return replace(facts, platform=solution.platform) if several else facts
 
 
 def _chosen(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | None:

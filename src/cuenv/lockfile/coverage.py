@@ -20,6 +20,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
+from cuenv.resolver.rules.libraries import younger
 from cuenv.resolver.verdict import cited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
@@ -95,18 +96,18 @@ def served_alone(
         one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
     case = Context(facts=one, request=request, knowledge=knowledge)
     verdicts = Judge(case, map(rule_named, rules)).verdicts(candidate)
-    return [
-        (device, _how(rule, candidate, device, verdict), verdict) for rule, verdict in zip(rules, verdicts, strict=True)
-    ]
+    return [(device, _how(candidate, device, verdict, knowledge), verdict) for verdict in verdicts]
 
 
-def _how(rule: str, candidate: Candidate, device: Capability, verdict: Verdict) -> How:
+def _how(candidate: Candidate, device: Capability, verdict: Verdict, knowledge: Knowledge) -> How:
     if verdict.outcome == "reject":
         return "no"
     if verdict.outcome == "unknown":
         return "unknown"
-    code = candidate.build.code if rule == "device-code" else None
-    return "jit" if code and isinstance(support_of(code, device), Jit) else "native"
+    if verdict.rule == "device-code":
+        return "jit" if candidate.build.code and isinstance(support_of(candidate.build.code, device), Jit) else "native"
+    cuda = candidate.build.cuda if verdict.rule == "cudnn" else None
+    return "jit" if cuda and younger(device, cuda, knowledge) else "native"
 
 
 def _only(facts: HostFacts, device: Capability) -> HostFacts:

@@ -251,7 +251,7 @@ def _judge_torch(
     nearest, objections = min(
         reversed(judged), key=lambda pair: (bool(pair[1]), asked.rank(pair[0].build), len(pair[1]))
     )
-    yield from one_cause(item for verdict in objections for item in as_findings(verdict, nearest, case))
+    yield from one_cause((item for verdict in objections for item in as_findings(verdict, nearest, case)), facts)
     if alone and not (objections or asked.elsewhere):
         taken, why = max(judged, key=lambda pair: pair[0].build.version)
         for verdict in why[:1]:

@@ -57,8 +57,11 @@ _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown
 
 
 def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
-    """The candidate that a solved environment is, with conda's torch or pip's; ``None`` without a torch in it."""
-    torch = solution.package("pytorch")
+    """The candidate that a solved environment is, with conda's torch or pip's; ``None`` without a torch in it.
+
+    Of both it is pip's, which is installed over the other.
+    """
+    torch = None if any(item.name == "torch" for item in solution.pip) else solution.package("pytorch")
     release = _version(solution, "pytorch")
     if torch is None or release is None:
         return wheel_candidate(solution.pip, solution.platform, knowledge, _python(solution)) if solution.pip else None
@@ -165,9 +168,10 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
         anew, better = choose_anew(facts, case), newer_cuda(names, facts, knowledge)
         found = [replace(item, fix=better) if item.fix == anew else item for item in found]
     found = _at_once(found, case) if torch else found
-    yield from one_cause(found) if by_pip else found
     if torch and not torch.build.sources:
         yield unknown_build(torch)
+        found = [item for item in found if item.subject != LAYERS[0] or not item.unknown]
+    yield from one_cause(found, facts, by_pip=by_pip)
     beside, refused = None if torch else cuda_beside(solution), any(item.severity == "error" for item in found)
     loads = [] if torch or refused else [*loader_findings(solution, beside, facts, knowledge)]
     yield from loads
@@ -192,17 +196,27 @@ def _at_once(found: list[Finding], case: Context) -> list[Finding]:
     return found
 
 
-def one_cause(found: Iterable[Finding]) -> list[Finding]:
-    """The findings on a wheel of torch; one without code for a GPU explains the cuDNN and NCCL that come with it.
+def one_cause(found: Iterable[Finding], facts: HostFacts, *, by_pip: bool = True) -> list[Finding]:
+    """The findings on a torch; one without code for a GPU explains the cuDNN, NCCL and triton that come with it.
 
-    What is mended by the same is evidence of the first.
+    What is mended by the same is evidence of the first; on a host with one kind of GPU another torch ends every doubt.
+
+    Args:
+        found: on a torch and what goes with it.
+        facts: the host.
+        by_pip: torch is a wheel, which brings these in one release each.
     """
     every = list(found)
     first = next((item for item in every if item.subject == LAYERS[0] and item.severity == "error"), None)
-    rest = [item for item in every if first and item.subject in LAYERS[1:] and item.severity == "error"]
-    rest = [item for item in rest if first and (item.fix, item.edits) == (first.fix, first.edits)]
-    if first is None or not rest:
+    if first is None:
         return every
+    along = [item for item in every if item.subject in LAYERS[1:] or item.message.startswith("triton==")]
+    one = len(set(facts.capabilities)) == 1
+    rest = [
+        item
+        for item in along
+        if (by_pip and (item.fix, item.edits) == (first.fix, first.edits)) or (one and item.severity != "error")
+    ]
     evidence = (*first.evidence, *(item.message for item in rest))
     return [replace(item, evidence=evidence) if item is first else item for item in every if item not in rest]
 
@@ -468,7 +482,7 @@ def unknown_build(candidate: Candidate) -> Finding:
     )
     return Finding(
         code="CU111",
-        severity="warning" if by_pip else "info",
+        severity="warning",
         subject="torch" if by_pip else "pytorch",
         message=f"the cuenv tables do not list {what}, so its GPU support was not checked",
         unknown=True,
@@ -482,7 +496,7 @@ def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowled
         return ()
     torch = solution.package("pytorch")
     of_cpu = candidate.cuda is None and torch is not None and names_cpu(torch.build)
-    found = [] if candidate.build.sources or of_cpu else [replace(unknown_build(candidate), severity="warning")]
+    found = [] if candidate.build.sources or of_cpu else [unknown_build(candidate)]
     python = spec.pin("python")
     known = candidate.build.pythons
     if known and python and candidate.python not in known:

@@ -125,7 +125,8 @@ def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
             "conda-lock would install nothing of them and say nothing",
             edits=(FileEdit(how="add", entries=("pip",)),),
         )
-    nowhere = {item.subject for item in solution.remarks if item.code == "CU106"}  # no file of it is for the platform
+    # no file of them is for the platform
+    nowhere = {name for item in solution.remarks if item.code == "CU106" for name in item.subject.split(", ")}
     yield from _hashes([item for item in solution.pip if item.name not in nowhere], program)
     yield from _seconds(solution)
 
@@ -160,11 +161,12 @@ def _seconds(solution: Solution) -> Iterator[Finding]:
             yield _second(f"{item.name} {item.version}", item.name, over)
     cuda = next((item for item in solution.packages if item.name in ("cuda-version", "pytorch-cuda")), None)
     libraries = [item for item in solution.pip if NVIDIA.fullmatch(item.name)]
-    if not cuda or not libraries:
+    by_pip = any(item.name == "torch" for item in solution.pip)
+    if not cuda or not libraries or (torch and by_pip):  # they come with the second torch, which is told
         return
     shown = ", ".join(f"{item.name} {item.version}" for item in libraries[:_SHOWN])
     count = f"{len(libraries)} packages with CUDA libraries ({shown}, ...)" if len(libraries) > _SHOWN else shown
-    if torch is None and any(item.name == "torch" for item in solution.pip):
+    if by_pip:
         own = cuda_of_wheels(solution.pip)
         if solution.package("cuda-nvcc") and own and cuda.version.partition(".")[0] == str(own.major):
             return  # the compiler and the headers of torch's own major are beside it on purpose

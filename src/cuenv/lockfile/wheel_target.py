@@ -27,7 +27,7 @@ _LONGEST = 20_000
 _EXTRA = regex(r"\bextra\s*(==|!=)\s*(['\"])([^'\"]*)\2")
 _TRUE, _FALSE = "os_name != ''", "os_name == ''"
 _LAST_PATCH = 20
-"""Markers may ask for a patch release; where only the minor is known, it is a late one."""
+"""Markers may ask for a patch release; where only the minor is known, it is a late one, and the last that is tried."""
 
 
 class NamedFile(NamedTuple):
@@ -172,10 +172,10 @@ def _holds(marker: str, environment: dict[str, str], extras: frozenset[str]) -> 
 
 
 def pythons(requires: str) -> list[str]:
-    """The minors of Python that a lock admits, newest first.
+    """The Pythons that a lock admits, one of each minor, newest first; with a patch where not all patches are admitted.
 
     Args:
-        requires: such as ``>=3.10,<3.14``; empty: any.
+        requires: such as ``>=3.10,<3.14`` or ``==3.12.8``; empty: any.
 
     Raises:
         ValueError: it is not a range of versions.
@@ -187,7 +187,9 @@ def pythons(requires: str) -> list[str]:
     except InvalidSpecifier as error:
         raise ValueError(f"expected a range such as '>=3.10', got {ascii(requires)[:80]}") from error
     minors = [f"3.{minor}" for minor in range(_LAST_MINOR, _FIRST_MINOR - 1, -1)]
-    return [text for text in minors if any(wanted.contains(f"{text}.{patch}") for patch in (0, 9, _LAST_PATCH))]
+    patches = (next((n for n in range(_LAST_PATCH, -1, -1) if wanted.contains(f"{text}.{n}")), None) for text in minors)
+    found = [(text, patch) for text, patch in zip(minors, patches, strict=True) if patch is not None]
+    return [text if patch == _LAST_PATCH else f"{text}.{patch}" for text, patch in found]
 
 
 def best_python(minors: Iterable[str], judged: Callable[[str], tuple[bool, int]]) -> str:

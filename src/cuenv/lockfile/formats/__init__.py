@@ -179,7 +179,11 @@ _OTHERS = (
         "cuenv lock {file}",
     ),
     (r"\A\s*Package +Version[^\n]*\n-+ +-+", "an output of pip list", "python -m pip list --format=freeze > {file}"),
-    (r"^\[(?:workspace|tool\.pixi)", "a manifest of pixi", "pixi lock && cuenv check pixi.lock"),
+    (
+        r"^\[(?:workspace|tool\.pixi)|^channels[ \t]*=[ \t]*\[",
+        "a manifest of pixi",
+        "pixi lock && cuenv check pixi.lock",
+    ),
     (r"^\[project\]", "a project file of Python", "uv lock && cuenv check uv.lock"),
     (r"^\[tool\.poetry\b", "a project file of Poetry", f"poetry lock && {_OF_POETRY}"),
     (r"^\[(?:tool\.|build-system)", "a project file of Python without the table [project]", _OF_SETUP),
@@ -230,9 +234,20 @@ def reader_of(text: str) -> LockReader:
     return next((item for item in readers() if item.content.search(start)), usual)
 
 
+_BY_PIP = regex(r"with pip: torch==(\S+?)\+(\w+)(.*?) from --extra-index-url (\S+)")
+"""A wheel of torch and its index; to a project of uv its own command adds both."""
+
+
+def _by_uv(found: re.Match[str]) -> str:
+    release, tag, note, index = found.groups()
+    return f"uv add --index pytorch-{tag}={index} torch=={release}{note and f',{note}'}"
+
+
 def mended_there(finding: Finding, lock: Lock) -> Finding:
     """A finding about a lock: in one of another program its own command mends what cuenv would lock anew."""
     fix = finding.fix or ""
+    if lock.program == "uv" and _BY_PIP.search(fix):
+        return replace(finding, fix=_BY_PIP.sub(_by_uv, fix))
     if not lock.again or "cuenv lock" not in fix:
         return finding
     if lock.program:  # which locks for no C library

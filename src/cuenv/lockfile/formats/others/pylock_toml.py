@@ -13,7 +13,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, index_url, one_line
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.formats import LockPart, LockReader, of_ours
-from cuenv.lockfile.formats.others.uv_lock import no_wheel, toml_document
+from cuenv.lockfile.formats.others.uv_lock import no_wheels, toml_document
 from cuenv.lockfile.wheel_target import NamedFile, WheelTarget, best_python, file_name, pythons
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import Lock, PipLocked, Solution
@@ -21,7 +21,7 @@ from cuenv.solve.uv_output import toml_string
 
 if TYPE_CHECKING:  # only this format needs them
     from packaging.markers import Marker
-    from packaging.pylock import Package, Pylock
+    from packaging.pylock import Package, PackageWheel, Pylock
 
 _AGAIN = "uv export --format pylock.toml --output-file pylock.toml"
 _OWN_AGAIN = "--format pylock"
@@ -196,14 +196,14 @@ class _Reading:
 
     def _solution(self, target: WheelTarget) -> Solution:
         pip: dict[str, PipLocked] = {}
-        remarks = []
+        lacking: dict[str, list[str]] = {}
         for item in self.pylock.packages:
             if not self._meets(item.marker, target):
                 continue
             version = str(item.version or "")
             file = _file(item, target)
             if item.wheels and not file.url and item.sdist is None:
-                remarks.append(no_wheel(item.name, version, len(item.wheels), target))
+                lacking[one_line(f"{item.name} {version}")] = [_name(row) for row in item.wheels]
             direct = bool(item.vcs or item.directory or item.archive)
             found = PipLocked(
                 name=item.name,
@@ -215,6 +215,7 @@ class _Reading:
             )
             if not (item.directory and not item.version):
                 pip.setdefault(item.name, found)
+        remarks = [*no_wheels(lacking, target, self.source, by_uv=False)]
         if _TORCH not in pip:
             remarks += self._elsewhere()
         return Solution(
@@ -244,9 +245,12 @@ def _pinned(part: LockPart) -> bool:
     return bool(part.python) and not part.typed_python
 
 
+def _name(wheel: PackageWheel) -> str:
+    return file_name(wheel.name or wheel.url or wheel.path or "")
+
+
 def _wheel(item: Package, target: WheelTarget) -> NamedFile | None:
-    rows = ((file_name(row.name or row.url or row.path or ""), row) for row in item.wheels or ())
-    best = target.best((name, row) for name, row in rows)
+    best = target.best((_name(row), row) for row in item.wheels or ())
     return NamedFile(best.url or best.path or best.name or "", best.hashes.get("sha256"), best.size) if best else None
 
 
@@ -265,7 +269,8 @@ def _file(item: Package, target: WheelTarget) -> NamedFile:
 
 READER = LockReader(
     file="pylock.toml",
-    content=regex(r"(?m)^lock-version[ \t]*=[ \t]*[\"']"),
+    # above the first table; a lock of Poetry has the key in one
+    content=regex(r"\A(?:(?!\[).*\n)*?lock-version[ \t]*=[ \t]*[\"']"),
     read=_read,
     lint=regex(r"pylock(\.[^.]+)?\.toml"),
     program="pip",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, first_of
 from cuenv.core.io.files import load_toml
 from cuenv.core.reading import Faults, Reader, describe, sha256_hash
 from cuenv.core.record import NamedTuple, dataclass, field, replace
@@ -255,13 +255,13 @@ class _Project:
 
     def _solution(self, target: WheelTarget, chosen: _Chosen) -> Solution:
         pip: dict[str, PipLocked] = {}
-        remarks = []
+        lacking: dict[str, list[str]] = {}
         for item in self._installed(target, chosen):
             wheel = _wheel(item, target)
             if item.place:
                 continue  # the project itself
             if wheel is None and item.wheels and item.sdist is None:
-                remarks.append(no_wheel(item.name, item.version, len(item.wheels), target))
+                lacking[one_line(f"{item.name} {item.version}")] = [name for name, _ in item.wheels]
             file = wheel or item.sdist or NamedFile(_where(item.source), None)
             pip[item.name] = PipLocked(
                 name=item.name,
@@ -272,8 +272,8 @@ class _Project:
                 direct="registry" not in item.source,
                 depends=tuple(edge.name for edge in item.needs if target.meets(edge.marker)),
             )
-        has_torch = _TORCH in pip
-        if not has_torch:
+        remarks = [*no_wheels(lacking, target, self.source, by_uv=True)]
+        if _TORCH not in pip:
             remarks += self._elsewhere(target, chosen)
         return Solution(
             platform=target.platform,
@@ -396,15 +396,33 @@ def _where(source: Mapping[str, Any]) -> str:
     return f"git+{source['git']}" if isinstance(source.get("git"), str) else ""
 
 
-def no_wheel(name: str, version: str, wheels: int, target: WheelTarget) -> Finding:
-    """A package of the lock that nothing can install there."""
-    return Finding(
+def no_wheels(lacking: Mapping[str, list[str]], target: WheelTarget, source: str, *, by_uv: bool) -> Iterator[Finding]:
+    """Packages of the lock that nothing can install there, in one finding.
+
+    Args:
+        lacking: their names and releases, each with the names of its wheels.
+        target: the platform and the Python.
+        source: the file.
+        by_uv: it is a file of uv, which can be told the platforms that it is to lock for.
+    """
+    if not lacking:
+        return
+    every = [WheelTarget(target.platform, minor) for minor in pythons("")]
+    other = next(
+        (one.python for one in every if all(one.best((name, name) for name in names) for names in lacking.values())), ""
+    )
+    machine = target.environment["platform_machine"]
+    anew = (
+        f"add \"sys_platform == 'linux' and platform_machine == '{machine}'\" to required-environments in [tool.uv], "
+        f"and: {_AGAIN}"
+    )
+    where = f"{target.platform} and Python {target.python}" if other else target.platform
+    yield Finding(
         code="CU106",
         severity="error",
-        subject=name,
-        message=f"pip: none of the {wheels} wheels of {one_line(f'{name} {version}')} is for {target.platform} and "
-        f"Python {target.python}, and the lock has no source of it",
-        fix="--python X.Y checks the lock for another Python",
+        subject=", ".join(name.partition(" ")[0] for name in lacking),
+        message=f"pip: the lock has neither a wheel for {where} nor a source of {first_of([*lacking], _SHOWN)}",
+        fix=f"cuenv check {shlex.quote(source)} --python {other}" if other else anew if by_uv else None,
     )
 
 
