@@ -222,10 +222,9 @@ def test_a_list_of_requirements_is_read_as_an_environment(tmp_path: Path) -> Non
     for name in ("requirements.txt", "my list.in"):
         for text, line in lists.items():
             (tmp_path / name).write_text(text)
-            spec, (remark,) = read_environment(tmp_path / name)
-            assert (spec.channels, [pin.yaml_text() for pin in spec.pins]) == (("conda-forge",), ["python=3.12", "pip"])
-            assert spec.pip[-1] == line
-            assert "takes Python 3.12, unless a file .python-version names another one" in remark
+            spec, remarks = read_environment(tmp_path / name)
+            assert (spec.channels, [pin.yaml_text() for pin in spec.pins]) == (("conda-forge",), ["python", "pip"])
+            assert (spec.pip[-1], remarks) == (line, ("it lists requirements for pip",))
     (tmp_path / "env.txt").write_text("name: x\ndependencies: [python]\n")
     assert [pin.name for pin in read_environment(tmp_path / "env.txt")[0].pins] == ["python"]
 
@@ -239,7 +238,7 @@ def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Pat
         code, said, files = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
         assert code == 0, said
         assert files >= LOCKS
-        assert "takes Python 3.11, as .python-version says" in said
+        assert "it lists requirements for pip; .python-version names Python 3.11" in said
         assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
         assert run("check", *HOST, folder=tmp_path).returncode == 0
         (tmp_path / "requirements.txt").write_text("tool\nother\n")
@@ -255,6 +254,30 @@ def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Pat
         text = (tmp_path / "requirements.new.txt").read_text(encoding="utf-8")
         assert re.search(r"^tool==[0-9.]+\n\Z", text, re.MULTILINE)
         assert locked(tmp_path, "x", mirror, wheels.url, "requirements.new.txt")[0] == 0
+
+
+def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
+    tmp_path: Path, mirror: str, server: Server
+) -> None:
+    wheel(server.folder, "aged", "1.0", tag="cp311-cp311-linux_x86_64")
+    wheel(server.folder, "aged", "2.0", tag="cp310-cp310-linux_x86_64")
+    with index(server.folder) as wheels:
+        for lines, python in (("tool", "3.12"), ("tool\naged==1.0", "3.11")):
+            (tmp_path / "requirements.txt").write_text(f"{lines}\n")
+            code, said, _ = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
+            assert code == 0, said
+            assert f"it names no Python: {python} is taken; a file .python-version names another one" in said
+            assert run("check", *HOST, folder=tmp_path).returncode == 0
+            assert f"python-{python}." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
+        (tmp_path / "environment.yml").unlink()
+        assert run("lock", "--check", folder=tmp_path).returncode == 0
+        before = (tmp_path / "conda-lock.yml").read_bytes()
+        for lines in ("aged==2.0", "aged==9"):
+            (tmp_path / "requirements.txt").write_text(f"{lines}\n")
+            code, said, _ = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
+            assert (code, "CU510" in said) == (1, True), said
+            assert said.count("error CU510") == 1
+        assert (tmp_path / "conda-lock.yml").read_bytes() == before
 
 
 @collect(

@@ -239,6 +239,18 @@ def test_of_several_wheels_the_one_that_pip_takes_is_kept(taken: str, others: tu
         assert found.url == f"https://pypi.example/{taken}.whl"
 
 
+@collect("python", ["3.6.15", "3.7.12", "3.8.20"])
+def test_a_wheel_of_an_old_python_is_taken_before_its_source(python: str) -> None:
+    """Before 3.8 the ABI of a wheel ends with the m of pymalloc."""
+    digits = "".join(python.split(".")[:2])
+    name = f"a-1.0-cp{digits}-cp{digits}{'' if digits == '38' else 'm'}-manylinux1_x86_64.whl"
+    hashes = {"sha256": SHA}
+    files: dict[str, object] = {"wheels": [{"url": f"https://pypi.example/{name}", "hashes": hashes}]}
+    files |= {"sdist": {"url": "https://pypi.example/a-1.0.tar.gz", "hashes": hashes}}
+    (found,) = uv_output.parse(document({"name": "a", "version": "1.0", **files}), replace(REQUEST, python=python), "x")
+    assert found.url.endswith(name)
+
+
 @collect(
     ("package", "told"),
     [

@@ -29,8 +29,6 @@ _BESIDE = regex(r"[^/\\]+\.(?:ya?ml|txt|in)")
 """The name of an environment file, or of a list of requirements, that lies beside its lock."""
 _PACKAGE = regex(r"^package:", re.MULTILINE)
 _PYTHON_VERSION = ".python-version"
-_USUAL_PYTHON = "3.12"
-"""The Python for which nearly every package has wheels."""
 _PROJECT = 1024 * 1024
 """Bytes of a ``pyproject.toml``."""
 _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
@@ -129,12 +127,10 @@ def is_requirements(text: str) -> bool:
 def _around(path: Path) -> tuple[str, str]:
     """An environment file that takes Python from conda-forge and asks pip for a list of requirements, and a remark."""
     pinned = _pinned_python(path.with_name(_PYTHON_VERSION))
-    python = pinned or _USUAL_PYTHON
-    unless = f"as {_PYTHON_VERSION} says" if pinned else f"unless a file {_PYTHON_VERSION} names another one"
-    text = (
-        f"channels: [conda-forge]\ndependencies: [python={python}, pip, {{pip: [{json.dumps(f'-r {path.name}')}]}}]\n"
-    )
-    return text, f"it lists requirements for pip; the lock takes Python {python}, {unless}"
+    python = f"python={pinned}" if pinned else "python"
+    entry = json.dumps(f"-r {path.name}")
+    text = f"channels: [conda-forge]\ndependencies: [{python}, pip, {{pip: [{entry}]}}]\n"
+    return text, "it lists requirements for pip" + (f"; {_PYTHON_VERSION} names Python {pinned}" if pinned else "")
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:

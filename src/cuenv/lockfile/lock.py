@@ -47,10 +47,11 @@ from cuenv.lockfile.wheel_lock import (
     wheel_solutions,
     write_wheels,
 )
+from cuenv.resolver.asked_torch import pythons_of_list
 from cuenv.resolver.policy import cpu_builds_asked, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
-from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin, with_named
+from cuenv.solve.environment_spec import LISTS, WRITTEN_BY, EnvironmentSpec, Pin, with_named
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import (
     AS_OF,
@@ -83,6 +84,7 @@ class LockRequest:
         facts: the host, where it is known already; the options count no more.
         wheels: the lock without conda that is asked for, one of `cuenv.solve.WHEEL_LOCKS`; empty for a usual one.
         output: its file, where it is not to have its usual name.
+        quick: whether a no of pip is enough, and nobody asks what would end it.
         engine: the solver; only the embedded one keeps packages of an existing lock, and updates.
     """
 
@@ -98,6 +100,7 @@ class LockRequest:
     facts: HostFacts | None = None
     wheels: str = ""
     output: Path | None = None
+    quick: bool = False
     engine: Engine = field(default_factory=Engine)
 
     @property
@@ -195,7 +198,12 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if request.update:
         request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path, request.host.words)
-    found = replace(locked(request, spec, knowledge, progress=progress), warnings=warnings)
+    if request.path.suffix in LISTS and spec.for_pip_alone and not request.update:
+        found, named = _for_a_python(request, spec, knowledge, progress)
+        warnings = (*warnings, *named)
+    else:
+        found = locked(request, spec, knowledge, progress=progress)
+    found = replace(found, warnings=warnings)
     made = found.lock
     if made is None:
         return found
@@ -206,6 +214,34 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     else:
         written, aside = write_formats(request.path, made, spec)
     return replace(found, written=written, kept=aside)
+
+
+def _for_a_python(
+    request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, progress: Progress | None
+) -> tuple[Locked, tuple[str, ...]]:
+    """A list of requirements, locked for the first Python with which it resolves, and which one that is.
+
+    Where it resolves with none, what the first one says.
+    """
+    pythons = pythons_of_list(spec, knowledge)
+    before: list[str] = []
+    for python in pythons:
+        pins = tuple(replace(pin, version=f"={python}") if pin.name == "python" else pin for pin in spec.pins)
+        if progress and python != pythons[0]:
+            progress(f"trying Python {python}")
+        found = locked(replace(request, quick=len(pythons) > 1), replace(spec, pins=pins), knowledge, progress=progress)
+        if found.lock:
+            metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
+            taken = (f"it names no Python: {python} is taken; a file .python-version names another one",)
+            return replace(found, lock=replace(found.lock, metadata=metadata)), taken if pins != spec.pins else ()
+        if found.unsatisfiable is None and not {"CU110", "CU510"} & {item.code for item in found.report.errors}:
+            return found, ()
+        said = [item.message for item in found.told.errors]
+        if said == before:  # so it would be with any Python
+            break
+        before = said
+    usual = (replace(pin, version=f"={pythons[0]}") if pin.name == "python" else pin for pin in spec.pins)
+    return locked(request, replace(spec, pins=tuple(usual)), knowledge, progress=progress), ()
 
 
 def locked(
@@ -262,6 +298,7 @@ def locked(
             environ=request.host.environ,
             allow=request.allow,
             builds=request.builds,
+            quick=request.quick,
             certificates=request.sources.certificates,
             offline=request.sources.offline,
             as_of=request.sources.as_of,

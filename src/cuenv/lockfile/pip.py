@@ -81,6 +81,7 @@ def lock_pip(
     environ: Mapping[str, str],
     allow: tuple[str, ...],
     builds: bool = False,
+    quick: bool = False,
     certificates: str | None = None,
     offline: bool,
     as_of: str = "",
@@ -97,6 +98,7 @@ def lock_pip(
         environ: the user's variables: indexes, credentials, proxies.
         allow: codes that the user allowed; CU501 leaves the pip part out.
         builds: whether torch may be downloaded to read what a source distribution requires.
+        quick: see `cuenv.lockfile.lock.LockRequest`.
         certificates: authorities that ``.condarc`` names.
         offline: take only what uv's cache holds.
         as_of: the day by which a file must have been uploaded; empty for all files.
@@ -119,7 +121,9 @@ def lock_pip(
         kept = old.solution(solution.platform) if old else None
         moving = set(map(normalise, update))
         prefer = tuple(item for item in kept.pip if item.name not in moving) if kept else ()
-        run = PipRun(spec, knowledge, lines, prefer, folder, environ, certificates, builds, offline, progress, as_of)
+        run = PipRun(
+            spec, knowledge, lines, prefer, folder, environ, certificates, builds, offline, progress, as_of, quick
+        )
         part, findings = _one(run, solution)
         made.append(part)
         found += findings
@@ -146,6 +150,7 @@ class PipRun(NamedTuple):
     offline: bool
     progress: Progress | None
     as_of: str
+    quick: bool
 
 
 def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
@@ -179,7 +184,7 @@ def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
             certificates=run.certificates,
             offline=run.offline,
             progress=run.progress,
-            ended=lambda conflict: _replaceable(conflict, run.spec),
+            ended=lambda conflict: run.quick or _replaceable(conflict, run.spec),
         )
         if isinstance(answer, PipConflict) and _replaceable(answer, run.spec) and len(over) < _MOST_UNBUILT:
             over.append(answer)

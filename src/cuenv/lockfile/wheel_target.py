@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.regex import regex
 from cuenv.knowledge.rows import MACHINES
+from cuenv.solve.pip_part import abi_of
 
 if TYPE_CHECKING:  # a conda lock is read without them
     from packaging.tags import Tag
@@ -103,8 +104,8 @@ class WheelTarget:
             if minor in _OLD_NAMES:
                 platforms.append(f"{_OLD_NAMES[minor]}_{machine}")
         platforms.append(f"linux_{machine}")
+        yield from cpython_tags(self.minor, abis=[abi_of(self.minor)], platforms=platforms)
         short = f"cp{self.minor[0]}{self.minor[1]}"
-        yield from cpython_tags(self.minor, abis=[short], platforms=platforms)
         yield from compatible_tags(self.minor, interpreter=short, platforms=platforms)
 
     def best(self, files: Iterable[tuple[str, T]]) -> T | None:

@@ -172,6 +172,11 @@ class PipConflict:
         yield from (line for line in requirements if requirement_name(line) in named and line != self.requirement)
 
 
+def abi_of(minor: tuple[int, int]) -> str:
+    """The ABI tag of a CPython, as ``cp312``; before 3.8 it ends with the ``m`` of pymalloc (PEP 3149)."""
+    return f"cp{minor[0]}{minor[1]}{'m' if minor < (3, 8) else ''}"
+
+
 def glibc_number(text: str | None) -> tuple[int, int] | None:
     """``2.35`` as numbers; ``None`` for what is none."""
     found = re.match(r"(\d{1,3})\.(\d{1,3})", text or "")

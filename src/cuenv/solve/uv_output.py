@@ -22,7 +22,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, printable
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import PipRequest, glibc_number
+from cuenv.solve.pip_part import PipRequest, abi_of, glibc_number
 
 if TYPE_CHECKING:  # only with a pip part
     from packaging.pylock import Package, PackageArchive, PackageSdist, PackageWheel
@@ -100,9 +100,9 @@ def _tags(request: PipRequest) -> list[Tag]:
 
     numbers = request.python.split(".")
     python = (int(numbers[0]), int(numbers[1]))
-    own = f"cp{python[0]}{python[1]}"
     platforms = list(_platforms(request))
-    return [*cpython_tags(python, [own], platforms), *compatible_tags(python, own, platforms)]
+    other = compatible_tags(python, f"cp{python[0]}{python[1]}", platforms)
+    return [*cpython_tags(python, [abi_of(python)], platforms), *other]
 
 
 def _platforms(request: PipRequest) -> Iterable[str]:
