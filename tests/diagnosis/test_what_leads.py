@@ -570,7 +570,7 @@ def test_an_error_that_a_run_goes_on_long_after_did_not_end_it() -> None:
     found = read(REFUSED + LONG_RUN)
     assert (found.verdict, found.outlived, ids(found)) == ("unknown", True, ["options-refused"])
     assert not found.causes[0].command
-    assert "at work long after it (line 1)" in found.causes[0].leads
+    assert "at work after it (line 1)" in found.causes[0].leads
 
 
 def test_what_a_program_wrote_before_its_error_may_stand_behind_it() -> None:
@@ -813,3 +813,41 @@ def test_a_worker_of_ray_that_died_is_an_effect_whatever_hydra_says_after_it() -
 def test_a_template_that_a_log_prints_is_no_error_of_it() -> None:
     printed = b"INFO 09-30 template: {{ raise_exception('Conversation roles must alternate user/assistant') }}\n"
     assert read(printed + HEALTHY).verdict == "clean"
+
+
+def test_a_stop_by_hand_follows_from_an_exception_before_it_that_no_row_knows() -> None:
+    stop = b"^C" + TRACEBACK + b"KeyboardInterrupt\n"
+    failed = b'Traceback (most recent call last):\n  File "feed.py", line 3, in run\nfeeds.FeedError: no frames come\n'
+    found = read(failed + stop)
+    assert (found.verdict, ids(found)) == ("unknown", ["error-in-words"])
+    assert [item.symptom.id for item in found.causes[0].followers] == ["interrupted"]
+    assert ids(read(stop)) == ["interrupted"]
+
+
+def test_an_exception_of_any_name_is_one_where_a_traceback_ends_with_it() -> None:
+    found = read(
+        b'Traceback (most recent call last):\n  File "feed.py", line 3, in run\nfeeds.NoFrames: the feed is empty\n'
+    )
+    assert (found.verdict, found.strange) == ("unknown", ((3, "feeds.NoFrames: the feed is empty"),))
+    assert read(b"feeds.NoFrames: the feed is empty\n").verdict == "clean"
+
+
+def test_of_several_runs_of_a_launcher_in_one_log_the_last_counts() -> None:
+    begin = b"[run.py:779] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+    end = (
+        b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\nRoot Cause (first observed failure):\n"
+        b"[0]:\n  rank      : %d (local_rank: %d)\n  exitcode  : 1 (pid: 1234)\n"
+    )
+    library = b"[rank0]: ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory\n"
+    runs = begin + OOM + end % (0, 0) + begin + library + end % (0, 0)
+    assert ids(read(runs)) == ["libcudart-missing", "cuda-out-of-memory"]
+    assert read(runs).causes[1].sighting.earlier
+    twice = read(begin + library + end % (0, 0) + begin + library + end % (0, 0))
+    assert twice.causes[0].sighting.line == 9
+
+
+def test_a_traceback_in_a_record_of_json_is_read_as_its_lines() -> None:
+    trace = r"Traceback (most recent call last):\n  File \"/srv/app/main.py\", line 12, in run\nKeyError: \"rows\""
+    found = read(f'{{"level": "INFO", "msg": "start"}}\n{{"level": "ERROR", "exc_info": "{trace}"}}\n'.encode())
+    assert (found.verdict, ids(found)) == ("known", ["program-key"])
+    assert "/srv/app/main.py, line 12" in found.causes[0].because[0]

@@ -22,6 +22,7 @@ _BEFOREHAND = ("install", "solve")
 """Layers whose warnings come before a program runs: its own warnings say more."""
 _OF_MACHINE = ("driver", "device", "loader", "container", "scope")
 """Layers whose errors a program may survive without its GPU: the missing GPU is the fault."""
+_BY_HAND = "interrupted"
 _STRANGE = 3
 _IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
 _RAISED = "it is the exception that ended the run (line {}), and the last frame of its traceback tells whose it is"
@@ -64,7 +65,7 @@ def ranked(found: Scan) -> Ranked:
             return told
         found = replace(found, outlived=0)
     order = _Order(found)
-    sightings = tuple(_survived(one, found) for one in found.sightings)
+    sightings = tuple(_stopped(_survived(one, found), found) for one in found.sightings)
     groups = sorted(folded(sightings), key=lambda group: order.place(group[0]))
     roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in groups)
     since = max(found.outlived, 0 if found.many else found.worked)
@@ -108,6 +109,14 @@ def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
     if one.grade == "warning":
         return replace(one, kind="remark")
     return one if found.many or not found.chain else replace(one, grade="warning")
+
+
+def _stopped(one: SymptomMatch, found: Scan) -> SymptomMatch:
+    """A stop by hand follows from the exception before it that no row knows: the program hung behind it."""
+    failed = (item for item in found.failures if item.grade == "exception" and not item.outer)
+    if one.symptom.id != _BY_HAND or not any(found.outlived < item.line < one.line for item in failed):
+        return one
+    return replace(one, kind="effect")
 
 
 def _outlived(one: SymptomMatch, found: Scan) -> bool:
@@ -228,7 +237,7 @@ class _Order:
     def why(self, one: SymptomMatch) -> str:
         """The reason of its place."""
         if one.symptom.kind != "remark" and one.grade in ("exception", "error") and one.last <= self.found.outlived:
-            return f"the log shows a run at work long after it (line {one.last}), so it did not end the run"
+            return f"the log shows a run at work after it (line {one.last}), so it did not end the last run"
         if one.kind == "remark":
             return "it is a notice that ends no run"
         if one.kind == "effect":

@@ -141,7 +141,7 @@ _WEAK = regex(
     rb"[Nn]eeds? to (?:be )?install(?:ed)?|not available|unavailable|too old|does ?n.?t exist|does not exist|"
     rb"not compatible|is invalid|"
     rb"[Ii]llegal|[Cc]orrupt(?:ed)?|[Ff]ails?|[Ff]ailing|[Ee]rrors?|OOM|[Oo]ut of memory|hangs|stuck|\w+BackOff|"
-    rb"FailedScheduling|[Ii]nsufficient|NCCL WARN)\b"
+    rb"FailedScheduling|[Ii]nsufficient|NCCL WARN|already in use)\b"
 )
 _ENVELOPE = regex(
     rb"CalledProcessError|returned non-zero exit status|ChildFailedError|ProcessExitedException|"
@@ -288,6 +288,11 @@ def grade_of(line: bytes, at: int = 0) -> Grade:
     return "error" if any(words.search(line) for words in (_ERROR, _FAILURE, _WEAK)) else "line"
 
 
+def is_exception(line: bytes) -> bool:
+    """Whether an exception of Python begins a line."""
+    return _EXCEPTION.match(line) is not None
+
+
 def raises(line: bytes) -> bool:
     """Whether a line of a traceback raises an error: where the log ends with it, what the error says is cut off."""
     return bool(_RAISES_ERROR.search(line))
@@ -354,6 +359,12 @@ def rank_of(line: bytes) -> str:
     """The rank whose line it is; empty where no prefix tells."""
     found = _RANK.search(line)
     return (found[1] or found[2]).decode() if found else ""
+
+
+def in_rank(line: bytes) -> bytes:
+    """A line without the rank before it."""
+    found = _RANK.search(line)
+    return line[found.end() :].removeprefix(b" ") if found else line
 
 
 def in_box(line: bytes) -> bytes | None:

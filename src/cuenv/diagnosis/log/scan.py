@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis.log.frames import Frame, frame_before, frame_named
-from cuenv.diagnosis.log.lines import of_an_installation, plain
+from cuenv.diagnosis.log.lines import fails, in_rank, is_exception, of_an_installation, of_the_gpu, plain
 from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, told_by
 from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
-from cuenv.diagnosis.log.text import goes_on, outlived, whole_lines, worked
+from cuenv.diagnosis.log.text import goes_on, outlived, quoted_lines, shown, whole_lines, worked
 from cuenv.host.paste.reading import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
 _BUFFERED, _BUFFERED_OF_MANY, _OF_MANY = 16 * 1024, 32 * 1024, 128 * 1024
 
+_TRACEBACK = b"Traceback (most recent call last"
+_UNNAMED = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")
+"""An exception of any name."""
 _PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
 """What Python itself raises."""
 
@@ -46,7 +49,10 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     weak = seeker.weak(tail, total)
     ends = _End(tail, total)
     sightings = tuple(ends.placed(one) for one in seeker.sightings())
-    failures = tuple(ends.judged(one, seeker.wanted) for one in seeker.failures(total))
+    failed = seeker.failures(total)
+    known = {*(one.line for one in failed), *(line for where in seeker.where.values() for line in where)}
+    failed = tuple(sorted((*failed, *ends.unnamed(known)), key=lambda one: one.line))
+    failures = tuple(ends.judged(one, seeker.wanted) for one in failed)
     causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
     last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
     on = goes_on(tail, total)
@@ -64,7 +70,7 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         root=seeker.root,
         goes_on=on,
         worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
-        outlived=outlived(tail, total, far, ends=on > last),
+        outlived=max(seeker.begun, outlived(tail, total, far, ends=on > last)),
     )
 
 
@@ -77,8 +83,32 @@ class _End:
 
     def frame(self, number: int) -> Frame | None:
         """Where the exception of a line was raised; ``None`` where the line is not near the end."""
+        lines, index = self._place(number)
+        return frame_before(lines, index) if lines else None
+
+    def _place(self, number: int) -> tuple[list[bytes], int]:
+        """The lines among which an exception stands, and which of them it is; those of a string where it is in one."""
         index = number - self.first
-        return frame_before(self.lines, index) if 0 <= index < len(self.lines) else None
+        if not 0 <= index < len(self.lines):
+            return [], 0
+        inside = quoted_lines(self.lines[index])
+        at = next((at for at in range(len(inside) - 1, 0, -1) if is_exception(inside[at])), 0)
+        return (inside, at) if at else (self.lines, index)
+
+    def unnamed(self, known: set[int]) -> Iterator[FailedLine]:
+        """Exceptions whose names do not tell that they are some: what stands behind the frames of a traceback."""
+        inside = False
+        for index, raw in enumerate(self.lines):
+            if _TRACEBACK in raw:
+                inside = True
+                continue
+            line = in_rank(plain(raw))
+            if not inside or not line.strip() or line[:1] in (b" ", b"\t"):
+                continue
+            inside = False
+            number = self.first + index
+            if _UNNAMED.search(line) and number not in known and not fails(line):
+                yield FailedLine(line=number, text=shown(raw), grade="exception", gpu=of_the_gpu(line))
 
     def placed(self, one: SymptomMatch) -> SymptomMatch:
         """A symptom with the place where it was raised."""
@@ -89,9 +119,10 @@ class _End:
 
         One that Python raised in a package stays unknown, but names the package.
         """
-        if one.grade != "exception" or one.outer or not 0 <= one.line - self.first < len(self.lines):
+        lines, index = self._place(one.line)
+        if one.grade != "exception" or one.outer or not lines:
             return one
-        line = plain(self.lines[one.line - self.first])
+        line = plain(lines[index])
         frame = self.frame(one.line) or frame_named(line)
         if frame is None:
             return one

@@ -37,7 +37,7 @@ from cuenv.diagnosis.log.lines import (
 )
 from cuenv.diagnosis.log.marks import MarkIndex
 from cuenv.diagnosis.log.matches import FailedLine, SymptomMatch, told_by
-from cuenv.diagnosis.log.text import AT_WORK, backwards, shown, unboxed
+from cuenv.diagnosis.log.text import AT_WORK, backwards, quoted_lines, shown, unboxed
 from cuenv.host.paste.reading import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
@@ -73,11 +73,19 @@ _TRACEBACK = b"Traceback (most recent call last"
 _CHAINED = (b"During handling of the above exception", b"direct cause of the following exception")
 _RANKS = (b"[rank", b"torch.distributed.elastic", b"local_rank", b"<stderr>", b"multiprocessing.spawn", b"[default")
 _ROOT = b"(local_rank: "
+_JOB_ENDED = b"slurmstepd: error: *** JOB"
+_ENDED = (b"ChildFailedError", b":sigkill_handler]", _JOB_ENDED)
+_BEGINS = (
+    b"Setting OMP_NUM_THREADS environment variable for each process",
+    b"Starting elastic_operator with launch configs",
+    b"The following values were not passed to `accelerate launch`",
+    b"WORLD INFO DICT",
+)
+"""What launchers print when a run has failed, and when one begins: behind both stands a later run of the same log."""
 _OTHERS, _FIRST = b"Failures:", b"Root Cause (first observed failure)"
 """Between these, torchrun lists the ranks that failed later."""
 _STOPPED = regex(rb"exitcode {0,3}: -(?:9|15)\b|: Signal (?:9|15) \(SIG(?:KILL|TERM)\) received by PID")
 """How torchrun itself ends the ranks that are left: by SIGTERM, and after 30 seconds by SIGKILL."""
-_JOB_ENDED = b"slurmstepd: error: *** JOB"
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
 
@@ -122,7 +130,8 @@ class SoughtMarks:
         self.failing = frozenset(shape_of(mark.encode()) for mark in FAILURE_MARKS)
         self.foreign = frozenset(foreign_shapes())
         mentions = (mark for mark, _ in _MENTIONS.values())
-        special = (_TRACEBACK, *_CHAINED, *_RANKS, _ROOT, _OTHERS, _FIRST, *self.besides, *mentions)
+        launched = (*_RANKS, _ROOT, _OTHERS, _FIRST, *_ENDED, *_BEGINS)
+        special = (_TRACEBACK, *_CHAINED, *launched, *self.besides, *mentions)
         self.watched = frozenset(map(shape_of, special))
         self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign))
 
@@ -157,6 +166,8 @@ class Seeker:
         self.many = False
         self.root = ""
         self.others = False
+        self.ended = False
+        self.begun = 0
 
     def look(self, text: bytes, first: int) -> None:
         """Look at whole lines, the first of which has this number."""
@@ -186,7 +197,8 @@ class Seeker:
                 done = starts[index]
             else:
                 number = first + index
-            self._line(lines[index], number, about)
+            for part in quoted_lines(lines[index]):
+                self._line(part, number, about)
 
     def _pasted(self, shape: bytes) -> Iterable[bytes]:
         """The marks of what may be pasted in lines of a shape; where nothing else is known of it, those in itself."""
@@ -316,6 +328,9 @@ class Seeker:
         elif any(mark in line for mark in _CHAINED):
             self.linked = True
         self.many = self.many or any(mark in line for mark in _RANKS)
+        self.ended = self.ended or any(mark in line for mark in _ENDED)
+        if self.ended and any(mark in line for mark in _BEGINS):
+            self.begun, self.ended, self.chain, self.root = number, False, 0, ""
         if not self.root and _ROOT in line and (found := _ROOT_RANK.search(line)):
             self.root = found[1].decode()
         self.others = _FIRST not in line and (self.others or _OTHERS in line)
@@ -350,7 +365,7 @@ class Seeker:
             self.where[row.id].add(number)
         rank = rank_of(part)
         before = self.first.get(row.id)
-        if before is None:
+        if before is None or before.last < self.begun:
             self.first[row.id] = SymptomMatch(
                 symptom=row,
                 line=number,
@@ -424,7 +439,7 @@ class Seeker:
         effects = [item for item in sightings if item.kind == "effect"]
         told = {line for item in sightings if item.kind != "effect" for line in self.where[item.symptom.id]}
         outer = {line for item in effects if item.symptom.layer != "multi-gpu" for line in self.where[item.symptom.id]}
-        found = {one.line: one for one in (*self.early, *self.late, *self.outer) if one.line not in known}
+        found = {one.line: one for one in (*self.outer, *self.early, *self.late) if one.line not in known}
         kept = []
         for one in found.values():
             if one.grade == "warning" and one.line <= total - _LAST:

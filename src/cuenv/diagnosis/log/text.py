@@ -36,6 +36,8 @@ _RUN_ENDED = regex(
 )
 """What a launcher or Slurm prints when all processes have ended: steps behind it are those of a later run."""
 _LATER_STEPS = 3
+_QUOTED_BREAK = b"\\n"
+_BREAKS = regex(rb"(?:\\{1,2}r)?\\{1,2}n")
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
@@ -68,6 +70,13 @@ def _readable(text: bytes) -> bytes:
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     return text.replace(b"\r\n", b"\n") if b"\r" in text else text
+
+
+def quoted_lines(line: bytes) -> list[bytes]:
+    """The lines of a traceback that stands in a string, as in a record of JSON; else the line alone."""
+    if _QUOTED_BREAK not in line or b"Traceback (most recent" not in line:
+        return [line]
+    return [part.replace(b'\\"', b'"').rstrip(b'"}],') for part in _BREAKS.split(line)]
 
 
 def shown(line: bytes, at: int = 0) -> str:
