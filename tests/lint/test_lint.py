@@ -575,6 +575,44 @@ def test_a_list_for_pip_is_judged_as_the_pip_part_of_an_environment_file(tmp_pat
     assert "small.txt:1:1: error CU403" in old.stdout
 
 
+@collect(
+    ("text", "messages"),
+    [
+        (
+            "torchvision==0.19.0a0+1713e84\n",
+            ["torchvision==0.19.0a0+1713e84 is not on PyPI, which takes no local version"],
+        ),
+        ("torchvision==0.16.0+cu118\n", ["torchvision==0.16.0+cu118 is not on PyPI, which takes no local version"]),
+        ("torch==2.1.0+cu118\ntorchvision==0.16.0+cu118\n", ["torch 2.1.0+cu118 is not on PyPI"]),
+        ("--find-links https://x.example/w\ntorchvision==0.19.0a0+1713e84\n", []),
+        ("torchvision>=0.1:   demo\ntorch;: docs\n", ["pip: torchvision>=0.1: demo, torch;: docs cannot be locked"]),
+    ],
+)
+def test_what_no_index_has_and_what_pip_does_not_take_is_one_finding_each(
+    tmp_path: Path, text: str, messages: list[str]
+) -> None:
+    (tmp_path / "requirements.txt").write_text(text)
+    found = json.loads(run("lint", "--json", folder=tmp_path).stdout)["files"][0]["findings"]
+    told = [item["message"] for item in found if item["severity"] == "error"]
+    assert len(told) == len(messages)
+    assert all(" ".join(have.split()).startswith(want) for have, want in zip(told, messages, strict=True)), told
+
+
+@collect(
+    ("text", "expected"),
+    [
+        ("channels: [pytorch]\ndependencies: [torchvision=0.13.1, {pip: [torch==2.0.1]}]\n", "CU502"),
+        ("channels: [conda-forge]\ndependencies: [pytorch=1.4.0, cudatoolkit=10.1]\n", "CU111"),
+        ("channels: [conda-forge, pytorch]\ndependencies: [pytorch=2.0.1, pytorch-cuda=11.8]\n", "build='*_cuda*'"),
+    ],
+)
+def test_the_torch_of_conda_is_the_one_that_the_file_means(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "environment.yml").write_text(text)
+    told = run("lint", folder=tmp_path).stdout
+    assert expected.replace("build='*_cuda*'", "=*_cuda*") in told
+    assert "=cuda*" not in told.replace("=*_cuda*", "")
+
+
 def test_a_list_with_hashes_is_a_lock_which_check_reads(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text(f"torch==2.4.0 --hash=sha256:{'0' * 64}\n")
     done = run("lint", "requirements.txt", folder=tmp_path)

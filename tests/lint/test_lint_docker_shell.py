@@ -44,6 +44,10 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL, []),
         ("FROM scratch\n", []),
         ("ARG BASE=x\nFROM $BASE\n", []),
+        (DEVEL.replace("22.04\n", "22.04 AS amd64cuda\n") + 'FROM "${TARGETARCH}cuda"\nRUN nvcc -V\n', []),
+        (SLIM + "RUN git clone https://x.example/ml-io.git && cd ml-io && python3 setup.py bdist_wheel\n", []),
+        (SLIM + "RUN git clone https://x.example/apex.git && cd apex && python3 setup.py bdist_wheel\n", ["CU322"]),
+        (DEVEL + "RUN pip install ${PACKAGES} --index-url https://download.pytorch.org/whl/cu128\n", ["CU327"]),
         ("FROM ubuntu@sha256:" + "0" * 64 + "\n", []),
         ("FROM ubuntu:latest@sha256:" + "0" * 64 + "\n", []),
         (DEVEL + "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS Build\nFROM build\n", []),
@@ -173,6 +177,19 @@ RUN conda install -y pytorch torchvision pytorch-cuda=12.1 -c pytorch -c nvidia 
     conda install -y -c conda-forge cudatoolkit-dev=11.8 "numpy<2"
 RUN pip install deepspeed transformers
 """
+
+
+def test_what_was_not_read_is_told_once_however_often_it_is_named(tmp_path: Path) -> None:
+    text = DEVEL + "RUN pip install torch==2.4.0\nRUN pip install /made/*.whl\n" + "RUN pip install /made/*.whl\n" * 3
+    (told,) = [item for item in linted(tmp_path, text).lints if item.finding.code == "CU327"]
+    assert place(text, told.at)[0] == 3
+
+
+def test_what_may_compile_is_a_warning_and_what_does_is_an_error(tmp_path: Path) -> None:
+    for package, severity in (("x", "warning"), ("flash-attn", "error")):
+        text = SLIM + f"RUN pip install {package} --no-build-isolation\n"
+        found = linted(tmp_path, text).lints
+        assert [item.finding.severity for item in found if item.finding.code == "CU322"] == [severity]
 
 
 def test_what_commands_install_is_judged_as_an_environment_file(tmp_path: Path) -> None:

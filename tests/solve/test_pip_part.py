@@ -171,8 +171,7 @@ def test_laws_of_a_lock() -> None:
     whole = replace(solution(*conda), pip=(pip("torch", "2.9"), pip("nvidia-cublas-cu12"), pip("x", sha256=None)))
     assert [(item.code, item.subject) for item in pip_findings(whole)] == [
         ("CU513", "x"),
-        ("CU512", "torch"),
-        ("CU512", "nvidia-cublas-cu12"),
+        ("CU512", "torch"),  # which brings the cuBLAS
     ]
     assert list(pip_findings(replace(whole, pip=(pip("accelerate"), pip("nvidia-ml-py"))))) == []
     assert list(pip_findings(replace(whole, pip=(pip("nvidia-cudnn-frontend"),)))) == []

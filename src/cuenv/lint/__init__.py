@@ -77,9 +77,11 @@ def place(text: str, at: int) -> tuple[int, int]:
 
 
 def in_order(text: str, lints: Iterable[Lint]) -> tuple[Lint, ...]:
-    """Lints by their place, each once."""
-    unique = {(item.finding.code, item.at, item.finding.message): item for item in lints}
-    return tuple(sorted(unique.values(), key=lambda item: (place(text, item.at), item.finding.code)))
+    """Lints by their place, each once; what nobody knows is told at the first of several places."""
+    unique: dict[tuple[str, int | None, str], Lint] = {}
+    for item in sorted(lints, key=lambda item: (place(text, item.at), item.finding.code)):
+        unique.setdefault((item.finding.code, None if item.finding.unknown else item.at, item.finding.message), item)
+    return tuple(unique.values())
 
 
 def edited(text: str, lints: Iterable[Lint]) -> str:

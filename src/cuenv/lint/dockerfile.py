@@ -153,6 +153,8 @@ def _instruction(text: str, start: int) -> Instruction | None:
 _FROM = regex(r"(?P<flags>(?:--[a-z]+=\S+\s+)*)(?P<image>\S+)(?:\s+[Aa][Ss]\s+(?P<stage>\S+))?")
 _CUDA_TAG = regex(r"(?P<release>[0-9]+(?:\.[0-9]+)*)-(?P<rest>.+)")
 _ENV = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)")
+_PREDEFINED = {"TARGETARCH": "amd64", "TARGETOS": "linux", "TARGETPLATFORM": "linux/amd64"}
+"""Arguments that BuildKit sets in every ``FROM``, for linux-64."""
 _ARG = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
 """An argument without a value: inside a stage it takes the one from before the first ``FROM``."""
 _COMPILES = regex(
@@ -316,10 +318,23 @@ def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
         yield from second_toolkit(run, f"{base.name}:{base.tag}", base.cuda)
     if base.has_torch and not any(REMOVES_TORCH.search(earlier.text) for earlier in stage.runs[:-1]):
         yield from second_torch(run, f"{base.name}:{base.tag or 'latest'}")
-    if not (base.compiler or stage.toolkit) and (compiles := _COMPILES.search(run.text)):
-        message = f"{compiles[0].strip()} compiles, but {base.name}:{base.tag} contains neither nvcc nor headers"
+    if not (base.compiler or stage.toolkit) and (compiles := _compiles(run.text)):
+        sure, word = _of_cuda(run.text), compiles[0].strip()
+        verb, needs = ("compiles", "") if sure else ("may compile", ", which an extension of CUDA needs")
+        message = f"{word} {verb}, but {base.name}:{base.tag} contains neither nvcc nor headers{needs}"
         fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
-        yield told("CU322", "error", run.at + compiles.start(), "image", message, fix)
+        yield told("CU322", "error" if sure else "warning", run.at + compiles.start(), "image", message, fix)
+
+
+def _of_cuda(text: str) -> bool:
+    """Whether what commands compile is for CUDA, by its name or theirs."""
+    return names_cuda(text) or _CLONED.search(text) is not None or "DS_BUILD" in text or "nvcc" in text
+
+
+def _compiles(text: str) -> re.Match[str] | None:
+    """The command that compiles operators with nvcc; the setup of any other project is none."""
+    found = _COMPILES.search(text)
+    return None if found and "setup.py" in found[0] and not _of_cuda(text) else found
 
 
 def _of_image(stage: _Stage, machine: Machine, knowledge: Knowledge, *, involved: bool) -> Iterator[Lint]:
@@ -363,7 +378,7 @@ def _installed(
     compat = base is None or not base.is_system
     for one in asked:
         yield from install_lints(one, machine, knowledge, compat=compat)
-    compiling, word = any(_COMPILES.search(run.text) for run in stage.runs), compiles_later(asked, knowledge)
+    compiling, word = any(_compiles(run.text) for run in stage.runs), compiles_later(asked, knowledge)
     cloned = any(_CLONED.search(run.text) for run in stage.runs)
     nvcc = base.cuda if base and base.compiler and (compiling or word or cloned) else None
     image = f"{base.name}:{base.tag or 'latest'}" if base else ""
@@ -459,7 +474,7 @@ def _from(
     parts = _FROM.match(item.text)
     if not parts:
         return _Stage(), ()
-    image = expanded(parts["image"], arguments)
+    image = expanded(parts["image"].strip("'\""), _PREDEFINED | dict(arguments))
     stage = _Stage()
     lints: tuple[Lint, ...] = ()
     earlier = stages.get(image.lower())

@@ -201,7 +201,7 @@ def _unread_projects(words: Sequence[Word]) -> Iterator[Lint]:
         before = option if not equals and PIP_VALUED.fullmatch(option) else ""
         if text and not text.startswith("-") and (editable or _PROJECT.search(text)):
             name = redact(text)
-            folder = "://" not in name and not name.endswith((".whl", ".gz", ".zip"))
+            folder = not re.search(r"://|\.(?:whl|gz|zip)$|^\$[^/]*$", name)
             yield _unread(name, word.start, f"the project in {name}" if folder else "")
 
 
@@ -337,7 +337,7 @@ _FILES = regex(r"(?:^|\s)(?:-r|--requirement|-e|--editable|\./|\.(?=\s|$|\[)|/|g
 _UPGRADE = regex(r"\s(?:-U|--upgrade|--force-reinstall|--ignore-installed|-I|--pre)(?=\s|=|$)")
 _EDITABLE = ("-e", "--editable")
 _PROJECT = regex(
-    r"^(?:\.{1,2}(?:/|\[|$)|[/~]|\$\w|(?:git|hg|svn|bzr)\+|(?:https?|file):)|@ ?(?:git\+|https?:|file:)"
+    r"^(?:\.{1,2}(?:/|\[|$)|[/~]|\$[\w{]|(?:git|hg|svn|bzr)\+|(?:https?|file):)|@ ?(?:git\+|https?:|file:)"
     r"|\.(?:whl|tar\.gz|zip)$"
 )
 """A requirement that names a folder, a repository or a file."""

@@ -221,6 +221,34 @@ def index_findings(requirements: Sequence[str], python: VersionSpec | None, know
         yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
 
 
+_LOCAL = regex(r"(?P<name>[A-Za-z0-9._-]+)\s*={2,3}\s*(?P<release>[0-9][^+;\s]*)\+(?P<local>[\w.]+)\s*(?:;.*)?")
+
+
+def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
+    """Local versions that are asked of PyPI, which takes none: ``torchvision==0.19.0a0+1713e84``."""
+    asked = torch_asked(requirements)
+    if any(map(index_option, requirements)):
+        return
+    for line in requirements:
+        found = _LOCAL.fullmatch(line.strip())
+        if not found or requirement_name(line) == "torch" or not on_linux(line):
+            continue
+        own = _LABEL.fullmatch(found["local"]) is not None and normalise(found["name"]) in OF_TORCH
+        if own and asked and asked.tag:
+            continue  # the index of torch has it as well
+        public = re.match(r"[0-9.]*[0-9]", found["release"])
+        plain = f"write {found['name']}=={public[0] if public else found['release']}, or name the index that has it"
+        index = f"add --extra-index-url {INDEX}{found['local']}"
+        yield Finding(
+            code="CU520",
+            severity="error",
+            subject=normalise(found["name"]),
+            message=f"{line.partition(';')[0].strip()} is not on PyPI, which takes no local version such as "
+            f"+{found['local']}",
+            fix=index if own else plain,
+        )
+
+
 def _passed_over(line: str, asked: AskedTorch, rows: Iterable[TorchWheel]) -> Finding | None:
     """An index that stands behind torch itself, where pip does not read it; ``None`` for another line."""
     text, options = without_options(line)

@@ -19,7 +19,16 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, CudaVariant, Discontinued
 from cuenv.resolver.compilers import bounded_gcc, compiler_findings, cuda_home
 from cuenv.resolver.conflicts import asked_conflicts, torch_home
-from cuenv.resolver.requirements import Demand, broken, demands_of, headers_missing, meets, with_condition
+from cuenv.resolver.requirements import (
+    OF_TORCH,
+    Demand,
+    broken,
+    demands_of,
+    headers_missing,
+    meets,
+    pin_demand,
+    with_condition,
+)
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 
@@ -188,9 +197,12 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
 
 
 def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
-    """A torch from pip over the one from conda."""
+    """A torch from pip over the one from conda, which is named, or required by torchvision or torchaudio."""
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
-    if not torch or not spec.pip:
+    brings = next((pin for pin in map(spec.pin, OF_TORCH) if pin), None)
+    conda = f"conda's {torch.yaml_text()}" if torch else ""
+    conda = conda or (f"the one of conda that {brings.yaml_text()} requires" if brings else "")
+    if not conda or not spec.pip:
         return
     from cuenv.solve.environment_spec import requirement_name  # noqa: PLC0415 - most files have no pip part
 
@@ -200,7 +212,7 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
                 code="CU502",
                 severity="error",
                 subject="torch",
-                message=f"pip: {requirement} would install torch over conda's {torch.yaml_text()}",
+                message=f"pip: {requirement} would install torch over {conda}",
                 edits=(FileEdit(how="remove", entries=(requirement,), pip=True),),
             )
 
@@ -208,9 +220,14 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
 def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """A torch that the indexes of the pip part do not have, and libraries that are made for another torch."""
     if spec.pin("pytorch") or any("torch" in text for text in spec.pip):
-        from cuenv.resolver.asked_torch import index_findings, pair_findings  # noqa: PLC0415 - many files have no torch
+        from cuenv.resolver.asked_torch import (  # noqa: PLC0415 - many files have no torch
+            index_findings,
+            local_findings,
+            pair_findings,
+        )
 
         yield from index_findings(spec.pip, spec_of(spec.pin("python")), knowledge)
+        yield from local_findings(spec.pip)
         yield from pair_findings(spec, knowledge)
 
 
@@ -441,7 +458,7 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 yield _cpu_builds([asked], "error")
             else:  # whoever wrote its build string may mean it
                 others.append(asked)
-        elif not pin.build and own and own.essential:
+        elif not pin.build and own and own.essential and _listed(pin, knowledge):
             guarded = replace(pin, version=pin.condition().removeprefix("=="), build=own.any_cuda).exact_text()
             # whoever names torch or CUDA means GPUs; another program is as often meant for CPUs
             meant = named or spec.pin("pytorch") is not None or pin.name in _WITH_TORCH
@@ -458,10 +475,16 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         yield _cpu_builds(others, "warning")
 
 
+def _listed(pin: Pin, knowledge: Knowledge) -> bool:
+    """Whether the tables have a torch that is asked for: of others nobody knows how their CUDA builds are called."""
+    demand = pin_demand(pin) if pin.name == "pytorch" else None
+    return demand is None or any(demand.admits(row.version) for row in knowledge.torch)
+
+
 def _variant(pin: Pin, spec: EnvironmentSpec, knowledge: Knowledge) -> CudaVariant | None:
     """The row of the CPU and CUDA builds of the channel that a pin comes from."""
     torch = spec.pin("pytorch")
-    home = torch_home(torch, spec) if torch and pin.name in _WITH_TORCH else ""
+    home = torch_home(torch, spec) if torch and pin.name in ("pytorch", *_WITH_TORCH) else ""
     homes = [pin.channel or home] if pin.channel or home else map(short_channel, spec.channels)
     return next((row for place in homes if (row := knowledge.cuda_variant(pin.name, place))), None)
 

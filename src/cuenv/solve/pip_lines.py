@@ -319,14 +319,13 @@ def _invalid(text: str) -> WrongLine | None:
     bare = re.split(r"\s--", text, maxsplit=1)[0]
     try:
         Requirement(bare)
-    except (InvalidRequirement, RecursionError) as error:
+    except (InvalidRequirement, RecursionError):
         if _SEVERAL.fullmatch(bare):
             return WrongLine(shown(text), "several names stand on one line", "write one requirement on each line")
         number = _NO_VERSION.fullmatch(bare)
         if number:
             return WrongLine(shown(text), "what stands behind == is not a version", "write NAME, or NAME==1.2")
-        why = f"it is not a valid requirement ({str(error).splitlines()[0]})"
-        return WrongLine(shown(text), why, "write NAME, NAME>=1 or NAME[extra]==1.2")
+        return WrongLine(shown(text), "it is not a valid requirement", "write NAME, NAME>=1 or NAME[extra]==1.2")
     return None
 
 
