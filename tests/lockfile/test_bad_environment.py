@@ -271,6 +271,12 @@ def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
             assert f"python-{python}." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
         (tmp_path / "environment.yml").unlink()
         assert run("lock", "--check", folder=tmp_path).returncode == 0
+        texts = []
+        for _ in range(2):  # the second one keeps what the first one holds
+            locked(tmp_path, "x", mirror, wheels.url, "requirements.txt", "--format", "requirements")
+            texts.append((tmp_path / "requirements.lock.txt").read_text(encoding="utf-8"))
+        assert "aged==1.0" in texts[0]
+        assert texts[1] == texts[0]
         before = (tmp_path / "conda-lock.yml").read_bytes()
         for lines in ("aged==2.0", "aged==9"):
             (tmp_path / "requirements.txt").write_text(f"{lines}\n")

@@ -9,7 +9,7 @@ import pytest
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts
-from cuenv.lockfile.file_check import judge_file
+from cuenv.lockfile.file_check import judge_file, torch_that_runs
 from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
@@ -547,3 +547,35 @@ def test_an_nvcc_of_a_channel_of_nvidia_is_not_asked_of_conda_forge() -> None:
     assert not judge_file(asked, facts, shipped_base())
     nobody = spec(*pins, channels=("pytorch", "conda-forge"))
     assert {item.code for item in judge_file(nobody, facts, shipped_base())} == {"CU110"}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "python", "lines", "bounds"),
+    [
+        ("8.9", "535.129.03", "3.12", ("torch",), ("2.2.0", "2.10.0", "CUDA 13.x needs driver 580.65.06 or later")),
+        ("8.9", "535.129.03", "3.12", ("accelerate",), ("2.2.0", "2.10.0", "CUDA 13.x needs driver")),
+        ("12.0", "575.51.03", "3.12", ("torch",), ("2.8.0", "2.10.0", "CUDA 13.x needs driver 580.65.06 or later")),
+        ("6.1", "580.65.06", "3.12", ("torch>=2.4",), ("2.4.0", "2.7.1", "not for compute capability 6.1")),
+        ("8.9", "580.65.06", "3.12", ("torch",), ("2.2.0", "2.15.0", "")),
+        ("8.0", "470.129.06", "3.12", ("torch",), None),
+        ("8.9", "535.129.03", "3.12", ("torch==2.15.0",), None),
+        ("8.9", "535.129.03", "3.12", ("--index-url https://download.pytorch.org/whl/cpu", "torch"), None),
+    ],
+)
+def test_the_torch_that_a_file_leaves_open_is_one_that_runs(
+    gpu: str, driver: str, python: str, lines: tuple[str, ...], bounds: tuple[str, str, str] | None
+) -> None:
+    asked = spec(f"python={python}", "pip", pip=lines)
+    found = torch_that_runs(asked, options(gpu, driver=driver), python, base())
+    if bounds is None or found is None:
+        assert (found, bounds) == (None, None)
+        return
+    first, last, told = found
+    assert (str(first), str(last)) == bounds[:2]
+    assert (told is None) == (bounds[2] == "")
+    assert told is None or bounds[2] in told.message
+
+
+def test_a_torch_of_conda_is_no_matter_of_pip() -> None:
+    asked = spec("python=3.12", "pytorch", "pip", pip=("accelerate",))
+    assert torch_that_runs(asked, options("8.9", driver="535.129.03"), "3.12", base()) is None

@@ -220,6 +220,8 @@ def test_a_pylock_is_read_and_written() -> None:
 
     text = uv_output.render((pip("a"), source))
     assert uv_output.parse(toml.load_toml(text), REQUEST, "x") == (pip("a"), source)
+    (bare,) = uv_output.parse(toml.load_toml(uv_output.render((replace(pip("a"), url=""),))), REQUEST, "x")
+    assert (bare.name, bare.version, bare.url) == ("a", "1.0", "file:///a-1.0.tar.gz")  # uv reads no empty URL
 
 
 @collect(

@@ -34,7 +34,7 @@ from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.ranking import Assessment
-from cuenv.resolver.rules import RULES, Context, Judge, rule_named, verdict_of
+from cuenv.resolver.rules import RULES, Context, Judge, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.verdict import cited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
@@ -245,9 +245,7 @@ def _judge_torch(
         if not never_made(asked, wheels):  # that is said of the file, on any host
             yield from _no_wheel(asked, python, facts, knowledge)
         return
-    case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
-    judge = Judge(case, (one for one in RULES if one.locked))
-    judged = [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in meant]
+    judged, case = _judged(meant, facts, knowledge)
     nearest, objections = min(
         reversed(judged), key=lambda pair: (bool(pair[1]), asked.rank(pair[0].build), len(pair[1]))
     )
@@ -259,6 +257,49 @@ def _judge_torch(
             for item in as_findings(verdict, taken, case):
                 told = f"pip takes {name} for {asked.text} today: {item.message.removeprefix(f'{build_name(taken)}: ')}"
                 yield replace(item, severity="warning", message=told)
+
+
+def _judged(
+    wheels: Iterable[Candidate], facts: HostFacts, knowledge: Knowledge
+) -> tuple[list[tuple[Candidate, list[Verdict]]], Context]:
+    """Wheels of torch, each with what rejects it on the host."""
+    case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
+    judge = Judge(case, (one for one in RULES if one.locked))
+    return [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in wheels], case
+
+
+def torch_that_runs(
+    spec: EnvironmentSpec, facts: HostFacts, python: str, knowledge: Knowledge
+) -> tuple[Version, Version, Finding | None] | None:
+    """The first and the last release of torch that run on the host, of a file that leaves the release open to pip.
+
+    All between them run as well. With them goes what is said where pip would take a newer one. ``None`` where the file
+    names its release, and where none of those that it admits runs.
+
+    Args:
+        python: the Python of the environment.
+    """
+    asked = torch_asked((*spec.pip, "torch")) if not any(map(spec.pin, CONDA_TORCHES)) else None
+    if asked is None or asked.exact or asked.tag or asked.of_cpu:
+        return None
+    there = asked._replace(anywhere=False)  # what another index has nobody knows
+    wheels = wheels_asked(there, facts.platform, parse_version_spec(python, what="python"), knowledge)
+    judged, case = _judged(wheels, facts, knowledge)
+    able = {item.build.version for item, objections in judged if not objections}
+    if not able:
+        return None
+    last = max(able)
+    above = max(
+        (item.build.version for item, _ in judged if item.build.version < last and item.build.version not in able),
+        default=None,
+    )
+    first = min(one for one in able if above is None or one > above)
+    newest, objections = max(judged, key=lambda pair: pair[0].build.version)
+    if newest.build.version == last:
+        return first, last, None
+    why = next((item.message for verdict in objections for item in as_findings(verdict, newest, case)), "")
+    told = f"the file leaves torch open, and {last} is the newest that runs there: {why}"
+    return first, last, Finding(code="CU520", severity="info", subject="torch", message=told)
 
 
 def _of_what(asked: AskedTorch) -> str:

@@ -23,7 +23,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
 from cuenv.lockfile.engines import Engine, compared, of_defaults, solved
-from cuenv.lockfile.file_check import judge_file, named_cuda, oldest_cuda
+from cuenv.lockfile.file_check import judge_file, named_cuda, oldest_cuda, torch_that_runs
 from cuenv.lockfile.files import (
     LOCK_NAME,
     day_in,
@@ -288,22 +288,7 @@ def locked(
         return replace(refused, unsatisfiable=solutions)
     with _known(early):
         solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
-        solutions, of_pip = lock_pip(
-            spec,
-            solutions,
-            _earlier(request, solutions),
-            knowledge=knowledge,
-            folder=request.path.parent,
-            update=request.update,
-            environ=request.host.environ,
-            allow=request.allow,
-            builds=request.builds,
-            quick=request.quick,
-            certificates=request.sources.certificates,
-            offline=request.sources.offline,
-            as_of=request.sources.as_of,
-            progress=progress,
-        )
+        solutions, of_pip = _with_pip(request, spec, hosts, solutions, knowledge=knowledge, progress=progress)
     # which release the file leaves open is known now
     after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
     added = of_defaults(spec, solutions, request.sources)
@@ -323,6 +308,50 @@ def locked(
         metadata=_metadata(spec, hosts[0], solutions, request, knowledge, least=least),
     )
     return replace(refused, report=late, lock=made)
+
+
+def _with_pip(
+    request: LockRequest,
+    spec: EnvironmentSpec,
+    hosts: list[HostFacts],
+    solutions: list[Solution],
+    *,
+    knowledge: Knowledge,
+    progress: Progress | None,
+) -> tuple[list[Solution], list[Finding]]:
+    """The solutions with their pip part; a torch that the file leaves open is the newest that runs on the hosts."""
+
+    def ask(asked: EnvironmentSpec, *, quick: bool) -> tuple[list[Solution], list[Finding]]:
+        return lock_pip(
+            asked,
+            solutions,
+            _earlier(request, solutions),
+            knowledge=knowledge,
+            folder=request.path.parent,
+            update=request.update,
+            environ=request.host.environ,
+            allow=request.allow,
+            builds=request.builds,
+            quick=quick,
+            certificates=request.sources.certificates,
+            offline=request.sources.offline,
+            as_of=request.sources.as_of,
+            progress=progress,
+        )
+
+    bounds, told = list[str](), list[Finding]()
+    for host, solution in zip(hosts, solutions, strict=True) if spec.pip else ():
+        package = solution.package("python")
+        python = ".".join((package.version if package else solution.python).split(".")[:2])
+        runs = torch_that_runs(spec, host, python, knowledge) if python else None
+        bounds += [f"torch>={runs[0]},<={runs[1]}"] if runs else []
+        told += [runs[2]] if runs and runs[2] else []
+    if bounds:
+        made, found = ask(replace(spec, constraints=(*spec.constraints, *bounds)), quick=True)
+        if not any(item.code == "CU510" for item in found):
+            taken = any(item.name == "torch" for solution in made for item in solution.pip)
+            return made, [*found, *(told[:1] if taken else [])]
+    return ask(spec, quick=request.quick)  # as another package wants its torch: the host is what objects then
 
 
 def _judged(

@@ -115,14 +115,18 @@ def _platforms(request: PipRequest) -> Iterable[str]:
 
 
 def render(packages: Iterable[PipLocked]) -> str:
-    """A pylock that holds packages: what uv takes as a preference when it lies where it will write."""
+    """A pylock that holds packages: what uv takes as a preference when it lies where it will write.
+
+    Name and release count. A list of requirements with hashes names no file, and uv reads no pylock without one.
+    """
     lines = ['lock-version = "1.0"', 'created-by = "cuenv"']
     for item in packages:
         if item.direct:
             continue
         digest = f', hashes = {{ sha256 = "{item.sha256}" }}' if item.sha256 else ""
-        file = f"{{ url = {toml_string(item.url)}{digest} }}"
-        kind = f"sdist = {file}" if item.from_source else f"wheels = [{file}]"
+        url = item.url or f"file:///{item.name}-{item.version}.tar.gz"
+        file = f"{{ url = {toml_string(url)}{digest} }}"
+        kind = f"sdist = {file}" if item.from_source or not item.url else f"wheels = [{file}]"
         lines += [
             "",
             "[[packages]]",
