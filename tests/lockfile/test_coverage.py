@@ -17,7 +17,7 @@ from cuenv.host.select import HostOptions
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.lock import LockRequest
-from cuenv.lockfile.repair import Repaired, repair
+from cuenv.lockfile.repair.repair import Repaired, repair
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.environment_yml import render
 from cuenv.solve.io.sources import Mirror, Sources

@@ -15,7 +15,7 @@ from commands import HOST
 from commands import inside as run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import version
-from cuenv.lockfile.intent import EntryChange, Intent, intent_of, nearness
+from cuenv.lockfile.repair.intent import EntryChange, Intent, intent_of, nearness
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.io.sources import Sources

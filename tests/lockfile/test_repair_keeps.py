@@ -20,11 +20,11 @@ from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
 from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
-from cuenv.lockfile.drafts import pythons_near
 from cuenv.lockfile.lock import LockRequest
-from cuenv.lockfile.obey import obeyed
-from cuenv.lockfile.relax import blamed, entries_of, forms_of, relax
-from cuenv.lockfile.repair import repair
+from cuenv.lockfile.repair.drafts import pythons_near
+from cuenv.lockfile.repair.obey import obeyed
+from cuenv.lockfile.repair.relax import blamed, entries_of, forms_of, relax
+from cuenv.lockfile.repair.repair import repair
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.io import choosing

@@ -9,7 +9,7 @@ from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.lockfile.file_check import judge_file, judge_spec, named_cuda, request_of
 from cuenv.lockfile.host_check import host_findings
-from cuenv.lockfile.intent import intent_of
+from cuenv.lockfile.repair.intent import intent_of
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_yml import parse
 from given import options, package, shipped_base, solution, spec

@@ -65,7 +65,7 @@ def engine_from(values: LockValues) -> Engine:
 
 
 if TYPE_CHECKING:
-    from cuenv.lockfile.repair import Repaired
+    from cuenv.lockfile.repair.repair import Repaired
 
 
 def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
@@ -75,7 +75,7 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
         UsageError: the output is the input, ``-o`` stands without ``--repair``, or several platforms are named.
     """
     from cuenv.lockfile.lock import LockRequest  # noqa: PLC0415 - not needed for --help
-    from cuenv.lockfile.repair import repair  # noqa: PLC0415 - as above
+    from cuenv.lockfile.repair.repair import repair  # noqa: PLC0415 - as above
 
     output: Path | None = values["output"]
     if not values["repair"]:

@@ -10,7 +10,7 @@ from cuenv.core.urls import short_channel
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.intent import intent_of
+from cuenv.lockfile.repair.intent import intent_of
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import request_options
 from cuenv.resolver.policy import asks_for_cpu

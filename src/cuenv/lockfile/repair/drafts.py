@@ -12,8 +12,8 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor as series
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.intent import further, release_pins
-from cuenv.lockfile.relax import forms_of
+from cuenv.lockfile.repair.intent import further, release_pins
+from cuenv.lockfile.repair.relax import forms_of
 from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.policy import CPU_PACKAGES, spec_of
 from cuenv.resolver.ranking import Assessment

@@ -10,8 +10,8 @@ from cuenv.core.findings import first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
-from cuenv.lockfile.drafts import torch_of
-from cuenv.lockfile.relax import Ask
+from cuenv.lockfile.repair.drafts import torch_of
+from cuenv.lockfile.repair.relax import Ask
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Choice, Settled, Unsatisfiable, names_cuda
 

@@ -1,0 +1,230 @@
+"""What of a file can stay: a draft without what cannot be had, and with what fits after all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from cuenv.core.errors import NoChannelError
+from cuenv.core.record import replace
+from cuenv.core.urls import short_channel
+from cuenv.core.versions import version
+from cuenv.lockfile.repair.asking import PROVING
+from cuenv.lockfile.repair.drafts import (
+    FORGE,
+    TOGETHER,
+    Draft,
+    Near,
+    as_read,
+    forge_first,
+    losses,
+    of_torch,
+    torch_of,
+    with_cpu_torch,
+    with_entries,
+)
+from cuenv.lockfile.repair.intent import OF_CHANNELS, further
+from cuenv.lockfile.repair.mending import Mending
+from cuenv.lockfile.repair.proving import odds
+from cuenv.lockfile.repair.relax import ListedEntry, entries_of, forms_of
+from cuenv.resolver.asked_torch import CONDA_TORCHES
+from cuenv.resolver.policy import asks_for_cpu, wants_cuda
+from cuenv.resolver.requirements import OF_TORCH
+from cuenv.solve.environment_spec import Pin
+
+if TYPE_CHECKING:  # the solver is heavy
+    from cuenv.solve.io.records import Shelf
+
+_OF_CUDA = ("CU102", "CU103", "CU104")
+"""Findings on CUDA releases and CPU builds, which are mended where they are warnings as well."""
+
+
+class Keeping(Mending):
+    """The entries of the file that stay, and what the others conflict with."""
+
+    def _own(self) -> Draft:
+        """The file for one platform, with the channels that people take what it lists from, where its own lack it.
+
+        A channel that is not there is left out, unless all are.
+        """
+        spec = self.file
+        if spec.platforms:
+            spec = replace(spec, platforms=(self.facts.platform,))
+        gone = {channel: why for channel in spec.reached if (why := self._unread(channel, NoChannelError))}
+        channels = tuple(channel for channel in spec.channels if channel not in gone) or spec.channels or ("defaults",)
+        pins = tuple(replace(pin, channel="") if pin.channel in gone else pin for pin in spec.pins)
+        spec = replace(spec, pins=pins) if gone else spec
+        names = {pin.name for pin in spec.pins} | ({"pip"} if spec.pip else set())
+        for more in (FORGE, "nvidia"):
+            if more in map(short_channel, channels):
+                continue
+            here = self._shelf(names, self._reached(replace(spec, channels=channels)))
+            lacking = {pin.name for pin in spec.pins if not any(map(here.has, forms_of(pin)))}
+            lacking |= {name for name in names if not here.has(Pin(name=name))}
+            there = self._shelf_beyond(sorted(lacking), channels, (more,)) if lacking else None
+            if there and any(there.has(Pin(name=name)) for name in lacking):
+                channels = (*channels, more)
+        own = Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
+        own = own.noting([OF_CHANNELS] if gone else [], next(iter(gone.values()), ""))
+        shelf = None if wants_cuda(spec, self.knowledge) else self._shelf_of(own.spec)
+        return with_cpu_torch(own, shelf) if shelf else own
+
+    def _any(self, pin: Pin | None, number: Version | None, shelf: Shelf) -> Pin | None:
+        """Any release, or any of a minor, of what a file names; ``None`` where there is none.
+
+        It is for CUDA or for the CPU if that is what the file is for.
+        """
+        if pin is None:
+            return None
+        form = Pin(name=pin.name, version=f"{number}.*" if number else "", channel=pin.channel)
+        cuda, cpu = wants_cuda(self.file, self.knowledge), asks_for_cpu(self.file)
+        meant = (
+            [replace(form, build="*cuda*" if cuda else "*cpu*")] if pin.name in CONDA_TORCHES and cuda != cpu else []
+        )
+        return next((item for item in (*meant, form) if shelf.has(item)), None)
+
+    def _keepable(self, draft: Draft) -> Draft | None:
+        """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
+        moved = self._forge_first(draft)
+        most = self._kept(moved) if moved else None
+        if most and not most.lost.intersection(OF_TORCH):
+            return self._kept(draft, frozenset(pin.name for pin in most.spec.pins)) or most
+        return min((item for item in (self._kept(draft), most) if item), key=losses, default=None)
+
+    def _kept(self, draft: Draft, needed: frozenset[str] = frozenset()) -> Draft | None:
+        """A draft without entries that the channels do not have beside the others and the torch that it keeps to.
+
+        Returns:
+            ``None`` where there is no such torch beside torchvision and torchaudio, and what else is needed.
+        """
+        spec, near = draft.spec, draft.near
+        shelf = self._shelf_of(spec)
+        if shelf is None:
+            return None
+        listed = [pin for pin in spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
+        entries: Sequence[ListedEntry] = entries_of(listed, shelf)
+        python = version(f"3.{near.python}") if near.python else None
+        of_core = ((torch_of(spec), near.torch), (spec.pin("python"), python))
+        fixed = [form for pin, number in of_core if (form := self._any(pin, number, shelf))]
+        if any(number and (pin is None or not self._any(pin, number, shelf)) for pin, number in of_core):
+            return None
+        beside_torch = [item for item in entries if item.pin.name in OF_TORCH]
+        pairs = self._solved(spec, beside_torch, fixed, near=False)
+        kept = needed.union(pin.name for pin in pairs.pins if pin) if pairs else needed
+        if near != Near() and any(item.forms and item.pin.name not in kept for item in beside_torch):
+            return None
+        entries = [replace(item, needed=item.pin.name in kept) for item in entries]
+        found = self._solved(spec, entries, fixed, near=False, swaps=0)
+        if found is None:
+            return None if needed or near != Near() else draft
+        wide = self._shelf_beyond([pin.name for pin in listed], self._reached(spec), ("pytorch", FORGE))
+        elsewhere = {
+            pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
+        }
+        gone = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new is None} - elsewhere
+        return with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
+
+    def _restored(self, own: Draft) -> Draft:
+        """A draft that locks, with as many of its lost entries as fit after all.
+
+        They are put back beside the rest as it is, else beside other releases of it, and then with conda-forge before
+        the channel of torch: that one has a few old libraries, which hide those that conda-forge's packages require.
+        """
+        best = own
+        for moved in (False, True):
+            draft = self._forge_first(best) if moved else best
+            for free in (False, True):
+                lost = self._placeless(draft) if draft else frozenset()
+                enough = self.late and (moved or free)  # beside the rest as it is, the solver says so in any case
+                found = self._placed(draft, lost, free=free) if draft and lost and not enough else None
+                if found is None or len(found.lost) >= len(best.lost):
+                    continue
+                names = ", ".join(sorted(best.lost - found.lost))
+                there = frozenset(pin.name for pin in found.spec.pins)
+                then = self._until_locked(found, f"{self.request.path.name} with {names} as well", there)
+                if then is None:
+                    answer, open_ = self._lock(as_read(found.spec))
+                    first = next((item.message for item in answer.report.errors), "") if answer else ""
+                    why = f"with {names} the file is refused: {open_ or first}"
+                    best = best.saying(dict.fromkeys(best.lost - found.lost, why))
+                best, draft = (then, then) if then else (best, draft)
+        return best
+
+    def _placeless(self, draft: Draft) -> frozenset[str]:
+        """The lost entries of a draft that its channels have."""
+        shelf = self._shelf_of(replace(draft.spec, pins=self.file.pins))
+        names = {
+            pin.name for pin in self.file.pins if draft.spec.pin(pin.name) is None and further(pin, self.knowledge)
+        }
+        return frozenset(name for name in draft.lost & names if shelf and shelf.has(Pin(name=name)))
+
+    def _placed(self, draft: Draft, lost: frozenset[str], *, free: bool) -> Draft | None:
+        """A draft with some of its lost entries; the others take other releases for that if they are ``free``."""
+        spec = replace(draft.spec, pins=(*draft.spec.pins, *(pin for pin in self.file.pins if pin.name in lost)))
+        shelf = self._shelf_of(spec)
+        if shelf is None:
+            return None
+        held = [
+            pin
+            for pin in draft.spec.pins
+            if not free or pin.name in draft.bound or pin.name in OF_TORCH or not further(pin, self.knowledge)
+        ]
+        listed = [pin for pin in spec.pins if pin not in held]
+        entries = entries_of(listed, shelf, needed=lambda pin: pin.name not in lost)
+        found = self._solved(spec, entries, held, near=False)
+        if found is None or not any(new for pin, new in zip(listed, found.pins, strict=True) if pin.name in lost):
+            return None
+        found = self._solved(spec, entries, held) or found
+        there = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new}
+        why = tuple(item for item in draft.why if item[0] not in lost)
+        made = replace(draft, spec=spec, why=why, lost=draft.lost - there)
+        return with_entries(made, listed, found.pins, shelf)
+
+    def _forge_first(self, draft: Draft) -> Draft | None:
+        """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
+        order, shelf = forge_first(draft.spec.channels), self._shelf_of(draft.spec)
+        if shelf is None or order is None:
+            return None
+        pins = tuple(
+            replace(pin, channel="pytorch") if of_torch(pin) and shelf.home(Pin(name=pin.name)) == "pytorch" else pin
+            for pin in draft.spec.pins
+        )
+        why = "the channel pytorch has old libraries, which hide those that packages of conda-forge require"
+        return replace(draft, spec=replace(draft.spec, channels=order, pins=pins)).noting([OF_CHANNELS], why)
+
+    def _guarded(self, own: Draft) -> Draft:
+        """A draft that locks, without what its lock would still warn of: CPU builds, parts of another CUDA.
+
+        No entry is lost for that.
+        """
+        answer, _ = self._lock(as_read(own.spec))
+        warned = (
+            [item for item in answer.report.findings if item.edits and item.severity == "warning"] if answer else []
+        )
+        for codes in (_OF_CUDA, _OF_CUDA[-1:]):
+            asked = tuple(replace(item, severity="error") for item in warned if item.code in codes)
+            if answer is None or not asked:
+                break
+            draft = self._obeying(own, replace(answer, report=replace(answer.report, findings=asked)))
+            then, _ = self._lock(as_read(draft.spec))
+            if then and then.lock and draft.lost <= own.lost:
+                return draft
+        return own
+
+    def _proven(self, own: Draft) -> Draft:
+        """A draft that locks, and of each entry that it lost what it conflicts with."""
+        spec = (self._forge_first(own) or own).spec  # what hides less says more
+        said, shelf = dict(own.why), self._shelf_of(replace(own.spec, pins=self.file.pins))
+        channels = ", ".join(map(short_channel, self._reached(own.spec)))
+        for name in sorted(own.lost):
+            if shelf is None or not said.get(name, "").endswith(TOGETHER):
+                continue
+            if not shelf.has(Pin(name=name)):
+                own = own.saying({name: f"the channels have no {name} for {self.facts.platform}: {channels}"})
+            elif self._spent < PROVING:
+                self._say(f"finding what {name} conflicts with")
+                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._shelf, own.bound)})
+        return own
