@@ -448,7 +448,7 @@ def test_frames_behind_the_head_of_a_logger_are_no_errors() -> None:
     head = "(EngineCore_DP0 pid=68) ERROR 05-07 02:14:18 [core.py:396] "
     log = f"{TRACEBACK.decode()}    engine = EngineCoreProc(a, b, c)\n             ^^^^^^^^^^\n{SAYS}\n"
     found = read("".join(head + line for line in log.splitlines(keepends=True)).encode())
-    assert (found.verdict, found.causes[0].sighting.text) == ("unknown", head + SAYS)
+    assert (found.verdict, found.causes[0].sighting.text) == ("unknown", head.partition(") ")[2] + SAYS)
 
 
 def test_the_next_line_of_a_warning_is_a_warning() -> None:
@@ -851,3 +851,10 @@ def test_a_traceback_in_a_record_of_json_is_read_as_its_lines() -> None:
     found = read(f'{{"level": "INFO", "msg": "start"}}\n{{"level": "ERROR", "exc_info": "{trace}"}}\n'.encode())
     assert (found.verdict, ids(found)) == ("known", ["program-key"])
     assert "/srv/app/main.py, line 12" in found.causes[0].because[0]
+
+
+def test_lines_of_the_journal_are_read_without_what_it_puts_before_them() -> None:
+    head = "Aug 17 18:42:18 box vllm[8052]: (APIServer pid=8052) "
+    log = f"{FRAMES}    raise RuntimeError(\nRuntimeError: Engine core initialization failed. See root cause above.\n"
+    found = read("".join(head + line for line in log.splitlines(keepends=True)).encode())
+    assert (found.verdict, ids(found)) == ("effect", ["vllm-engine-died"])

@@ -171,6 +171,7 @@ _ENVELOPE = regex(
     rb"-- Process [0-9]{1,5} terminated with the following error|output_handler failed|"
     rb"Error in inspecting model architecture|WorkerProc initialization failed|Intercepted XLA runtime error|"
     rb"Error executing job with overrides|"
+    rb"[Mm]ain process exited, code=|Failed with result '|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(
@@ -208,6 +209,11 @@ _LOGGER = regex(
     rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]{8,15}Z? - (?:[\w.]{1,60} - )?(?:ERROR|CRITICAL) -)(?: |$)"
 )
 """What a logger puts before each line of an error: the level is that of the whole message."""
+_WRITER = regex(
+    rb"^(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}\[[0-9]{1,8}\]: )?"
+    rb"(?:\([A-Za-z_]\w{0,40} pid=[0-9]{1,8}(?:, ip=[0-9.]{7,15})?\)(?: |$))?"
+)
+"""What the journal of the system, vLLM and Ray put before each line of a process."""
 _CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$)")
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
 _BORDER = regex("^[\\s>]*(?:│|┃|║|\\|)\\s?|\\s*(?:│|┃|║|\\|)\\s*$".encode())
@@ -231,7 +237,7 @@ def uncoloured(text: bytes) -> bytes:
 
 def plain(line: bytes) -> bytes:
     """A line without colours and with plain spaces."""
-    line = uncoloured(line)
+    line = _WRITER.sub(b"", uncoloured(line))
     if b"%20" in line or b"&" in line:
         line = _WEB.sub(lambda found: _OF_WEB[found[0]], line)
     if b"(from versions: " in line:  # what pip might have installed, which is of every kind
