@@ -224,7 +224,7 @@ def test_a_list_of_requirements_is_read_as_an_environment(tmp_path: Path) -> Non
             (tmp_path / name).write_text(text)
             spec, remarks = read_environment(tmp_path / name)
             assert (spec.channels, [pin.yaml_text() for pin in spec.pins]) == (("conda-forge",), ["python", "pip"])
-            assert (spec.pip[-1], remarks) == (line, ("it lists requirements for pip",))
+            assert (spec.pip[-1], remarks) == (line, ())
     (tmp_path / "env.txt").write_text("name: x\ndependencies: [python]\n")
     assert [pin.name for pin in read_environment(tmp_path / "env.txt")[0].pins] == ["python"]
 
@@ -238,7 +238,7 @@ def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Pat
         code, said, files = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
         assert code == 0, said
         assert files >= LOCKS
-        assert "it lists requirements for pip; .python-version names Python 3.11" in said
+        assert "it names no Python, and .python-version names 3.11" in said
         assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
         assert run("check", *HOST, folder=tmp_path).returncode == 0
         (tmp_path / "requirements.txt").write_text("tool\nother\n")
@@ -276,6 +276,11 @@ def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
             locked(tmp_path, "x", mirror, wheels.url, "requirements.txt", "--format", "requirements")
             texts.append((tmp_path / "requirements.lock.txt").read_text(encoding="utf-8"))
         assert "aged==1.0" in texts[0]
+        (tmp_path / "requirements.txt").write_text("tool @ git+https://x.example/tool.git\n")
+        words = ("requirements.txt", "--format", "requirements", "-o", "nothing.txt")
+        code, said, written = locked(tmp_path, "x", mirror, wheels.url, *words)
+        assert (code, "nothing.txt" in written) == (1, False)
+        assert "CU517 nothing that requirements.txt asks pip for can be locked: all of it is set aside" in said
         assert texts[1] == texts[0]
         before = (tmp_path / "conda-lock.yml").read_bytes()
         for lines in ("aged==2.0", "aged==9"):

@@ -14,6 +14,7 @@ from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.resolver.asked_torch import pair_findings
+from cuenv.resolver.conflicts import kept_from
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.solution_policy import lock_findings
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside
@@ -579,3 +580,19 @@ def test_the_torch_that_a_file_leaves_open_is_one_that_runs(
 def test_a_torch_of_conda_is_no_matter_of_pip() -> None:
     asked = spec("python=3.12", "pytorch", "pip", pip=("accelerate",))
     assert torch_that_runs(asked, options("8.9", driver="535.129.03"), "3.12", base()) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "bounds"),
+    [
+        (("torch==2.1.0", "pandas"), ["numpy<2"]),
+        (("torch==2.4.0",), []),
+        (("torch",), []),
+        (("pandas",), []),
+    ],
+)
+def test_pip_is_kept_from_what_its_torch_dies_of(lines: tuple[str, ...], bounds: list[str]) -> None:
+    found = list(kept_from(spec("python=3.11", "pip", pip=lines), base()))
+    assert [bound for bound, _ in found] == bounds
+    assert all((item.severity, item.fix) == ("info", None) for _, item in found)
+    assert not list(kept_from(spec("python=3.11", "pytorch", "pip", pip=lines), base()))

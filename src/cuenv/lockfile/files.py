@@ -73,8 +73,7 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
         return _printed(text, path)
     named: tuple[str, ...] = ()
     if path.suffix in LISTS and is_requirements(text) and "--hash=" not in text:
-        text, remark = _around(path)
-        named = (remark,)
+        text, named = _around(path)
     try:
         spec, warnings = environment_yml.parse(text, str(path))
     except InputError as error:
@@ -124,13 +123,13 @@ def is_requirements(text: str) -> bool:
     return _REQUIREMENTS.match(text.lstrip("\ufeff")) is not None
 
 
-def _around(path: Path) -> tuple[str, str]:
-    """An environment file that takes Python from conda-forge and asks pip for a list of requirements, and a remark."""
+def _around(path: Path) -> tuple[str, tuple[str, ...]]:
+    """An environment file that takes Python from conda-forge and asks pip for a list of requirements, with remarks."""
     pinned = _pinned_python(path.with_name(_PYTHON_VERSION))
     python = f"python={pinned}" if pinned else "python"
     entry = json.dumps(f"-r {path.name}")
     text = f"channels: [conda-forge]\ndependencies: [{python}, pip, {{pip: [{entry}]}}]\n"
-    return text, "it lists requirements for pip" + (f"; {_PYTHON_VERSION} names Python {pinned}" if pinned else "")
+    return text, (f"it names no Python, and {_PYTHON_VERSION} names {pinned}",) if pinned else ()
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:

@@ -43,11 +43,13 @@ from cuenv.lockfile.setups import build_findings
 from cuenv.lockfile.wheel_lock import (
     install_commands,
     left_out,
+    nothing_to_lock,
     wheel_path,
     wheel_solutions,
     write_wheels,
 )
 from cuenv.resolver.asked_torch import pythons_of_list
+from cuenv.resolver.conflicts import kept_from
 from cuenv.resolver.policy import cpu_builds_asked, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
@@ -289,6 +291,8 @@ def locked(
     with _known(early):
         solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
         solutions, of_pip = _with_pip(request, spec, hosts, solutions, knowledge=knowledge, progress=progress)
+    if request.wheels and of_pip and not any(item.pip for item in solutions):
+        of_pip.append(nothing_to_lock(request.path.name))
     # which release the file leaves open is known now
     after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
     added = of_defaults(spec, solutions, request.sources)
@@ -319,7 +323,11 @@ def _with_pip(
     knowledge: Knowledge,
     progress: Progress | None,
 ) -> tuple[list[Solution], list[Finding]]:
-    """The solutions with their pip part; a torch that the file leaves open is the newest that runs on the hosts."""
+    """The solutions with their pip part.
+
+    A torch that the file leaves open is the newest that runs on the hosts, and a package that it leaves open is none
+    of which its torch dies.
+    """
 
     def ask(asked: EnvironmentSpec, *, quick: bool) -> tuple[list[Solution], list[Finding]]:
         return lock_pip(
@@ -340,6 +348,9 @@ def _with_pip(
         )
 
     bounds, told = list[str](), list[Finding]()
+    for bound, finding in kept_from(spec, knowledge) if spec.pip else ():
+        bounds.append(bound)
+        told.append(finding)
     for host, solution in zip(hosts, solutions, strict=True) if spec.pip else ():
         package = solution.package("python")
         python = ".".join((package.version if package else solution.python).split(".")[:2])
@@ -349,8 +360,9 @@ def _with_pip(
     if bounds:
         made, found = ask(replace(spec, constraints=(*spec.constraints, *bounds)), quick=True)
         if not any(item.code == "CU510" for item in found):
-            taken = any(item.name == "torch" for solution in made for item in solution.pip)
-            return made, [*found, *(told[:1] if taken else [])]
+            taken = {item.name for solution in made for item in solution.pip}
+            said = {item.subject: item for item in told if item.subject in taken}
+            return made, [*found, *said.values()]
     return ask(spec, quick=request.quick)  # as another package wants its torch: the host is what objects then
 
 

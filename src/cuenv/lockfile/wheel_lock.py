@@ -28,7 +28,7 @@ from cuenv.resolver.asked_torch import torch_asked, wheels_asked
 from cuenv.resolver.candidates import admits, distance
 from cuenv.resolver.policy import spec_of
 from cuenv.solve import WHEEL_LOCKS
-from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
+from cuenv.solve.environment_spec import LISTS, WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, content_digest
 
 _PYLOCK = WHEEL_LOCKS[0]
@@ -103,6 +103,17 @@ def left_out(spec: EnvironmentSpec) -> Iterator[Finding]:
         subject=names[0] if len(names) == 1 else "dependencies",
         message=f"the lock holds what pip installs, and leaves out packages of conda: {shown}",
         fix="cuenv lock, which locks both parts; or ask pip for what it has",
+    )
+
+
+def nothing_to_lock(name: str) -> Finding:
+    """That a lock without conda would hold no package at all."""
+    return Finding(
+        code="CU517",
+        severity="error",
+        subject="pip",
+        message=f"nothing that {name} asks pip for can be locked: all of it is set aside",
+        fix=f"python -m pip install -r {shlex.quote(name)}" if name.endswith(LISTS) else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.record import replace
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version, version_or_none
 from cuenv.knowledge.base import Knowledge
@@ -51,6 +52,17 @@ def asked_conflicts(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Fin
         yield _finding(
             row, lead if certain else f"{lead} beside {torch}", pip="wheel" in asked[0].ways, certain=certain
         )
+
+
+def kept_from(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[tuple[str, Finding]]:
+    """The bounds on what pip installs beside the torch that it is asked for, and what says so where one counts."""
+    from cuenv.resolver.asked_torch import CONDA_TORCHES  # noqa: PLC0415 - only where pip may bring torch
+
+    by_pip = () if any(map(spec.pin, CONDA_TORCHES)) else knowledge.conflicts
+    for row in by_pip:
+        if torch := _torch(spec, row, knowledge):
+            found = _finding(row, f"{row.package}{row.bound} is taken beside {torch}", pip=True, certain=False)
+            yield f"{row.package}{row.bound}", replace(found, severity="info", fix=None, edits=())
 
 
 def _torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -> str:
