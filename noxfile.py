@@ -123,7 +123,7 @@ def audit(session: nox.Session) -> None:
 
 @nox.session
 def schemas(session: nox.Session) -> None:
-    """Write the JSON Schemas and docs/json.md from the types in `cuenv.core.documents`."""
+    """Write the JSON Schemas and docs/json.md from the types in the `documents.py` of each package."""
     session.install("-e", ".[test]")
     session.run("python", "tests/json_schemas.py", *session.posargs)
 

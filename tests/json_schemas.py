@@ -1,21 +1,20 @@
-"""The JSON Schemas that ship, made from the types of `cuenv.core.documents`; `nox -s schemas` writes them."""
+"""The JSON Schemas that ship, made from the types in `documents.py` of each package by `nox -s schemas`."""
 
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typing_extensions
 
-from cuenv.core import documents
-
 ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted((ROOT / "src/cuenv").glob("*/documents.py"))
 FOLDER = ROOT / "src/cuenv/data/schemas"
 PAGE = ROOT / "docs/json.md"
 _PLAIN = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
@@ -26,13 +25,19 @@ documents, and `cuenv schema NAME` prints the [JSON Schema](https://json-schema.
 with or to generate code from. Fields may be added to a document; the meaning of a field never changes under the same
 name. Fields marked *optional* may be absent.
 
-This page is made from the types in `src/cuenv/core/documents.py` by `nox -s schemas`.
+This page is made from the types in `src/cuenv/*/documents.py` by `nox -s schemas`.
 """
 
 
 def classes() -> list[type]:
-    """The types, in the order in which they are written."""
-    return [item for item in vars(documents).values() if typing_extensions.is_typeddict(item)]
+    """The types, in the order in which each package writes them."""
+    modules = [import_module(f"cuenv.{path.parent.name}.documents") for path in MODULES]
+    return [
+        item
+        for module in modules
+        for item in vars(module).values()
+        if typing_extensions.is_typeddict(item) and item.__module__ == module.__name__
+    ]
 
 
 def named() -> dict[str, list[type]]:
@@ -58,20 +63,26 @@ def required(item: type) -> tuple[str, ...]:
 
 @cache
 def described() -> dict[str, dict[str, str]]:
-    """What the comment behind each field says, by type."""
-    source = inspect.getsource(documents)
-    lines = source.splitlines()
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
-            inherited = [found.get(ast.unparse(base), {}) for base in node.bases]
-            own = {
-                field.target.id: lines[field.lineno - 1].partition("  # ")[2]
-                for field in node.body
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            }
-            found[node.name] = {name: text for part in (*inherited, own) for name, text in part.items()}
-    return found
+    """What the comment behind each field says, by type; of what a type inherits, that of its base."""
+    own: dict[str, dict[str, str]] = {}
+    bases: dict[str, list[str]] = {}
+    for path in MODULES:
+        source = path.read_text(encoding="utf-8")
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = [ast.unparse(base) for base in node.bases]
+                own[node.name] = {
+                    field.target.id: lines[field.lineno - 1].partition("  # ")[2]
+                    for field in node.body
+                    if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+                }
+
+    def said(name: str) -> dict[str, str]:
+        inherited = [said(base) for base in bases.get(name, ())]
+        return {field: text for part in (*inherited, own.get(name, {})) for field, text in part.items()}
+
+    return {name: said(name) for name in own}
 
 
 def shape(kind: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:
-    from cuenv.core.documents import CodeObjects, ObjectPlace, ScanDocument, ScannedBinary, ScannedGpu, SectionObjects
+    from cuenv.binary.documents import CodeObjects, ObjectPlace, ScanDocument, ScannedBinary, ScannedGpu, SectionObjects
 
 
 Outcome = Literal["native", "jit", "partly", "nothing"]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from cuenv.cli.documents import CacheDocument, CacheKind
     from cuenv.cli.values import TalkValues
-    from cuenv.core.documents import CacheDocument, CacheKind
     from cuenv.solve.io.cache import Stored
 
 

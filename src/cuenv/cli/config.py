@@ -19,8 +19,8 @@ from cuenv.solve.io.sources import VERIFY, Condarc, condarc_files, read_condarc
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
+    from cuenv.cli.documents import SettingFields
     from cuenv.cli.values import TalkValues
-    from cuenv.core.documents import SettingFields
 
 
 @click.command("config", cls=Grouped)

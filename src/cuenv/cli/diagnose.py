@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
     from cuenv.cli.values import DiagnoseValues
-    from cuenv.core.documents import HostDiagnosisDocument
+    from cuenv.diagnosis.documents import HostDiagnosisDocument
 
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cuenv.cli.values import FleetCheckValues, FleetDeliverValues, FleetPlanValues, FleetVerifyValues, GatherValues
-    from cuenv.core.documents import FleetVerdictFields, GatherDocument, NotGathered
+    from cuenv.fleet.documents import FleetVerdictFields, GatherDocument, NotGathered
     from cuenv.fleet.gather import Gathering, GatherRequest
     from cuenv.fleet.nodes import FleetNode
     from cuenv.host.facts import Libc

@@ -23,8 +23,8 @@ from cuenv.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
+    from cuenv.cli.documents import HookDocument
     from cuenv.cli.values import HookValues
-    from cuenv.core.documents import HookDocument
 
 
 @click.command("hook", cls=Grouped)

@@ -28,8 +28,8 @@ from cuenv.knowledge.base import Knowledge
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
+    from cuenv.cli.documents import LearnedDocument, RowFields
     from cuenv.cli.values import AuditValues, KbValues, LearnValues, TalkValues
-    from cuenv.core.documents import LearnedDocument, RowFields
     from cuenv.maintain.maintain import Learned
 
 _EXAMPLES = {"gpu": "RTX 4090", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}

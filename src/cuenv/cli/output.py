@@ -17,7 +17,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import Document, ErrorDocument
+    from cuenv.cli.documents import Document, ErrorDocument
 
 _COLOURS: Mapping[str, str] = {
     word: colour

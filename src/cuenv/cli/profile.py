@@ -20,8 +20,8 @@ from cuenv.core.urls import printable
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
+    from cuenv.cli.documents import ProfileFields
     from cuenv.cli.values import LookValues, TalkValues
-    from cuenv.core.documents import ProfileFields
 
 _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 

@@ -16,7 +16,7 @@ from cuenv.knowledge.guidance import Guidance
 from cuenv.resolver.decision_json import source_fields
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import CauseFields, LogDiagnosisDocument, SymptomFields
+    from cuenv.diagnosis.documents import CauseFields, LogDiagnosisDocument, SymptomFields
 
 SEND = "cuenv inspect --json > host.json"
 """The command whose output belongs to a log that nobody could explain."""

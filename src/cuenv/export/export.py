@@ -37,7 +37,7 @@ from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import Lock, content_digest
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import ExportDocument, ExportFields, ExportKind
+    from cuenv.export.documents import ExportDocument, ExportFields, ExportKind
 
 ContainerKind = Literal["apptainer", "devcontainer", "dockerfile"]
 _DIGEST = regex(r"(?P<image>[^\s=@]+:[^\s=@/:]+)=(?P<digest>sha256:[0-9a-f]{64})")

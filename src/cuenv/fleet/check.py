@@ -25,7 +25,7 @@ from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.rules import Context
 
 if TYPE_CHECKING:
-    from cuenv.core.documents import FleetCheckDocument
+    from cuenv.fleet.documents import FleetCheckDocument
 
 
 class Refusal(NamedTuple):

@@ -14,7 +14,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.batch import Pool
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import FleetDiffDocument
+    from cuenv.fleet.documents import FleetDiffDocument
 
 _NOTHING = "nothing"
 _UNKNOWN = "unknown"

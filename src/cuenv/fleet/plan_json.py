@@ -21,7 +21,7 @@ from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import rule_named
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import (
+    from cuenv.fleet.documents import (
         FleetEnvironmentFields,
         FleetHintFields,
         FleetHopelessFields,

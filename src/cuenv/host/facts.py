@@ -14,7 +14,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import NUMBERS, Feature
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import FeatureFields
+    from cuenv.host.documents import FeatureFields
 
 THIS_MACHINE = "this machine"
 """The label of a probed host. It is true only where it was probed: a reader of a record gives its own label instead."""

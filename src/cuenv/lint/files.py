@@ -23,7 +23,7 @@ from cuenv.lockfile.formats import mended_there, parse_lock, reader_of, readers,
 from cuenv.solve.environment_spec import WRITTEN_BY
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import LintDocument, LintedFile
+    from cuenv.lint.documents import LintDocument, LintedFile
     from cuenv.lint.shell import ListReader
 
 LIMIT = 16 * 1024 * 1024

@@ -22,7 +22,8 @@ from cuenv.resolver.rules import Context, minimum_driver
 from cuenv.solve.model import Lock, LockedPackage, Solution
 
 if TYPE_CHECKING:
-    from cuenv.core.documents import BriefFinding, DiffDocument, PackageDifference, PackageFields
+    from cuenv.core.documents import BriefFinding
+    from cuenv.lockfile.documents import DiffDocument, PackageDifference, PackageFields
 
 
 _CORE = ("python", "pytorch-cuda", "torchtriton", "triton")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cuenv.report.picture import Picture, box, said, shortened, width_of
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import FleetKindFields, FleetPlanDocument, FleetPriceFields
+    from cuenv.fleet.documents import FleetKindFields, FleetPlanDocument, FleetPriceFields
 
 _WIDTH = 720
 _BAR = 200

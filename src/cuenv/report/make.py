@@ -28,7 +28,7 @@ from cuenv.resolver.rules import LAYERS, Context, Verdict, minimum_driver, rule_
 from cuenv.solve.model import Solution
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import FleetPlanDocument
+    from cuenv.fleet.documents import FleetPlanDocument
     from cuenv.prefix.check import PrefixChecked
 
 _NO_SIZES = (

@@ -16,7 +16,7 @@ from cuenv.core.render import cell, code, finding_json
 from cuenv.report.picture import OWN, Picture, inline, safe
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import PicturesDocument
+    from cuenv.report.documents import PicturesDocument
 
 Standing = Literal["fine", "unsure", "bad"]
 """How a verdict looks; its words stand beside it."""

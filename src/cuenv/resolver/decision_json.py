@@ -16,7 +16,8 @@ from cuenv.resolver.rules import Verdict
 from cuenv.resolver.why import Answer
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import ChosenFields, DecisionDocument, SourceFields, VerdictFields, WhyDocument
+    from cuenv.core.documents import SourceFields
+    from cuenv.resolver.documents import ChosenFields, DecisionDocument, VerdictFields, WhyDocument
     from cuenv.resolver.resolve import Resolution
 
 

@@ -24,7 +24,7 @@ from cuenv.resolver.resolve import Resolution, decide_any, resolve
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import CandidateGroup, WhatIfDocument
+    from cuenv.resolver.documents import CandidateGroup, WhatIfDocument
     from cuenv.solve.io.records_at_hand import AtHand
     from cuenv.solve.io.sources import Sources
 

@@ -10,9 +10,7 @@ from cuenv.knowledge.guidance import Erratum, Guidance, Symptom
 from cuenv.resolver.rules import RULES
 
 if TYPE_CHECKING:
-    from cuenv.core.documents import (
-        CodeDocument,
-    )
+    from cuenv.diagnosis.documents import CodeDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

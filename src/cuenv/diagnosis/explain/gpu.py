@@ -15,10 +15,7 @@ from cuenv.resolver.decision_json import source_fields
 from cuenv.resolver.lookup import which_gpu
 
 if TYPE_CHECKING:
-    from cuenv.core.documents import (
-        AdviceFields,
-        ExplainGpuDocument,
-    )
+    from cuenv.diagnosis.documents import AdviceFields, ExplainGpuDocument
 
 
 from cuenv.diagnosis.explain.pages import named, sources_of

@@ -12,13 +12,8 @@ from cuenv.knowledge.rows import Row, Source
 from cuenv.resolver.decision_json import source_fields
 
 if TYPE_CHECKING:
-    from cuenv.core.documents import (
-        AnswerFields,
-        ErratumFields,
-        ExplainDocument,
-        KnownErrorFields,
-        SourceFields,
-    )
+    from cuenv.core.documents import SourceFields
+    from cuenv.diagnosis.documents import AnswerFields, ErratumFields, ExplainDocument, KnownErrorFields
     from cuenv.diagnosis.explain.question import AskedQuestion
 
 

@@ -25,7 +25,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import redact, strip_credentials
 
 if TYPE_CHECKING:  # types alone
-    from cuenv.core.documents import CuenvFields
+    from cuenv.export.documents import CuenvFields
 
 NAME = f"cuenv-{__version__}-py3-none-any.whl"
 _PACKAGE = Path(__file__).resolve().parents[2]
