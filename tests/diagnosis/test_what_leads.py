@@ -858,3 +858,11 @@ def test_lines_of_the_journal_are_read_without_what_it_puts_before_them() -> Non
     log = f"{FRAMES}    raise RuntimeError(\nRuntimeError: Engine core initialization failed. See root cause above.\n"
     found = read("".join(head + line for line in log.splitlines(keepends=True)).encode())
     assert (found.verdict, ids(found)) == ("effect", ["vllm-engine-died"])
+
+
+def test_a_process_that_its_launcher_kills_says_nothing_of_memory() -> None:
+    says = b"Received sigquit from a child process. It usually means the child failed.\nKilled\n"
+    found = read(FRAMES.encode() + b"streams.StreamError: the part has no end\n\n" + says)
+    assert found.verdict == "unknown"
+    assert found.causes[0].sighting.text == "streams.StreamError: the part has no end"
+    assert ids(read(says))[0] == "host-out-of-memory"

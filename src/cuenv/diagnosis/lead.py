@@ -22,7 +22,7 @@ _BEFOREHAND = ("install", "solve")
 """Layers whose warnings come before a program runs: its own warnings say more."""
 _OF_MACHINE = ("driver", "device", "loader", "container", "scope")
 """Layers whose errors a program may survive without its GPU: the missing GPU is the fault."""
-_BY_HAND = "interrupted"
+_BY_HAND, _KILLED, _REPORTED = "interrupted", "host-out-of-memory", "child-failed"
 _STRANGE = 3
 _IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
 _RAISED = "it is the exception that ended the run (line {}), and the last frame of its traceback tells whose it is"
@@ -112,11 +112,16 @@ def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
 
 
 def _stopped(one: SymptomMatch, found: Scan) -> SymptomMatch:
-    """A stop by hand follows from the exception before it that no row knows: the program hung behind it."""
+    """A process that was ended follows from the exception before it that no row knows.
+
+    By hand, since the program hung behind it; by its launcher, since that had said that a process failed.
+    """
     failed = (item for item in found.failures if item.grade == "exception" and not item.outer)
-    if one.symptom.id != _BY_HAND or not any(found.outlived < item.line < one.line for item in failed):
+    if not any(found.outlived < item.line < one.line for item in failed):
         return one
-    return replace(one, kind="effect")
+    told = any(item.symptom.id == _REPORTED and item.line < one.line for item in found.sightings)
+    ended = one.symptom.id == _BY_HAND or (one.symptom.id == _KILLED and told)
+    return replace(one, kind="effect") if ended else one
 
 
 def _outlived(one: SymptomMatch, found: Scan) -> bool:

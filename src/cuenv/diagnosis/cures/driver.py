@@ -30,7 +30,8 @@ from cuenv.resolver.candidates import bare_candidate
 
 _SEE = (
     "see whether the machine has a driver: if nvidia-smi works on the host and not in the container, start the "
-    "container with --gpus all; if it works nowhere, an administrator installs the driver"
+    "container with its GPUs (--gpus all of docker, --nv of Apptainer); if it works nowhere, an administrator installs "
+    "the driver"
 )
 _IMAGE = "image"
 """What a log mentions only where it is of a container."""
