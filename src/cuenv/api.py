@@ -18,7 +18,7 @@ from cuenv.host.facts import glibc as library
 from cuenv.host.request import PREFER, Request
 from cuenv.host.request import pool as merge
 from cuenv.host.select import HostOptions, check_day, checked_host, host_facts, recorded_hosts, this_machine
-from cuenv.knowledge.io.load import load
+from cuenv.knowledge.io.load import load, load_guidance
 from cuenv.knowledge.rows import EVERY_STACK
 
 if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
@@ -620,7 +620,6 @@ def diagnose(log: str | bytes, host: HostFacts | None = None, *, prefix: Path | 
         InputError: the folder is not an environment.
     """
     from cuenv.diagnosis.causes import diagnose as judge  # noqa: PLC0415 - as above
-    from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
     from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
 
     if not isinstance(log, (str, bytes)):

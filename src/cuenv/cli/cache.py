@@ -9,6 +9,8 @@ import click
 from cuenv.cli.command import GroupedGroup, talk_options
 from cuenv.cli.configured import set_value
 from cuenv.cli.output import emit_json, emit_lines, say
+from cuenv.core.errors import UsageError
+from cuenv.core.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +77,6 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues
       cuenv cache clean repodata
       cuenv cache clean --dry-run
     """
-    from cuenv.core.errors import UsageError  # noqa: PLC0415 - not needed for --help
     from cuenv.core.io.files import is_folder, shown  # noqa: PLC0415 - as above
     from cuenv.solve.io.cache import KINDS, clean, refuse_odd, stored  # noqa: PLC0415 - as above
 
@@ -100,7 +101,6 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues
 
 
 def _folder() -> Path:
-    from cuenv.core.record import replace  # noqa: PLC0415 - not needed for --help
     from cuenv.solve.io.sources import Sources  # noqa: PLC0415 - as above
 
     return replace(Sources(), cache=set_value("cache-dir") or "").cache_folder()

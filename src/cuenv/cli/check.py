@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cuenv.cli.command import PATH, Grouped, completes, no_progress_option
+from cuenv.cli.configured import configuration
 from cuenv.cli.options import (
     environment_options,
     format_option,
@@ -131,7 +132,6 @@ def _limit(values: CheckValues) -> float | None:
 def _profile(name: str | None) -> Request | None:
     if not name:
         return None
-    from cuenv.cli.configured import configuration  # noqa: PLC0415 - only with a profile
     from cuenv.config.io.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
 
     return read_profile(name, configuration())

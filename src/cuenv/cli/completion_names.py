@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import click
 
+from cuenv.cli.configured import configuration
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.files import DATA
 
@@ -181,7 +182,6 @@ def _hosts(_: click.Context) -> Names:
 
 
 def _profiles(context: click.Context) -> Names:
-    from cuenv.cli.configured import configuration  # noqa: PLC0415 - only when a shell asks
     from cuenv.config.io.profiles import places  # noqa: PLC0415 - only when a shell asks
 
     try:

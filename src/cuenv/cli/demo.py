@@ -13,6 +13,8 @@ from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.io.files import is_folder, make_folder, names_in
+from cuenv.core.io.process import before_commands
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:  # types alone
@@ -45,7 +47,6 @@ def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="cuenv-demo-") as scratch:
             return _demo(Path(scratch), values)
-    from cuenv.core.io.files import is_folder, make_folder, names_in  # noqa: PLC0415 - not needed for --help
 
     if os.path.lexists(folder) and (not is_folder(folder) or names_in(folder)):
         raise UsageError(f"--dir {folder} is not an empty folder", hint="cuenv demo --dir cuenv-demo")
@@ -54,8 +55,7 @@ def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
 
 
 def _demo(folder: Path, values: TalkValues) -> int:
-    from cuenv.core.io.process import before_commands  # noqa: PLC0415 - as above
-    from cuenv.demo.demo import demonstrate, real_commands  # noqa: PLC0415 - as above
+    from cuenv.demo.demo import demonstrate, real_commands  # noqa: PLC0415 - not needed for --help
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help

@@ -12,6 +12,7 @@ from cuenv.cli.options import format_option, host_from, host_options, knowledge_
 from cuenv.cli.output import emit_findings, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode
 from cuenv.core.findings import CheckResult
+from cuenv.core.io.files import stdin_holds_nothing
 from cuenv.core.render import finding_json, report_lines
 
 if TYPE_CHECKING:  # types alone
@@ -52,7 +53,6 @@ def command(log: str | None, prefix: Path | None, **values: Unpack[DiagnoseValue
       cuenv diagnose train.log --host a800-470
       cuenv diagnose
     """
-    from cuenv.core.io.files import stdin_holds_nothing  # noqa: PLC0415 - not needed for --help
     from cuenv.diagnosis.diagnose import STDIN  # noqa: PLC0415 - not needed for --help
 
     if log is None and stdin_holds_nothing():

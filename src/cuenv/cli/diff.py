@@ -20,6 +20,7 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_findings
 from cuenv.core.errors import ExitCode
+from cuenv.core.urls import one_line
 
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
@@ -49,7 +50,6 @@ def command(old: Path, new: Path, **values: Unpack[DiffValues]) -> int:
       cuenv diff old/conda-lock.yml conda-lock.yml --format markdown
       cuenv diff old/ . --gpu V100 --driver 535.129.03
     """
-    from cuenv.core.urls import one_line  # noqa: PLC0415 - not needed for --help
     from cuenv.lockfile.diff import compare, lines_of, markdown, plain, results  # noqa: PLC0415 - not needed for --help
 
     found = compare(old, new, host_from(values), knowledge_from(values), part_from(values))

@@ -11,6 +11,8 @@ from cuenv.cli.command import Grouped, completes
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import UsageError
+from cuenv.core.io.files import is_file
+from cuenv.host.select import host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Guidance
 
@@ -75,12 +77,10 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
 
 def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
     """The page that a question means, for the host that it names, the options name, or this machine."""
-    from cuenv.core.io.files import is_file  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain import pages as page  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain.answers import here  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain.question import asked_about, for_host, host_asked  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain.yes_or_no import yes_or_no  # noqa: PLC0415 - as above
-    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
 
     if question.endswith(_LOGS) and is_file(question):
         raise UsageError(f"explain {question!r}: that is a file", hint=shlex.join(["cuenv", "diagnose", question]))

@@ -27,7 +27,9 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.io.files import make_folder
 from cuenv.core.record import replace
+from cuenv.core.versions import minor, version
 from cuenv.export.tables import BASES
 from cuenv.solve import LOCK_VERSIONS
 from cuenv.solve.environment_spec import WRITTEN_BY
@@ -464,8 +466,6 @@ def _named(values: VendorValues) -> str | None:
 
 
 def _release(text: str | None) -> Any:
-    from cuenv.core.versions import minor, version  # noqa: PLC0415 - only with --release
-
     if text is None:
         return None
     try:
@@ -484,7 +484,6 @@ def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], whee
         say([f"hint: {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
         return _ended(made, values, written)
     if wheel is not None and made.wheel:
-        from cuenv.core.io.files import make_folder  # noqa: PLC0415 - only then
         from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - only then
 
         make_folder(wheel)

@@ -24,6 +24,9 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, emit_lines, progress, progress_done, say
 from cuenv.core.errors import ExitCode, InputError, UsageError
+from cuenv.core.io.files import read_stdin, read_text
+from cuenv.host.facts import glibc
+from cuenv.host.select import recorded_hosts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,9 +218,7 @@ def _document(found: Gathering, failed: list[NotGathered], output: Path | None) 
 
 def read_fleet(name: str, knowledge: Knowledge) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:
     """The nodes of a file, and what is wrong with it: broken lines, and nodes that contradict themselves."""
-    from cuenv.core.io.files import read_stdin  # noqa: PLC0415 - not needed for --help
     from cuenv.fleet.nodes import named  # noqa: PLC0415 - as above
-    from cuenv.host.select import recorded_hosts  # noqa: PLC0415 - as above
 
     broken: list[str] = []
 
@@ -322,7 +323,6 @@ def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
 def _libc(text: str | None) -> Libc | None:
     if text is None:
         return None
-    from cuenv.host.facts import glibc  # noqa: PLC0415 - as above
 
     try:
         return glibc(text.strip())
@@ -343,7 +343,6 @@ def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
     Examples:
       cuenv fleet verify plan.json
     """
-    from cuenv.core.io.files import read_text  # noqa: PLC0415 - not needed for --help
     from cuenv.fleet.check import verify  # noqa: PLC0415 - as above
     from cuenv.fleet.plan_json import read_plan  # noqa: PLC0415 - as above
 

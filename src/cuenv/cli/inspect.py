@@ -13,7 +13,9 @@ from cuenv.cli.command import PATH, Grouped
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
 from cuenv.cli.output import emit, emit_lines, say
 from cuenv.core.errors import UsageError
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import HostFacts, features_of, features_plain, sentence, title
+from cuenv.host.request import pool
+from cuenv.host.select import apply_overrides, host_facts, recorded_hosts, this_machine
 from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:  # types alone
@@ -68,12 +70,8 @@ def command(
         raise UsageError("--from and the host options both name a host", hint="cuenv inspect --from FILE")
     knowledge = knowledge_from(values)
     if source is not None:
-        from cuenv.host.select import recorded_hosts  # noqa: PLC0415 - what --help does not need
-
         hosts = recorded_hosts(source, knowledge, stdin=options.stdin)
     elif options.given:
-        from cuenv.host.select import host_facts  # noqa: PLC0415 - what --help does not need
-
         hosts = (host_facts(options, knowledge),)
     else:
         hosts = (_this_machine(record, knowledge, quiet=values["quiet"]),)
@@ -90,9 +88,7 @@ def command(
 
 
 def _emit_json(hosts: tuple[HostFacts, ...], knowledge: Knowledge, *, compact: bool) -> None:
-    from cuenv.host.facts import features_of, features_plain  # noqa: PLC0415 - what --help does not need
     from cuenv.host.host_json import dump  # noqa: PLC0415 - only for JSON
-    from cuenv.host.request import pool  # noqa: PLC0415 - as above
 
     try:
         documents = hosts if compact else (pool(hosts),)
@@ -104,7 +100,6 @@ def _emit_json(hosts: tuple[HostFacts, ...], knowledge: Knowledge, *, compact: b
 
 def _lines(facts: HostFacts, knowledge: Knowledge, *, verbose: bool) -> Iterator[str]:
     from cuenv.host.describe import evidence_lines, lines  # noqa: PLC0415 - only for people
-    from cuenv.host.facts import features_of, sentence, title  # noqa: PLC0415 - as above
 
     rows = features_of(facts.gpus, knowledge)
     abilities = [
@@ -116,8 +111,6 @@ def _lines(facts: HostFacts, knowledge: Knowledge, *, verbose: bool) -> Iterator
 
 
 def _this_machine(folder: Path | None, knowledge: Knowledge, *, quiet: bool) -> HostFacts:
-    from cuenv.host.select import apply_overrides, this_machine  # noqa: PLC0415 - not needed for --help
-
     # A record holds the machine itself, not what CONDA_OVERRIDE_* pretends.
     own = {name: value for name, value in os.environ.items() if not name.startswith("CONDA_OVERRIDE_")}
     facts = this_machine(own, knowledge, deep=True)

@@ -15,6 +15,7 @@ from cuenv.cli.output import emit, emit_findings, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import is_folder
 from cuenv.core.render import place_lines
+from cuenv.host.select import host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Machine
 
@@ -74,8 +75,6 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
 
 def _machine(values: LintValues, knowledge: Knowledge) -> Machine:
     """What the host options say of the machine that the files are for; nothing without them."""
-    from cuenv.host.select import host_facts  # noqa: PLC0415 - not needed for --help
-
     host = host_from(values)
     if not host.given:
         return Machine()

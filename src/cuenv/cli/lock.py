@@ -26,7 +26,8 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import CuenvError, ExitCode, UsageError
-from cuenv.core.findings import FORMS, UNSATISFIABLE, CheckResult, Report, counted, report
+from cuenv.core.findings import FORMS, NEVER_ALLOWED, UNREADABLE, UNSATISFIABLE, CheckResult, Report, counted, report
+from cuenv.core.io.process import machine
 from cuenv.core.render import component_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -396,7 +397,6 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
 
 def _making(answer: Locked) -> list[str]:
     """The commands that make the environment, under the platform that they are for where that is not this one alone."""
-    from cuenv.core.io.process import machine  # noqa: PLC0415 - not needed for --help
     from cuenv.host.io.surroundings import platform_of  # noqa: PLC0415 - as above
 
     try:
@@ -456,7 +456,6 @@ def _check(path: Path, values: LockValues, knowledge: Any, wheels: str) -> int:
 
 
 def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
-    from cuenv.core.findings import NEVER_ALLOWED, UNREADABLE  # noqa: PLC0415 - as above
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
 
     lines = report_lines(answer.told, verbose=verbose)[1:-1]

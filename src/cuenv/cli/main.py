@@ -13,7 +13,7 @@ import click
 
 from cuenv.cli.command import at_once, before_options, help_option
 from cuenv.cli.configured import Defaults, with_origin
-from cuenv.cli.output import colour_as, error_json, say
+from cuenv.cli.output import colour_as, emit_json, emit_lines, error_json, say
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, ExitCode
 from cuenv.core.errors import UsageError as CuenvUsageError
@@ -186,7 +186,6 @@ def _show_next_step(*, as_json: bool) -> None:
     """``cuenv`` alone: what lies in this folder, and what to type next."""
     from pathlib import Path  # noqa: PLC0415 - only then
 
-    from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - as above
     from cuenv.core.io.process import before_commands  # noqa: PLC0415 - as above
     from cuenv.demo.next_step import next_step  # noqa: PLC0415 - as above
 

@@ -13,11 +13,12 @@ from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.configured import configuration, set_value, typed, without_replaced
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import FORMS
-from cuenv.core.io.files import is_folder
-from cuenv.core.urls import short_channel
+from cuenv.core.io.files import is_folder, read_stdin
+from cuenv.core.record import replace
+from cuenv.core.urls import redact, short_channel
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.request import PREFER, Request
-from cuenv.host.select import HostOptions
+from cuenv.host.select import HostOptions, check_day
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import EVERY_STACK, PLATFORMS
 
@@ -223,7 +224,6 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str:
     """
     if value is None:
         return ""
-    from cuenv.host.select import check_day  # noqa: PLC0415 - few commands are given a day
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
 
     return check_day(value, load(None))
@@ -318,7 +318,6 @@ def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
 
 def read_standard_input() -> str:
     """Standard input to its end, as text that tells of hosts."""
-    from cuenv.core.io.files import read_stdin  # noqa: PLC0415 - only with --host -
     from cuenv.host.io.record import LIMIT  # noqa: PLC0415 - as above
 
     return read_stdin(limit=LIMIT, lenient=True)
@@ -333,8 +332,6 @@ def knowledge_from(values: TablesValue) -> Knowledge:
 
 def request_from(values: RequestValues) -> Request:
     """The profile of a command with its options laid over it."""
-    from cuenv.core.record import replace  # noqa: PLC0415 - as above
-
     values, request = without_replaced(values), Request()
     if values["profile"]:
         from cuenv.config.io.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
@@ -381,8 +378,6 @@ def at_hand(values: ChannelValues, platform: str) -> AtHand | None:
 
 def channel_words(values: ResolvingValues) -> tuple[str, ...]:
     """The options of channels and tables as they were typed, for a command that is to see the same; no passwords."""
-    from cuenv.core.urls import redact  # noqa: PLC0415 - only for a hint
-
     words: list[str] = []
     for text in values["mirrors"] if typed("mirrors") else ():
         origin, equals, target = text.partition("=")
@@ -394,7 +389,6 @@ def channel_words(values: ResolvingValues) -> tuple[str, ...]:
 
 def channel_sources(values: ChannelValues) -> Sources:
     """Where channels are read from: mirrors of the options, then ``.condarc``; as of a day, where one is asked for."""
-    from cuenv.core.record import replace  # noqa: PLC0415 - as above
     from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above
         condarc_files,
         parse_mirrors,

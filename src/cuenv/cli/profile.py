@@ -14,6 +14,7 @@ from cuenv.cli.configured import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
 from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.io.files import make_folder
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
 
@@ -114,7 +115,6 @@ def _new(name: str, output: Path | None, **values: Unpack[TalkValues]) -> None:
       cuenv profile new lab
     """
     from cuenv.config.profiles import template  # noqa: PLC0415 - not needed for --help
-    from cuenv.core.io.files import make_folder  # noqa: PLC0415 - as above
     from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - as above
 
     if not _NAME.fullmatch(name):

@@ -25,7 +25,10 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.report.picture import PICTURES
+from cuenv.core.io.files import make_folder, read_text
+from cuenv.core.record import replace
+from cuenv.host.select import host_facts
+from cuenv.report.picture import OWN, PICTURES, alone
 
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
@@ -111,7 +114,6 @@ def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
 def _text(page: ReportPage, values: ReportValues) -> str:
     """The report in the form that is asked for."""
     from cuenv.report.page import html, markdown  # noqa: PLC0415 - not needed for --help
-    from cuenv.report.picture import alone  # noqa: PLC0415 - as above
 
     if values["form"] == "svg":
         return alone(page.picture(values["picture"] or next((item.name for item in page.pictures), "components")))
@@ -120,9 +122,7 @@ def _text(page: ReportPage, values: ReportValues) -> str:
 
 def _write(path: Path, text: str) -> Path | None:
     """Write the report; what is no report of ours is kept aside."""
-    from cuenv.core.io.files import make_folder  # noqa: PLC0415 - as above
     from cuenv.core.io.products import write_over  # noqa: PLC0415 - as above
-    from cuenv.report.picture import OWN  # noqa: PLC0415 - as above
 
     make_folder(path.parent)
     kept = write_over({path: text}, (OWN, f"<!doctype html>\n{OWN}"))
@@ -164,7 +164,6 @@ def _nothing_to_choose(about: str) -> None:
 
 
 def _fleet(path: Path) -> ReportPage:
-    from cuenv.core.io.files import read_text  # noqa: PLC0415 - as above
     from cuenv.fleet.deliver import PLAN  # noqa: PLC0415 - as above
     from cuenv.fleet.plan_json import read_whole  # noqa: PLC0415 - as above
     from cuenv.report.make import fleet_page  # noqa: PLC0415 - as above
@@ -190,8 +189,6 @@ def _lock(lock: Path, values: ReportValues, knowledge: Knowledge) -> ReportPage:
 
 def _with_sizes(checked: LockCheck, values: ReportValues) -> LockCheck:
     """The lock with the sizes of its packages, as far as channel records that lie on this machine tell them."""
-    from cuenv.core.record import replace  # noqa: PLC0415 - as above
-
     lock, platform = checked.lock, checked.facts.platform
     mine = lock.solution(platform) if lock else None
     if lock is None or mine is None or all(item.size for item in mine.packages):
@@ -208,7 +205,6 @@ def _with_sizes(checked: LockCheck, values: ReportValues) -> LockCheck:
 
 
 def _host(values: ReportValues, knowledge: Knowledge) -> ReportPage:
-    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
     from cuenv.report.make import decision_page  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 

@@ -26,8 +26,10 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError
+from cuenv.core.findings import counted
 from cuenv.core.record import replace
 from cuenv.host.facts import Driver
+from cuenv.host.select import host_facts
 from cuenv.knowledge.rows import WHEELS
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
@@ -72,8 +74,7 @@ def command(**values: Unpack[ResolveValues]) -> int:
       cuenv resolve --stack wheels --gpu 'GTX 1080' --driver 580.65.06
       cuenv resolve --gpu H200 --driver 570.26 --platform linux-64 --platform linux-aarch64
     """
-    from cuenv.host.select import host_facts  # noqa: PLC0415 - not needed for --help
-    from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
+    from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - not needed for --help
 
     knowledge, request = knowledge_from(values), request_from(values)
     facts = host_facts(host_from(values), knowledge, request)
@@ -129,8 +130,6 @@ def grounds_line(answer: Resolution) -> str:
         return f"warning no proof on the channel records that lie here, of {answer.lacking}; --prove asks the channels"
     count = ""
     if answer.solution:
-        from cuenv.core.findings import counted  # noqa: PLC0415 - where the channels were asked
-
         count = counted(len(answer.solution.packages), "package")
     if answer.records:
         return f"proven  on the channel records of {answer.records} that lie here: {count}; --prove asks the channels"
@@ -329,7 +328,6 @@ def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", comm
 
 
 def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str, command: str) -> Resolution:
-    from cuenv.host.select import host_facts  # noqa: PLC0415 - as above
     from cuenv.resolver.resolve import resolve  # noqa: PLC0415 - as above
 
     request = request_from(values)

@@ -29,7 +29,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import source_lines, verdict_lines
 from cuenv.resolver.resolve import resolve
-from cuenv.resolver.why import Answer
+from cuenv.resolver.why import Answer, why, why_not
 
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
@@ -59,15 +59,13 @@ def command(subject: str, **values: Unpack[AskingValues]) -> int:
     """
     if subject[:2].upper() == "CU" and subject[2:].isdigit():
         return _code(subject, values)
-    from cuenv.resolver.why import why  # noqa: PLC0415 - not needed for --help
 
     decision = ask(values, lambda decision: why(decision, subject))
     return ExitCode.OK if decision.chosen else ExitCode.NEGATIVE
 
 
 def _code(subject: str, values: AskingValues) -> int:
-    from cuenv.cli.output import emit_json, emit_lines  # noqa: PLC0415 - not needed for --help
-    from cuenv.diagnosis.explain import code as code_v1  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain import code as code_v1  # noqa: PLC0415 - not needed for --help
     from cuenv.diagnosis.explain.code import code_page  # noqa: PLC0415 - as above
     from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
 
@@ -98,8 +96,6 @@ def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
       cuenv why-not pytorch=2.12 --host a800-470
       cuenv why-not stack=pytorch
     """
-    from cuenv.resolver.why import why_not  # noqa: PLC0415 - not needed for --help
-
     ask(values, lambda decision: why_not(decision, question))
     return ExitCode.OK
 

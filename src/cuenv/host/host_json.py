@@ -22,6 +22,7 @@ from cuenv.host.facts import (
     LONGEST_NAME,
     THIS_MACHINE,
     Compiler,
+    CudaLibrary,
     Driver,
     Evidence,
     FoundToolkit,
@@ -31,8 +32,11 @@ from cuenv.host.facts import (
     HostFacts,
     Libc,
     LibraryPath,
+    Mig,
+    MigInstance,
     Resources,
     Surroundings,
+    Switch,
 )
 from cuenv.host.request import pool
 from cuenv.knowledge.rows import PLATFORMS
@@ -66,8 +70,6 @@ def resources_plain(resources: Resources) -> dict[str, Any]:
 
 
 def _mig(reader: Reader) -> Mig | None:
-    from cuenv.host.facts import Mig  # noqa: PLC0415 - see `cuenv.host.facts`
-
     mode = reader.one("mode", _switch)
     if mode is None:
         reader.faults.add(reader.at("mode"), "expected a mapping, got nothing")
@@ -76,14 +78,10 @@ def _mig(reader: Reader) -> Mig | None:
 
 
 def _mig_instance(reader: Reader) -> MigInstance:
-    from cuenv.host.facts import MigInstance  # noqa: PLC0415 - as above
-
     return MigInstance(profile=reader.text("profile"), memory_mib=amount(reader, "memory_mib"))
 
 
 def _switch(reader: Reader) -> Switch | None:
-    from cuenv.host.facts import Switch  # noqa: PLC0415 - as above
-
     now = reader.get("on", bool, required=True)
     pending = reader.get("pending", bool, now)
     return None if now is None else Switch(on=now, pending=bool(pending))
@@ -107,8 +105,6 @@ def _library_path(reader: Reader) -> LibraryPath:
 
 
 def _libcuda(reader: Reader) -> CudaLibrary:
-    from cuenv.host.facts import CudaLibrary  # noqa: PLC0415 - as above
-
     return CudaLibrary(
         path=reader.text("path"),
         version=reader.parsed("version", check_driver),

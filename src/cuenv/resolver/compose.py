@@ -14,7 +14,7 @@ from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import lock_command, minimum_text, served_lines
 from cuenv.resolver.rules import Context
 from cuenv.resolver.rules.libraries import range_for
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, together
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name, together
 
 HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
@@ -106,7 +106,6 @@ def _pip(build: TorchBuild, case: Context) -> tuple[tuple[str, ...], tuple[str, 
     if not isinstance(build, TorchWheel):
         return texts, reasons
     from cuenv.resolver.wheels import INDEX, last_for  # noqa: PLC0415 - only with wheels
-    from cuenv.solve.environment_spec import requirement_name  # noqa: PLC0415 - as above
 
     second = next((text for text in texts if requirement_name(text) == "torch"), None)
     if second:

@@ -29,7 +29,7 @@ from cuenv.resolver.requirements import (
     pin_demand,
     with_condition,
 )
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 
 
 def extension_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, cuda: bool) -> Iterator[Finding]:
@@ -204,7 +204,6 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
     conda = conda or (f"the one of conda that {brings.yaml_text()} requires" if brings else "")
     if not conda or not spec.pip:
         return
-    from cuenv.solve.environment_spec import requirement_name  # noqa: PLC0415 - most files have no pip part
 
     for requirement in spec.pip:
         if requirement_name(requirement) == "torch":

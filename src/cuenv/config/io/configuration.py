@@ -10,7 +10,7 @@ from typing import Any
 from cuenv.config.io.config_files import OWN, PROJECT, exists, upward
 from cuenv.config.settings import HINT, KINDS, WRITTEN, Setting, merge, parse_table, parse_variables
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import read_text, shown, why
+from cuenv.core.io.files import load_toml, read_text, shown, why
 from cuenv.core.reading import Faults
 from cuenv.core.record import dataclass, field
 
@@ -101,8 +101,6 @@ def _read(path: str, label: str) -> str:
 
 
 def _load(text: str, source: str) -> dict[str, Any]:
-    from cuenv.core.io.files import load_toml  # noqa: PLC0415 - only where there is a file
-
     try:
         data = load_toml(text)
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
