@@ -104,7 +104,7 @@ _FAILURE = regex(
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
     rb"(?:^|[\s|\]:>])Exception: |\bmalloc\(\): |"
-    rb"free\(\): invalid|free invalid pointer|stack smashing|double free (?:or corruption|detected)|"
+    rb"\b[Ff]loating point exception|free\(\): invalid|free invalid pointer|stack smashing|double free (?:or corruption|detected)|"
     rb"\bcorrupted (?:size|double-linked|unsorted)|"
     rb"^\W{0,12}what\(\): |HYDRA_FULL_ERROR=1 for|"
     rb"(?:^|[\]>:|Z] ?|^\W{1,12})(?:\^C)?(?:KeyboardInterrupt|StopIteration)(?::|\s|$)|"
