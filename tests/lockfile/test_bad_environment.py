@@ -291,6 +291,24 @@ def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
         assert (tmp_path / "conda-lock.yml").read_bytes() == before
 
 
+def test_an_environment_that_leaves_python_open_takes_one_with_which_pip_resolves(
+    tmp_path: Path, mirror: str, server: Server
+) -> None:
+    wheel(server.folder, "aged", "1.0", tag="cp311-cp311-linux_x86_64")
+    with index(server.folder) as wheels:
+        for python in ("python", "python>=3.9"):
+            text = f"channels: [conda-forge]\ndependencies: ['{python}', pip, {{pip: [aged==1.0]}}]\n"
+            code, said, _ = locked(tmp_path, text, mirror, wheels.url)
+            assert code == 0, said
+            assert "it leaves Python open: 3.11 is taken, with which its pip part resolves" in said
+            assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
+            assert run("lock", "--check", folder=tmp_path).returncode == 0
+            (tmp_path / "conda-lock.yml").unlink()
+        text = "channels: [conda-forge]\ndependencies: [python=3.12, pip, {pip: [aged==1.0]}]\n"
+        code, said, _ = locked(tmp_path, text, mirror, wheels.url)
+        assert (code, "CU510" in said) == (1, True)
+
+
 @collect(
     ("name", "text", "said", "command"),
     [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cases import collect
 from cuenv.core.versions import parse_version_spec
-from cuenv.resolver.asked_torch import index_findings, pair_findings, pythons_of_list, torch_asked, wheels_asked
+from cuenv.resolver.asked_torch import index_findings, pair_findings, torch_asked, wheels_asked
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.match_spec import parse_spec
-from given import base, spec
+from given import base
 
 INDEX = "--index-url https://download.pytorch.org/whl/"
 EXTRA = "--extra-index-url https://download.pytorch.org/whl/"
@@ -265,18 +265,3 @@ def test_the_page_of_all_tags_may_have_every_wheel(line: str, wheels: bool) -> N
     assert asked is not None
     assert bool(wheels_asked(asked, "linux-64", None, base())) == wheels
     assert told(line, "torch==2.4.1") == []
-
-
-@collect(
-    ("python", "lines", "tried"),
-    [
-        ("python=3.10", ("torch==2.4.0",), ("3.10",)),
-        ("python", ("einops",), ("3.12", "3.11", "3.10", "3.9", "3.8", "3.7", "3.6", "3.13", "3.14")),
-        ("python", ("torch==1.9.1+cu111",), ("3.9", "3.8", "3.7", "3.6")),
-        ("python", ("torch==2.4.0",), ("3.12", "3.11", "3.10", "3.9", "3.8")),
-    ],
-)
-def test_the_pythons_of_a_list_are_those_of_its_torch(
-    python: str, lines: tuple[str, ...], tried: tuple[str, ...]
-) -> None:
-    assert pythons_of_list(spec(python, "pip", pip=lines), base()) == tried

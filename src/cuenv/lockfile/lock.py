@@ -38,6 +38,7 @@ from cuenv.lockfile.files import (
 from cuenv.lockfile.formats import LockPart, unlocked_txt
 from cuenv.lockfile.host_check import drift_findings, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
+from cuenv.lockfile.open_python import TRIED, open_pythons, pip_refuses, wants_another_python, with_python
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.lockfile.setups import build_findings
 from cuenv.lockfile.wheel_lock import (
@@ -48,7 +49,6 @@ from cuenv.lockfile.wheel_lock import (
     wheel_solutions,
     write_wheels,
 )
-from cuenv.resolver.asked_torch import pythons_of_list
 from cuenv.resolver.conflicts import kept_from
 from cuenv.resolver.policy import cpu_builds_asked, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import undated_findings
@@ -200,11 +200,8 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if request.update:
         request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path, request.host.words)
-    if request.path.suffix in LISTS and spec.for_pip_alone and not request.update:
-        found, named = _for_a_python(request, spec, knowledge, progress)
-        warnings = (*warnings, *named)
-    else:
-        found = locked(request, spec, knowledge, progress=progress)
+    found = locked(request, spec, knowledge, progress=progress)
+    warnings = (*warnings, *found.warnings)
     found = replace(found, warnings=warnings)
     made = found.lock
     if made is None:
@@ -218,43 +215,45 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     return replace(found, written=written, kept=aside)
 
 
-def _for_a_python(
-    request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, progress: Progress | None
-) -> tuple[Locked, tuple[str, ...]]:
-    """A list of requirements, locked for the first Python with which it resolves, and which one that is.
-
-    Where it resolves with none, what the first one says.
-    """
-    pythons = pythons_of_list(spec, knowledge)
-    before: list[str] = []
-    for python in pythons:
-        pins = tuple(replace(pin, version=f"={python}") if pin.name == "python" else pin for pin in spec.pins)
-        if progress and python != pythons[0]:
-            progress(f"trying Python {python}")
-        found = locked(replace(request, quick=len(pythons) > 1), replace(spec, pins=pins), knowledge, progress=progress)
-        if found.lock:
-            metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
-            taken = (f"it names no Python: {python} is taken; a file .python-version names another one",)
-            return replace(found, lock=replace(found.lock, metadata=metadata)), taken if pins != spec.pins else ()
-        if found.unsatisfiable is None and not {"CU110", "CU510"} & {item.code for item in found.report.errors}:
-            return found, ()
-        said = [item.message for item in found.told.errors]
-        if said == before:  # so it would be with any Python
-            break
-        before = said
-    usual = (replace(pin, version=f"={pythons[0]}") if pin.name == "python" else pin for pin in spec.pins)
-    return locked(request, replace(spec, pins=tuple(usual)), knowledge, progress=progress), ()
-
-
 def locked(
     request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, *, progress: Progress | None = None
 ) -> Locked:
     """What locking an environment would come to; nothing is written.
 
+    A Python that a file with a pip part leaves open is the newest with which that part resolves: of a list of
+    requirements, which names none, up to 3.12 first; of another file the one that the solver takes first.
+
     Raises:
         InputError: an existing lock or a channel cannot be read.
         OutsideError: the solver crashed.
     """
+    pythons = () if request.update else open_pythons(spec, knowledge)
+    listed = request.path.suffix in LISTS and spec.for_pip_alone
+    if not pythons:
+        return _locked(request, spec, knowledge, progress)
+    first = None if listed else _locked(request, spec, knowledge, progress)
+    if first and (first.lock or not wants_another_python(first.report)):
+        return first
+    before: list[str] = []
+    for python in pythons if listed else pythons[:TRIED]:
+        if progress and (before or first):
+            progress(f"trying Python {python}")
+        found = _locked(replace(request, quick=True), with_python(spec, python), knowledge, progress)
+        if found.lock:
+            metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
+            other = "; a file .python-version names another one" if listed else ", with which its pip part resolves"
+            taken = f"it {'names no Python' if listed else 'leaves Python open'}: {python} is taken{other}"
+            return replace(found, spec=spec, lock=replace(found.lock, metadata=metadata), warnings=(taken,))
+        if listed and found.unsatisfiable is None and not pip_refuses(found.report):
+            return found
+        said = [item.message for item in found.told.errors]
+        if said == before:  # so it would be with any Python
+            break
+        before = said
+    return first or _locked(request, with_python(spec, pythons[0]), knowledge, progress)
+
+
+def _locked(request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, progress: Progress | None) -> Locked:
     request = _as_of_day(request, knowledge)
     asked = (request.host.platform,) if request.host.platform else ()
     kept, facts, named = _standing(request, spec, knowledge)

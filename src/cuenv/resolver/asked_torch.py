@@ -182,21 +182,6 @@ def wheels_asked(
     return tuple(item for item in wheel_candidates(knowledge, platform, python) if item.build.key in able)
 
 
-def pythons_of_list(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[str, ...]:
-    """The Pythons that a list of requirements may be meant for, the likeliest first; the one that is named alone.
-
-    A torch in it leaves those that have its wheels. Lists grow old, so older Pythons are tried before newer ones.
-    """
-    pin, asked = spec.pin("python"), torch_asked(spec.pip)
-    if pin and pin.version:
-        return (pin.version.lstrip("="),)
-    able = {text for row in knowledge.wheels if asked and asked.has(row) for text in row.pythons}
-    return tuple(text for text in _PYTHONS if not able or text in able) or _PYTHONS[:1]
-
-
-_PYTHONS = tuple(f"3.{minor}" for minor in (12, 11, 10, 9, 8, 7, 6, 13, 14))
-
-
 def _wheels(platform: str, python: VersionSpec | None, knowledge: Knowledge) -> Iterator[TorchWheel]:
     for row in knowledge.wheels:
         if row.platform == platform and row.cuda and (not python or any(admits(python, each) for each in row.pythons)):

@@ -1,0 +1,53 @@
+"""The Python of a file with a pip part that leaves it open: which ones are tried, and when another one is."""
+
+from __future__ import annotations
+
+from cuenv.core.findings import Report
+from cuenv.core.record import replace
+from cuenv.core.regex import regex
+from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.asked_torch import torch_asked
+from cuenv.resolver.candidates import admits
+from cuenv.resolver.policy import spec_of
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+
+TRIED = 4
+"""Pythons that are tried for a file that conda solves; each is one more solve."""
+_PYTHONS = tuple(f"3.{minor}" for minor in (12, 11, 10, 9, 8, 7, 6, 13, 14))
+"""Files grow old, so older Pythons are tried before newer ones."""
+_AT_ODDS = regex(r"Python (?:ABI|implementation) tag|[Rr]equires-[Pp]ython|Python ?[<>=!~]=?|has wheels for Python")
+"""What uv, or a finding of cuenv, says where a package is for other Pythons."""
+
+
+def open_pythons(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[str, ...]:
+    """The Pythons that a file with a pip part leaves open, the likeliest first; none where it names one.
+
+    A torch of pip leaves those that have its wheels.
+    """
+    pin, asked = spec.pin("python"), torch_asked(spec.pip)
+    bound = spec_of(pin)
+    admitted = tuple(text for text in _PYTHONS if bound is None or admits(bound, text))
+    if not spec.pip or (pin and pin.version and bound is None) or len(admitted) < 2:
+        return ()
+    able = {text for row in knowledge.wheels if asked and asked.has(row) for text in row.pythons}
+    return tuple(text for text in admitted if not able or text in able)
+
+
+def with_python(spec: EnvironmentSpec, python: str) -> EnvironmentSpec:
+    """A file that names one of the Pythons that it leaves open."""
+    pin, bound = spec.pin("python"), spec_of(spec.pin("python"))
+    if pin is None:
+        return replace(spec, pins=(*spec.pins, Pin(name="python", version=f"={python}")))
+    wanted = f"{pin.version},{python}.*" if bound and bound.prefix is None else f"={python}"
+    return replace(spec, pins=tuple(replace(one, version=wanted) if one is pin else one for one in spec.pins))
+
+
+def pip_refuses(found: Report) -> bool:
+    """Whether a file is refused because its pip part does not resolve."""
+    return bool({"CU110", "CU510"} & {item.code for item in found.errors})
+
+
+def wants_another_python(found: Report) -> bool:
+    """Whether a file is refused because its pip part does not resolve with its Python."""
+    said = (" ".join((item.message, *item.evidence)) for item in found.errors)
+    return pip_refuses(found) and any(map(_AT_ODDS.search, said))
