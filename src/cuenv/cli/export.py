@@ -257,7 +257,7 @@ def _to_repository(made: Exported, lock: Path, values: ActionValues) -> int:
     """Write what lies in a repository, with the wheel beside the lock."""
     output = values["output"]
     place = (lock if lock.is_dir() else lock.parent) if output or values["vendor"] else None
-    return _deliver(made, values, {output: made.product} if output else {}, place)
+    return _deliver(made, values, _product(made, output), place)
 
 
 @command.command("sbatch", short_help="write a batch script for Slurm that checks its nodes first")
@@ -296,8 +296,7 @@ def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
     from cuenv.export.export import export_sbatch  # noqa: PLC0415 - not needed for --help
 
     made = export_sbatch(values["lock"], values["prefix"], values["slots"], values["options"], words)
-    output = values["output"]
-    return _deliver(made, values, {output: made.product} if output else {})
+    return _deliver(made, values, _product(made, values["output"]))
 
 
 @command.command("shell", short_help="print lines that select a CUDA toolkit of this machine")
@@ -329,8 +328,7 @@ def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
     else:
         place = lock or (_LOCK if _LOCK.exists() else None)
         made = export_shell(place, host_from(values), knowledge_from(values), _release(values["release"]))
-    output = values["output"]
-    return _deliver(made, values, {output: made.product} if output else {})
+    return _deliver(made, values, _product(made, values["output"]))
 
 
 @command.command("uv", short_help="print the tables by which uv takes the torch of these GPUs")
@@ -361,8 +359,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
     from cuenv.export.export import export_uv  # noqa: PLC0415 - not needed for --help
 
     made = export_uv(values["sets"], host_from(values), request_from(values), knowledge_from(values))
-    output = values["output"]
-    return _deliver(made, values, {output: made.product} if output else {})
+    return _deliver(made, values, _product(made, values["output"]))
 
 
 @command.command("pixi", short_help="write pixi.toml and pixi.lock, with a CPU twin for CI")
@@ -472,6 +469,11 @@ def _release(text: str | None) -> Any:
         return minor(version(text))
     except ValueError as error:
         raise UsageError(f"--release: {error}", hint="cuenv export shell --release 12.6") from error
+
+
+def _product(made: Exported, output: Path | None) -> dict[Path, str]:
+    """The one file that ``-o`` names."""
+    return {output: made.product} if output else {}
 
 
 def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], wheel: Path | None = None) -> int:

@@ -67,7 +67,7 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
             save(item)
         say([f"fixed   {item.path}" for item in linted if item.mended != item.text], quiet=values["quiet"])
     found = [item.result(fixed=values["fix"]) for item in linted]
-    bad = any(item.negative(strict=values["strict"]) for item in found)
+    bad = any(item.report.verdict(strict=values["strict"]) == "not fine" for item in found)
     silent = values["quiet"] and not bad
     emit_findings(found, values, lambda: lint_json(found), lambda: [] if silent else place_lines(found))
     return ExitCode.NEGATIVE if bad else ExitCode.OK
@@ -88,7 +88,7 @@ def _show_patch(linted: Iterable[Linted]) -> int:
     patch = "".join(item.patch for item in files)
     if patch:
         emit(patch)
-    rest = [item.path for item in files if item.result(fixed=True).negative(strict=False)]
+    rest = [item.path for item in files if item.result(fixed=True).report.errors]
     if rest:
         say([f"left    errors that --fix does not correct: {shlex.join(['cuenv', 'lint', *map(str, rest)])}"])
     return ExitCode.NEGATIVE if patch else ExitCode.OK

@@ -15,7 +15,7 @@ from cuenv.cli.command import at_once, before_options, help_option
 from cuenv.cli.configured import Defaults, with_origin
 from cuenv.cli.output import colour_as, emit_json, emit_lines, error_json, say
 from cuenv.core import __version__
-from cuenv.core.errors import CuenvError, ExitCode
+from cuenv.core.errors import CuenvError, ExitCode, NotALockError
 from cuenv.core.errors import UsageError as CuenvUsageError
 
 COMMANDS = {
@@ -233,7 +233,8 @@ def run(argv: Sequence[str]) -> int:
         _fail("usage" if usage else "input", error.format_message(), _help_for(error), wants_json=wants_json)
         return ExitCode.USAGE if usage else ExitCode.INPUT
     except CuenvError as error:
-        _fail(error.code, error.message, _again(error, argv) or error.hint or _help_of(argv), wants_json=wants_json)
+        again = _with_lock(error, argv) if isinstance(error, NotALockError) else ""
+        _fail(error.code, error.message, again or error.hint or _help_of(argv), wants_json=wants_json)
         return error.exit
     except OSError as error:
         if not isinstance(error.filename, str):
@@ -245,14 +246,14 @@ def run(argv: Sequence[str]) -> int:
     return code if isinstance(code, int) else ExitCode.OK
 
 
-def _again(error: CuenvError, argv: Sequence[str]) -> str:
-    """The command as it was typed, with the word that an error names instead; empty where a word may hold a login."""
-    typed, meant = error.instead or ("", "")
-    if typed not in argv or any("://" in word for word in argv):
+def _with_lock(error: NotALockError, argv: Sequence[str]) -> str:
+    """The command as it was typed, with the lock for its environment file; empty where a word may hold a login."""
+    if error.file not in argv or any("://" in word for word in argv):
         return ""
     import shlex  # noqa: PLC0415 - only when something is wrong
 
-    return error.first + shlex.join(["cuenv", *(meant if word == typed else word for word in argv)])
+    meant = shlex.join(["cuenv", *(error.lock if word == error.file else word for word in argv)])
+    return f"{error.make} && {meant}" if error.make else meant
 
 
 def _complete(instruction: str) -> int:

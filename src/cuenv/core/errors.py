@@ -41,15 +41,11 @@ class CuenvError(Exception):
 
     Attributes:
         report: what was found before it happened, a `cuenv.core.findings.Report`; ``None`` for nothing.
-        first: a command that makes what was meant by a word of the command line; empty where that is there.
-        instead: that word, and the one to type instead: the command as it was typed is then the hint.
     """
 
     exit = ExitCode.OUTSIDE
     code = "outside"
     report: object = None
-    first: str = ""
-    instead: tuple[str, str] | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -69,6 +65,20 @@ class InputError(CuenvError):
 
     exit = ExitCode.INPUT
     code = "input"
+
+
+class NotALockError(InputError):
+    """An environment file is given where a lock belongs.
+
+    Attributes:
+        file: the environment file.
+        lock: the lock of it.
+        make: the command that makes the lock; empty where it is there.
+    """
+
+    def __init__(self, file: str, lock: str, make: str, *, hint: str) -> None:
+        super().__init__(f"{file} is an environment file, not a lock file", hint=hint)
+        self.file, self.lock, self.make = file, lock, make
 
 
 class KnowledgeError(InputError):

@@ -250,11 +250,6 @@ class CheckResult:
     components: tuple[ComponentSupport, ...] = ()
     part: str = ""
 
-    def negative(self, *, strict: bool) -> bool:
-        """Whether it is a no: an error, and when strict a warning."""
-        wanted = ("error", "warning") if strict else ("error",)
-        return any(finding.severity in wanted for finding in self.report.findings)
-
 
 def counted(count: int, noun: str) -> str:
     """A count with its noun: ``1 error``, ``2 errors``."""

@@ -129,7 +129,7 @@ def check_json(results: Sequence[CheckResult], *, strict: bool) -> ReportDocumen
     plain = []
     for told in results:
         more = report_json(told.report)
-        more["host"], more["ok"] = told.host, not told.negative(strict=strict)
+        more["host"], more["ok"] = told.host, told.report.verdict(strict=strict) != "not fine"
         if told.file is not None:
             more["layers"] = [component_json(component) for component in told.components]
         if told.part:

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cuenv.core.errors import CuenvError, InputError
+from cuenv.core.errors import CuenvError, InputError, NotALockError
 from cuenv.core.io.files import exists, is_file, is_folder, load_toml, look, read_text, shown
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
@@ -242,11 +242,9 @@ def read_lock(
     text = read_text(path)
     if _DEPENDENCIES.search(text) and not _PACKAGE.search(text):
         beside = path.parent / LOCK_NAME
-        first = "" if exists(beside) else f"{shlex.join(['cuenv', 'lock', str(path), *words])} && "
-        then = shlex.join(["cuenv", "check", str(beside), *words])
-        error = InputError(f"{path} is an environment file, not a lock file", hint=f"{first}{then}")
-        error.first, error.instead = first, (str(path), str(beside))
-        raise error
+        make = "" if exists(beside) else shlex.join(["cuenv", "lock", str(path), *words])
+        check = shlex.join(["cuenv", "check", str(beside), *words])
+        raise NotALockError(str(path), str(beside), make, hint=" && ".join(filter(None, (make, check))))
     reader = reader_of(text) if part or to_install else None
     if reader and to_install and (reader.installs or to_install.options):
         part = to_install

@@ -219,13 +219,9 @@ def decide(case: Context, among: Iterable[Candidate] | None = None) -> Decision:
     judge = Judge(case)
     asked, platform = case.request, case.facts.platform
     pool = candidates_of(asked.stack, case.knowledge, platform, asked.python) if among is None else tuple(among)
-    assessments = tuple(_assess(item, judge) for item in pool)
+    assessments = tuple(_assessment(item, judge.verdicts(item)) for item in pool)
     fitting = sorted((item for item in assessments if item.fits), key=Ranking(case).key)
     return Decision(case=case, assessments=assessments, fitting=tuple(fitting))
-
-
-def _assess(candidate: Candidate, judge: Judge) -> Assessment:
-    return _assessment(candidate, judge.verdicts(candidate))
 
 
 def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessment:
