@@ -866,3 +866,11 @@ def test_a_process_that_its_launcher_kills_says_nothing_of_memory() -> None:
     assert found.verdict == "unknown"
     assert found.causes[0].sighting.text == "streams.StreamError: the part has no end"
     assert ids(read(says))[0] == "host-out-of-memory"
+
+
+def test_a_failure_deep_in_an_endless_line_is_found_at_its_number() -> None:
+    bulk = b'{"id": 7, "text": "' + b"lorem ipsum " * 60_000
+    found = read(b"start\n" + bulk + OOM.strip() + bulk + b'"}\n' + b"KeyError: 'after'\n")
+    assert ids(found)[0] == "cuda-out-of-memory"
+    assert found.causes[0].sighting.line == 2
+    assert (found.lines, found.size) == (3, 2 * len(bulk) + len(OOM.strip()) + 27)

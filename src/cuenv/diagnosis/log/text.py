@@ -15,6 +15,8 @@ from cuenv.diagnosis.log.lines import in_box, uncoloured
 LINE = 64 * 1024
 """Bytes after which an endless line is cut."""
 _OVERLAP = 1024
+_OF_FAILURES = (b"rror", b"RROR", b"xception", b"ailed", b"illed", b"atal", b"CUDA", b"nvidia")
+"""One of these stands in or beside almost every failure: deep in an endless line nothing else is looked at."""
 _SHOWN = 300
 _AT_END = 8
 _BEFORE = 400
@@ -54,15 +56,30 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
             rest = text
             continue
         if not cut:  # an endless line: its end is looked at again, so that nothing is cut in two
-            yield _readable(text), number, raw
+            yield _readable(_without_bulk(text)), number, raw
             rest, raw = text[-_OVERLAP:], 0
             continue
         rest = text[cut:]
-        yield _readable(text[:cut]), number, raw
+        yield _readable(_without_bulk(text[:cut])), number, raw
         raw = 0
         number += text.count(b"\n", 0, cut)
     if rest or raw:
         yield _readable(rest), number, raw
+
+
+def _without_bulk(text: bytes) -> bytes:
+    """A text without what lies deep in an endless line, as of JSON, and holds no word that failures have."""
+    if len(text) < 2 * LINE:
+        return text
+    parts = []
+    for at in range(0, len(text), LINE):
+        if text.find(b"\n", at, at + LINE) >= 0 or text.find(b"\r", at, at + LINE) >= 0:
+            parts.append(text[at : at + LINE])
+            continue
+        start, end = max(0, at - _OVERLAP), at + LINE + _OVERLAP
+        if any(text.find(word, start, end) >= 0 for word in _OF_FAILURES):
+            parts.append(text[at : at + LINE])
+    return b"".join(parts) if sum(map(len, parts)) < len(text) else text
 
 
 def _readable(text: bytes) -> bytes:
