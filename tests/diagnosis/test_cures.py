@@ -999,7 +999,7 @@ def test_the_headers_of_a_kernel_come_from_its_own_packages() -> None:
     """Fedora's are not named as Debian's."""
     said = "Error! echo\nYour kernel headers for kernel {} cannot be found at\n"
     assert (led(said.format("5.0.0-37-generic")).command or "").startswith("sudo apt-get install linux-headers-")
-    assert (led(said.format("4.20.6-200.fc29.x86_64")).command or "").startswith("sudo dnf install kernel-devel-")
+    assert (led(said.format("4.20.6-200.fc29.x86_64")).command or "").startswith("sudo dnf install -y kernel-devel-")
 
 
 def test_an_operator_of_mmcv_without_its_gpu_part_is_built_with_it() -> None:
@@ -1007,3 +1007,68 @@ def test_an_operator_of_mmcv_without_its_gpu_part_is_built_with_it() -> None:
     assert found.causes[0].command.startswith("MMCV_WITH_OPS=1 FORCE_CUDA=1 ")
     found = read(b"RuntimeError: Detectron2 is not compiled with GPU support!\n")
     assert "detectron2" in found.causes[0].command
+
+
+def test_a_solver_of_conda_that_gives_up_is_replaced_and_what_an_environment_excludes_gets_its_own() -> None:
+    classic = "UnsatisfiableError: The following specifications were found to be incompatible with each other:\n"
+    assert "conda config --set solver libmamba" in led(classic).command
+    tree = "LibMambaUnsatisfiableError: Encountered problems while solving:\n  - package scopy-1.0-0 requires a <2\n"
+    assert led(f"$ conda install -y -c bio 'scopy>=1'\n{tree}").command == "conda create -n apart -c bio 'scopy>=1'"
+    assert led(tree).command == ""
+    missing = "  - nothing provides requested mutexlib ==4.5 2_x\n"
+    assert "the channel that has mutexlib in" in led(f"{tree}{missing}").remedy
+
+
+def test_packages_of_the_driver_that_hold_each_other_come_from_one_source() -> None:
+    unmet = "The following packages have unmet dependencies:\n nvidia-driver-535 : Depends: nvidia-dkms-535 (= 535.1)\n"
+    assert led(unmet).command.startswith("sudo apt-get purge -y '^nvidia-.*' '^libnvidia-.*' && ")
+    assert led(unmet).command.endswith("sudo apt-get install -y nvidia-driver-535")
+    assert led(unmet.replace("-535", "")).command == ""
+
+
+def test_dnf_replaces_what_conflicts_where_it_offers_to() -> None:
+    conflict = (
+        "$ sudo dnf module install nvidia-driver:latest-dkms\nError:\n Problem: package kmod-x-1.el8.x86_64 from "
+        "@System conflicts with kmod-y provided by kmod-y-1.el8.x86_64 from cuda\n"
+    )
+    offer = "(try to add '--allowerasing' to command line to replace conflicting packages)\n"
+    assert led(conflict + offer).command == "sudo dnf module install nvidia-driver:latest-dkms --allowerasing"
+    assert led(conflict).command == ""
+
+
+@pytest.mark.parametrize(
+    ("log", "command"),
+    [
+        (
+            "Your kernel headers for kernel 4.18.0-553.el8_10.x86_64 cannot be found\n",
+            "sudo dnf install -y kernel-devel-$(uname -r) && sudo dkms autoinstall",
+        ),
+        (
+            "Your kernel headers for kernel 6.5.0-14-generic cannot be found\n",
+            "sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall",
+        ),
+        (
+            "$ dnf install x\n_a.c:39:20: fatal error: Python.h: No such file or directory\n",
+            "sudo dnf install -y python3-devel",
+        ),
+    ],
+)
+def test_a_system_with_packages_of_rpm_is_told_so_in_the_words_of_dnf(log: str, command: str) -> None:
+    assert led(log).command == command
+
+
+def test_cmake_is_told_in_the_words_below_its_error_and_not_by_a_warning_before() -> None:
+    log = (
+        "x.py:258: UserWarning: Failed to initialize NumPy: No module named 'numpy' (Triggered internally at a.cpp:8)\n"
+        "CMake Error at CMakeLists.txt:3 (project):\n  Running\n\n   '/b/ninja' '--version'\n\n  failed with:\n\n"
+        "   no such file or directory\n\n-- Configuring incomplete, errors occurred!\n"
+    )
+    cause = led(log)
+    assert cause.symptom.id == "cmake-failed"
+    assert cause.because == ("it says: Running '/b/ninja' '--version' failed with: no such file or directory",)
+
+
+def test_a_wheel_that_has_no_cuda_for_aarch64_is_not_installed_again() -> None:
+    log = "ValueError: This CTranslate2 package was not compiled with CUDA support\n"
+    assert "--force-reinstall" in led(log).command
+    assert led(f"PyTorch version: 2.1.0\nOS: Ubuntu 22.04.3 LTS (aarch64)\n{log}").command == ""

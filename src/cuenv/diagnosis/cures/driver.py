@@ -214,8 +214,6 @@ _RUNTIME = "sudo nvidia-ctk runtime configure --runtime"
 @join
 def module_build(case: LogContext) -> Joined:
     """The module of the driver: where the headers are there and it does not compile, only a newer driver helps."""
-    if re.search(r"headers for kernel [\w.+-]+\.(?:fc|el)[0-9]", case.line):
-        return Joined(command="sudo dnf install kernel-devel-$(uname -r) && sudo dkms autoinstall")
     if re.search(r"[Uu]nable to load the kernel module|failed to load", case.line):  # it was built
         remedy = (
             "the module was built, and the kernel does not take it: Secure Boot refuses it (mokutil --sb-state), or "

@@ -241,7 +241,8 @@ def cuda_part(case: LogContext) -> Joined:
         return Joined(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
     if "ctranslate2" in text.lower():
         remedy = "the wheel of PyPI for x86-64 has CUDA, that for aarch64 has none: there it is built from its sources"
-        return Joined(remedy=remedy, command=f"{PIP} install --force-reinstall --no-deps ctranslate2")
+        here = case.facts is not None and case.facts.platform == "linux-aarch64"
+        return Joined(remedy=remedy, command="" if here else f"{PIP} install --force-reinstall --no-deps ctranslate2")
     package = next((name for name in ("apex", "detectron2", "mmcv") if name in text.lower()), "")
     if package == "mmcv" or ": implementation for device " in text:  # so speaks mmcv alone
         return Joined(command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {PIP_ANEW} --no-binary mmcv {again(case, 'mmcv')}")

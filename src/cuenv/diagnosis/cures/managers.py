@@ -32,7 +32,39 @@ def said_there(case: LogContext, command: str) -> str:
         command = re.sub(r"^conda install (?:-c conda-forge )?", "pixi add ", command)
     if manager in _SYSTEM and (found := _CONDA.fullmatch(command)):
         command = next((said(case, command) for word, said in _OF_SYSTEM.items() if word in found["what"]), "")
+    if "apt-get" in command and (_RPM.search(case.line) or "transaction" in case.mentions):
+        command = _with_dnf(command)
     return command.replace("sudo ", "") if "root" in case.mentions else command
+
+
+_RPM = regex(r"\.(?:el|fc|amzn)[0-9]|\b(?:dnf|yum)\b|\.rpm\b")
+"""By what a line shows that its system has packages of RPM."""
+_OF_RPM = {
+    "build-essential": "gcc-c++ make",
+    "linux-headers-$(uname -r)": "kernel-devel-$(uname -r)",
+    "python3-dev": "python3-devel",
+    "libaio-dev": "libaio-devel",
+    "dkms": "dkms",
+    "git": "git",
+    "cmake": "cmake",
+    "ninja-build": "ninja-build",
+    "pciutils": "pciutils",
+}
+"""Packages of Debian by their names in Fedora and Red Hat."""
+
+
+def _with_dnf(command: str) -> str:
+    """A command for apt as dnf takes it; empty where a package has no counterpart that is known."""
+    steps = [step for step in command.split(" && ") if step != "sudo apt-get update"]
+    said = []
+    for step in steps:
+        found = re.fullmatch(r"sudo apt-get install (?:-y )?((?:[\w.+-]+(?:\$\(uname -r\))? ?)+)", step)
+        names = found[1].replace("$(uname -r)", "@").split() if found else []
+        meant = [_OF_RPM.get(name.replace("@", "$(uname -r)")) for name in names]
+        if "apt" in step and (not meant or None in meant):
+            return ""
+        said.append("sudo dnf install -y " + " ".join(filter(None, meant)) if found else step)
+    return " && ".join(said)
 
 
 def _compiler(case: LogContext, command: str) -> str:

@@ -188,17 +188,39 @@ def conda_file(case: LogContext) -> Joined:
     if "no candidates were found" in case.line:
         remedy = "name the channel that has it, mostly conda-forge, beside the others; else ask for another version"
         return Joined(because=because, remedy=remedy)
-    other = re.search(r"nothing provides ([a-z][\w.-]{1,60})", case.line)
+    other = re.search(r"nothing provides (?:requested )?([a-z_][\w.-]{1,60})", case.line)
     if other and not re.match(r"_|py?torch|torch|cuda|cudnn|nccl|tensorflow|jax|libcu|nvidia|python", other[1]):
         remedy = f"name the channel that has {other[1]} in that version, or take a newer build of what needs it"
         return Joined(because=because, remedy=remedy)
     if not because and ("torch" in case.mentions or "companions" in case.mentions or "torch" in case.line):
         remedy = "let cuenv write the torch and the CUDA that belong together, and add the other packages to that file"
         return Joined(remedy=remedy, command=resolve_anew(case))
+    return replace(_asked_of_conda(case), because=because)
+
+
+def _asked_of_conda(case: LogContext) -> Joined:
+    """What helps where no file was given and torch is not asked for: the newer solver, or an environment of its own."""
+    if re.search(r"(?<!LibMamba)(?<!Rattler)UnsatisfiableError|(?:each other|your system|in conflict)\b", case.line):
+        remedy = (
+            "let libmamba solve it: the classic solver gives up where releases of the system are listed that fit, and "
+            "libmamba names the two requirements that do exclude each other"
+        )
+        return Joined(remedy=remedy, command=_LIBMAMBA)
+    asked = case.mentions.get("asked", "")
+    words = [word.strip("\"'") for word in asked.split() if word not in ("-y", "--yes")]
+    if words and not re.search(r"not available|NotFound|nothing provides|perhaps a typo", case.line):
+        remedy = "install it into an environment of its own, in which nothing else holds releases; else ask for fewer"
+        return Joined(remedy=remedy, command=f"conda create -n apart {' '.join(map(quote, words))}")
     remedy = (
         "ask for fewer or looser versions; or write what you need into environment.yml: cuenv lock --repair mends it"
     )
-    return Joined(because=because, remedy=remedy)
+    return Joined(remedy=remedy)
+
+
+_LIBMAMBA = (
+    "conda update -y -n base conda && conda install -y -n base conda-libmamba-solver && "
+    "conda config --set solver libmamba"
+)
 
 
 @join

@@ -115,7 +115,7 @@ def apt_dependencies(case: LogContext) -> Joined:
         )
     if case.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in case.line:
         if "toolkit" not in case.mentions:
-            return Joined()
+            return _driver_packages(case)
         name = case.mentions["toolkit"].replace("cuda", "cuda-toolkit")
         remedy = f"the package cuda brings a driver of its own beside the one that is there: {name} brings none"
         return Joined(remedy=remedy, command=f"sudo apt-get install -y {name}")
@@ -126,12 +126,35 @@ def apt_dependencies(case: LogContext) -> Joined:
     return Joined(remedy=remedy, command="sudo apt-get --fix-broken install -y")
 
 
+def _driver_packages(case: LogContext) -> Joined:
+    """The driver of Ubuntu anew, where packages of two of its releases hold each other."""
+    name = case.mentions.get("driver-package")
+    if not name:
+        return Joined()
+    remedy = (
+        f"remove all packages of the driver, also those of other releases and repositories, and install {name} alone; "
+        "the display may need a restart"
+    )
+    purge = "sudo apt-get purge -y '^nvidia-.*' '^libnvidia-.*'"
+    return Joined(remedy=remedy, command=f"{purge} && sudo apt-get update && sudo apt-get install -y {name}")
+
+
+@join
+def cmake_words(case: LogContext) -> Joined:
+    """What CMake says below the head of its error."""
+    words = case.mentions.get("cmake")
+    return Joined(because=(f"it says: {words}",)) if words else Joined()
+
+
 @join
 def dnf_dependencies(case: LogContext) -> Joined:
     """Packages of the kernel that are older than the kernel that is there; a repository that brings what lacks."""
     if "kernel" in case.line:
         remedy = "bring the kernel and its packages to one release, and start it; a mirror may be some hours behind"
         return Joined(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
+    if case.mentions.get("hint") == "allowerasing" and "transaction" in case.mentions:
+        remedy = "let dnf replace the packages that conflict: it lists them, and asks before it erases any"
+        return Joined(remedy=remedy, command=f"sudo {case.mentions['transaction']} --allowerasing")
     if re.search(r"nothing provides dkms\b", case.line) and re.search(r"\.(?:el|rhel)[0-9]", case.line):
         return Joined(command="sudo dnf install -y epel-release")
     return Joined()

@@ -163,7 +163,7 @@ _ENVELOPE = regex(
     rb"errored out with exit status|subprocess returned error exit|custom build command|"
     rb"failed with error code|status\.FAILED|\"FAILED\"|triggered an exception|"
     rb"Worker group FAILED|is not recoverable: exiting|Child returned status|"
-    rb"executor failed running|HYDRA_FULL_ERROR=1 for|"
+    rb"executor failed running|[Ff]ailed with:\s*$|HYDRA_FULL_ERROR=1 for|"
     rb"because of the following error \(look up|^\S{1,200}\.py:[0-9]{1,6}: \w{1,60}$|"
     rb"Error in sys\.excepthook:|EngineDeadError|BrokenPipeError|"
     rb"See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"

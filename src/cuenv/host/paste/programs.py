@@ -210,6 +210,31 @@ def _below(text: str) -> Iterator[Told]:
             yield Told("nccl", said, number, shown(line))
 
 
+def _cmake(text: str) -> Iterator[Told]:
+    """What CMake says below the head of an error: the lines that are indented further than the head."""
+    begun, words = 0, ""
+    deep = -1
+    for number, line in numbered(text):
+        if deep >= 0 and line.strip() and (len(line) - len(line.lstrip()) <= deep or number - begun > _CMAKE_REACH):
+            deep = -1
+        if deep < 0 and words:
+            yield Told("cmake", shown(words), begun, shown(words))
+            words = ""
+        if head := _CMAKE.search(line):
+            begun, deep, words = number, len(line) - len(line.lstrip()), head["rest"].strip()
+        elif deep >= 0:
+            words = f"{words} {line.strip()}".strip()
+    if words:
+        yield Told("cmake", shown(words), begun, shown(words))
+
+
+_CMAKE_REACH = 9
+_CMAKE = regex(r"CMake Error(?: (?:at|in) [^\s()]{1,200}(?: \([\w ]{1,60}\))?)?:(?P<rest>[^\n]{0,400})$")
+CMAKE = by_patterns(
+    "CMake", ("CMake Error at ", "CMake Error in ", "CMake Error: "), _CMAKE_REACH, (), _cmake, of_host=False
+)
+"""What CMake says in the lines below the head of its error."""
+
 _PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
 MESSAGES = by_patterns(
     "messages",
@@ -242,6 +267,15 @@ MESSAGES = by_patterns(
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
         *("apt install ", "apt-get install ", " cuda : Depends: ", "Because "),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
+        *(
+            "conda install ",
+            "mamba install ",
+            "dnf ",
+            "yum ",
+            "--allowerasing",
+            "Depends: nvidia-",
+            "Depends: libnvidia-",
+        ),
     ),
     2,
     (
@@ -298,6 +332,18 @@ MESSAGES = by_patterns(
         ("toolkit", regex(r"\bapt(?:-get)? install (?:[\w=.-]+ )*(cuda(?:-[0-9]{1,2}-[0-9])?)(?=\s|$)")),
         ("toolkit", regex(r"^\W*cuda : Depends: (cuda-[0-9]{1,2}-[0-9])\b[^\n]{0,40} not going to be installed")),
         ("tree", regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,240})")),
+        (
+            "asked",
+            regex(
+                r"\b(?:conda|mamba) install((?: +(?!--?(?:dry-run|force|file|n |p ))[\w.=<>~!*:/,'\"\[\]-]+)+) *`?\s*$"
+            ),
+        ),
+        (
+            "transaction",
+            regex(r"\b((?:dnf|yum) (?:-y )?(?:module )?(?:install|upgrade|update|reinstall)(?: [\w.:*+@-]+)*)"),
+        ),
+        ("hint", regex(r"try to add '?--(allowerasing)\b")),
+        ("driver-package", regex(r"\b(nvidia-driver-[0-9]{3}(?:-server)?(?:-open)?)\b")),
         ("newer", regex(r"Depends: libc6 \(>= ([0-9.]{3,5})\) but ")),
         ("clashing", regex(r"\b(torchvision|torchaudio) [0-9]\S* (?:depends on|requires) torch==")),
         (

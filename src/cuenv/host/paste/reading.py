@@ -43,6 +43,7 @@ READERS: tuple[PasteReader, ...] = (
     programs.GPUS,
     programs.KERNEL,
     programs.MESSAGES,
+    programs.CMAKE,
     programs.PROGRAM,
     programs.FRAMEWORKS,
 )
@@ -157,7 +158,8 @@ class HostTold:
             ``clashings`` with it, the ``wanteds`` (releases that packages want of what is there), the ``newer``
             glibc that apt wants, the package of the ``toolkit`` that apt was asked for with its driver, the torch that
             is ``unusable`` for uv, the ``lone`` index that uv was given, the first line of the ``tree`` in which uv
-            says what excludes what, and ``root`` where that user ran it.
+            says what excludes what, what was ``asked`` of conda, the ``transaction`` that dnf was asked for, the
+            ``driver-package`` of Ubuntu, what ``cmake`` says below its error, and ``root`` where that user ran it.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -464,6 +466,10 @@ _SOFTWARE = {
             "newer",
             "toolkit",
             "tree",
+            "asked",
+            "transaction",
+            "driver-package",
+            "cmake",
             "root",
             "unusable",
         )
