@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from cuenv.core.arguments import instance, several, spoken, text, text_or_none
 from cuenv.core.errors import Progress, RequirementError, UsageError
 from cuenv.core.notebook import draw_with
 from cuenv.core.record import replace
-from cuenv.core.regex import regex
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.facts import HostFacts
 from cuenv.host.facts import glibc as library
@@ -38,8 +36,6 @@ if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
     from cuenv.solve.environment_spec import EnvironmentSpec
     from cuenv.solve.io.sources import Sources
 
-T = TypeVar("T")
-
 
 def _drawn(item: Any) -> str | None:
     """What a notebook shows of a value."""
@@ -49,100 +45,6 @@ def _drawn(item: Any) -> str | None:
 
 
 draw_with(_drawn)
-
-_NAMES: Mapping[str, str] = {"--gpu": "gpus", "--mirror": "mirrors", "--with": "packages", "--allow": "allow"}
-_OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allow|pytorch|cuda|python|as-of)(?![\w-])")
-
-
-def text(value: object, what: str, example: str) -> str:
-    """An argument that must be a text.
-
-    Raises:
-        TypeError: it is not a text.
-    """
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"{what} takes a text such as {example!r}, got {_described(value)}")
-
-
-def text_or_none(value: object, what: str, example: str) -> str | None:
-    """An argument that must be a text or ``None``.
-
-    Raises:
-        TypeError: it is neither.
-    """
-    return None if value is None else text(value, what, example)
-
-
-def several(values: object, what: str, example: str = "") -> tuple[str, ...]:
-    """One text or path, or several: a text is never taken for its letters.
-
-    Raises:
-        TypeError: it is neither.
-    """
-    if isinstance(values, (str, os.PathLike)):
-        return (_fspath(values),)
-    if isinstance(values, (bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{what} takes a text{_such(example)}, or a list of them, got {_described(values)}")
-    found = []
-    for value in values:
-        if not isinstance(value, (str, os.PathLike)):
-            raise TypeError(f"{what} takes texts{_such(example)}, got {_described(value)} among them")
-        found.append(_fspath(value))
-    return tuple(found)
-
-
-def instance(value: Any, kind: type[T], what: str, where: str) -> T:
-    """A value of a type of ours.
-
-    Args:
-        value: what was handed over.
-        kind: what it must be.
-        what: the function and the argument.
-        where: what makes such a value.
-
-    Raises:
-        TypeError: it is something else.
-    """
-    if isinstance(value, kind):
-        return value
-    raise TypeError(f"{what} takes what {where} gives, got {_described(value)}")
-
-
-def _fspath(value: Any) -> str:
-    return os.fsdecode(os.fspath(value))
-
-
-def _such(example: str) -> str:
-    return f" such as {example!r}" if example else ""
-
-
-def _described(value: object) -> str:
-    if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
-        return f"the number {value!r}"
-    if value is None or isinstance(value, (bool, str)):
-        shown = repr(value)
-        return shown if len(shown) <= 60 else f"{shown[:57]}..."
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
-
-
-@contextmanager
-def spoken() -> Iterator[None]:
-    """Let the errors of a block speak of arguments.
-
-    Raises:
-        UsageError: that of the block, in these words.
-    """
-    try:
-        yield
-    except UsageError as error:
-        hint = error.hint if error.hint is None or error.hint.startswith("cuenv ") else _in_python(error.hint)
-        raise UsageError(_in_python(error.message), hint=hint) from error
-
-
-def _in_python(text: str) -> str:
-    return _OPTION.sub(lambda found: _NAMES.get(found[0], found[0][2:].replace("-", "_")), text)
 
 
 def host_options(
@@ -342,7 +244,7 @@ def resolve(
     Raises:
         TypeError: an argument is of another type.
     """
-    from cuenv.resolver.resolve import resolve as choose  # noqa: PLC0415 - as above
+    from cuenv.resolver.resolve import resolve as choose  # noqa: PLC0415 - see the module docstring
 
     host = instance(host, HostFacts, "resolve: host", "read_host(), make_host(), inspect_host() or pool()")
     wanted = make_request() if asked is None else instance(asked, Request, "resolve: asked", "make_request()")
@@ -381,17 +283,11 @@ def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sou
         UsageError: a mirror has another form.
         InputError: a ``.condarc`` is not valid.
     """
-    from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above
-        condarc_files,
-        parse_mirrors,
-        read_condarc,
-        sources_from,
-    )
+    from cuenv.solve.io.sources import sources_here  # noqa: PLC0415 - as above
 
-    settings = read_condarc(condarc_files(os.environ), os.environ)
+    texts = several(mirrors, "channels: mirrors", "conda-forge=/srv/conda-forge")
     with spoken():
-        found = parse_mirrors(several(mirrors, "channels: mirrors", "conda-forge=/srv/conda-forge"))
-    return sources_from(settings, found, offline=offline, environment=os.environ)
+        return sources_here(texts, os.environ, offline=offline)
 
 
 def lock(
@@ -523,12 +419,10 @@ def require(
     options = host_options(host, gpus, driver, glibc, platform, of="require")
     with spoken():
         checked = CheckedLock(Path(named[0]), tables).check(checked_host(options, tables, None), options)
-    found = checked.report
-    if found.verdict(strict=strict) == "fine" or not (found.errors or strict):
-        return checked
-    doubts = [item for item in found.findings if item.severity == "warning" or item.unknown]
-    first = (*found.errors, *doubts)[0]
-    raise RequirementError(first.message, code=first.code, fix=first.fix, report=found)
+    refusal = checked.report.refusal(strict=strict)
+    if refusal:
+        raise RequirementError(refusal.message, code=refusal.code, fix=refusal.fix, report=checked.report)
+    return checked
 
 
 def why(decision: Decision, subject: str) -> Answer:

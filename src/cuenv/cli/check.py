@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, no_progress_option
+from cuenv.cli.command import PATH, Grouped, completes, no_progress_option, talk_options
 from cuenv.cli.configured import configuration
 from cuenv.cli.options import (
     environment_options,
@@ -19,7 +19,6 @@ from cuenv.cli.options import (
     knowledge_option,
     part_from,
     part_options,
-    talk_options,
 )
 from cuenv.cli.output import emit_findings, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError

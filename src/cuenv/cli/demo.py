@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.options import talk_options
+from cuenv.cli.command import PATH, Grouped, talk_options
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import is_folder, make_folder, names_in

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, no_progress_option
-from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.command import PATH, Grouped, completes, no_progress_option, talk_options
+from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit_findings, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode
 from cuenv.core.findings import CheckResult

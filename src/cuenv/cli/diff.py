@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped
+from cuenv.cli.command import PATH, Grouped, talk_options
 from cuenv.cli.options import (
     format_option,
     host_from,
@@ -16,7 +16,6 @@ from cuenv.cli.options import (
     knowledge_option,
     part_from,
     part_options,
-    talk_options,
 )
 from cuenv.cli.output import emit, emit_findings
 from cuenv.core.errors import ExitCode

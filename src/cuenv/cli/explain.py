@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes
-from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.command import Grouped, completes, talk_options
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import is_file

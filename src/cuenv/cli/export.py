@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import PATH, GroupedGroup, several
+from cuenv.cli.command import PATH, GroupedGroup, several, talk_options
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     channel_options,
@@ -23,7 +23,6 @@ from cuenv.cli.options import (
     request_options,
     several_host_options,
     several_platforms,
-    talk_options,
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError

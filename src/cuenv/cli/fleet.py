@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, GroupedGroup, no_progress_option, several
+from cuenv.cli.command import PATH, Grouped, GroupedGroup, no_progress_option, several, talk_options
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -20,7 +20,6 @@ from cuenv.cli.options import (
     read_standard_input,
     request_from,
     request_options,
-    talk_options,
 )
 from cuenv.cli.output import emit, emit_json, emit_lines, progress, progress_done, say
 from cuenv.core.errors import ExitCode, InputError, UsageError

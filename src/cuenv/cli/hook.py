@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped
-from cuenv.cli.options import (
-    environment_options,
-    host_from,
-    host_options,
-    knowledge_from,
-    knowledge_option,
-    talk_options,
-)
+from cuenv.cli.command import Grouped, talk_options
+from cuenv.cli.options import environment_options, host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import ExitCode, UsageError
 

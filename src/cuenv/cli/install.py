@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes
-from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option, talk_options
+from cuenv.cli.command import PATH, Grouped, completes, talk_options
+from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.findings import counted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes
+from cuenv.cli.command import PATH, Grouped, completes, talk_options
 from cuenv.cli.configured import Defaults
 from cuenv.cli.options import (
     channel_options,
@@ -17,7 +17,6 @@ from cuenv.cli.options import (
     knowledge_from,
     knowledge_option,
     one_channel_options,
-    talk_options,
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError

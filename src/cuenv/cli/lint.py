@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped
-from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.command import PATH, Grouped, talk_options
+from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit, emit_findings, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import is_folder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cuenv.cli.command import PATH, Grouped
+from cuenv.cli.command import PATH, Grouped, talk_options
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     channel_options,
@@ -22,7 +22,6 @@ from cuenv.cli.options import (
     request_options,
     several_host_options,
     several_platforms,
-    talk_options,
 )
 from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
 from cuenv.core.errors import CuenvError, ExitCode, UsageError

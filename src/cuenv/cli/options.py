@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from cuenv.cli.command import OUTPUT, PATH, completes, no_progress_option, offline_option, several
-from cuenv.cli.command import talk_options as _talk_options
 from cuenv.cli.configured import configuration, set_value, typed, without_replaced
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import FORMS
@@ -185,9 +184,6 @@ format_option = click.option(
     help="The format of the report; github, sarif, codequality: for code hosts.",
 )
 """The option of every command that prints findings."""
-
-talk_options = _talk_options
-"""The options of every command."""
 
 channel_options = several(
     click.option(
@@ -389,16 +385,13 @@ def channel_words(values: ResolvingValues) -> tuple[str, ...]:
 
 def channel_sources(values: ChannelValues) -> Sources:
     """Where channels are read from: mirrors of the options, then ``.condarc``; as of a day, where one is asked for."""
-    from cuenv.solve.io.sources import (  # noqa: PLC0415 - as above
-        condarc_files,
-        parse_mirrors,
-        read_condarc,
-        sources_from,
-    )
+    from cuenv.solve.io.sources import sources_here  # noqa: PLC0415 - commands that read no channel do not pay for it
 
-    condarc = read_condarc(condarc_files(os.environ), os.environ)
-    sources = sources_from(condarc, parse_mirrors(values["mirrors"]), offline=values["offline"], environment=os.environ)
+    sources = sources_here(values["mirrors"], os.environ, offline=values["offline"])
     cache, timeout = set_value("cache-dir"), set_value("timeout")
-    as_of = cast("RequestValues", values).get("as_of", "")
-    sources = replace(sources, as_of=as_of)
-    return replace(sources, cache=cache or sources.cache, timeout=int(timeout) if timeout else sources.timeout)
+    return replace(
+        sources,
+        as_of=cast("RequestValues", values).get("as_of", ""),
+        cache=cache or sources.cache,
+        timeout=int(timeout) if timeout else sources.timeout,
+    )

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import GroupedGroup, completes
+from cuenv.cli.command import GroupedGroup, completes, talk_options
 from cuenv.cli.configured import configuration
-from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option, talk_options
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option
 from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import make_folder

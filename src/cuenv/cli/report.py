@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes
+from cuenv.cli.command import PATH, Grouped, completes, talk_options
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     at_hand,
@@ -21,7 +21,6 @@ from cuenv.cli.options import (
     part_names,
     request_from,
     request_options,
-    talk_options,
 )
 from cuenv.cli.output import emit, emit_json, progress, progress_done, say
 from cuenv.core.errors import ExitCode, UsageError

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes, no_progress_option
-from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, talk_options
+from cuenv.cli.command import Grouped, completes, no_progress_option, talk_options
+from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
 
 if TYPE_CHECKING:  # types alone

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped
+from cuenv.cli.command import Grouped, talk_options
 from cuenv.cli.configured import without_replaced
 from cuenv.cli.options import (
     at_hand,
@@ -18,7 +18,6 @@ from cuenv.cli.options import (
     prove_option,
     request_from,
     request_options,
-    talk_options,
     would_be_options,
 )
 from cuenv.cli.output import emit_json, emit_lines, say

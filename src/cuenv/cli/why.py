@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes
+from cuenv.cli.command import Grouped, completes, talk_options
 from cuenv.cli.options import (
     at_hand,
     channel_options,
@@ -18,7 +18,6 @@ from cuenv.cli.options import (
     prove_option,
     request_from,
     request_options,
-    talk_options,
 )
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.cli.resolve import grounds_line

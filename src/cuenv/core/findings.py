@@ -134,6 +134,11 @@ class Report(Drawable):
             return "not fine"
         return "unknown" if any(finding.unknown for finding in self.findings) else "fine"
 
+    def refusal(self, *, strict: bool) -> Finding | None:
+        """The finding that refuses: the first error; when strict without one, the first warning or unknown."""
+        doubts = [item for item in self.findings if strict and (item.severity == "warning" or item.unknown)]
+        return next(iter((*self.errors, *doubts)), None)
+
     @property
     def exit(self) -> ExitCode:
         """The exit code of the report."""

@@ -312,6 +312,17 @@ def ssl_verify_of(environment: Mapping[str, str]) -> tuple[str, bool | str] | No
     return None
 
 
+def sources_here(mirrors: Iterable[str], environment: Mapping[str, str], *, offline: bool) -> Sources:
+    """How to reach channels on this machine: mirrors as ``FROM=TO``, and the files of conda.
+
+    Raises:
+        UsageError: a mirror has another form.
+        InputError: a file is not valid, or a variable names authorities that are not there.
+    """
+    condarc = read_condarc(condarc_files(environment), environment)
+    return sources_from(condarc, parse_mirrors(mirrors), offline=offline, environment=environment)
+
+
 def sources_from(
     condarc: Condarc,
     mirrors: Iterable[Mirror] = (),
