@@ -412,7 +412,7 @@ def judged(item: PipLocked, facts: HostFacts, *beside: LockedPackage) -> list[Fi
         ("tensorflow-gpu==1.15.0", ("A100", "550.54.15"), "error", "CU405 cuDNN 7.4 for CUDA 10.0 does not support"),
         ("tensorflow-gpu==1.15.0", ("V100", "396.26"), "error", "CU401 CUDA 10.0 needs driver 410.48 or later"),
         ("tensorflow-gpu==1.15.0", ("V100", "535.129.03"), "warning", "CU403 the lock has no part of CUDA beside it"),
-        ("tensorflow==2.4.1", ("V100", "418.87.01"), "error", "CU401 CUDA 11.0 needs driver 450.51.06 or later"),
+        ("tensorflow-gpu==2.4.1", ("V100", "418.87.01"), "error", "CU401 CUDA 11.0 needs driver 450.51.06 or later"),
         ("tensorflow==2.0.0", ("V100", "535.129.03"), "warning", "CU103 the wheel of tensorflow 2.0.0 is not a CUDA"),
         ("tensorflow==1.14.0", ("A100", "535.129.03"), "warning", "CU103 the wheel of tensorflow 1.14.0 is not a CUDA"),
     ],
@@ -429,6 +429,30 @@ def test_an_old_tensorflow_of_pip_is_judged_by_the_cuda_that_it_loads(
     file = spec("python=3.7", "pip", pip=(name,))
     assert {item.code for item in judge_file(file, facts, shipped_base())} == ({code} if severity == "error" else set())
     assert code in {item.code for item in judge_file(file, facts, shipped_base(), alone=True)}
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "code", "because"),
+    [
+        ("tensorflow==1.15.0", ("A100", "535.129.03"), "CU405", "cuDNN 7.4 for CUDA 10.0 does not support the newer"),
+        ("tensorflow==2.4.1", ("V100", "418.87.01"), "CU401", "CUDA 11.0 needs driver 450.51.06 or later"),
+    ],
+)
+def test_a_tensorflow_that_asks_for_no_gpu_runs_on_the_cpu_where_its_cuda_does_not_serve(
+    name: str, host: tuple[str, str], code: str, because: str
+) -> None:
+    package_name, _, release = name.partition("==")
+    facts, tables = options(host[0], driver=host[1]), shipped_base()
+    (of_lock,) = judged(wheel(package_name, release), facts)
+    of_file = judge_file(spec("python=3.7", "pip", pip=(name,)), facts, tables, alone=True)
+    (told,) = (item for item in of_file if item.code == code)
+    for item in (of_lock, told):
+        assert (item.code, item.severity, item.edits) == (code, "warning", ())
+        assert item.message.startswith(f"{name} runs on the CPU: there is no CUDA ")
+        assert because in item.message
+    extra = spec("python=3.10", "pip", pip=("tensorflow[and-cuda]==2.15.0",))
+    refused = judge_file(extra, options("V100", driver="470.129.06"), tables)
+    assert [item.severity for item in refused] == ["error"]
 
 
 def test_a_tensorflow_of_pip_beside_the_libraries_of_another_cuda_finds_none_of_them() -> None:

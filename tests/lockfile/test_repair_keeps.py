@@ -22,7 +22,7 @@ from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.lock import LockRequest
 from cuenv.lockfile.repair.drafts import pythons_near
-from cuenv.lockfile.repair.obey import obeyed
+from cuenv.lockfile.repair.obey import loosening, obeyed
 from cuenv.lockfile.repair.relax import blamed, entries_of, forms_of, relax
 from cuenv.lockfile.repair.repair import repair
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -356,16 +356,29 @@ def test_a_conflict_of_pip_with_conda_is_resolved(channel: Sources, server: Serv
     assert "replaced  pip: legacy==1.0 by legacy==2.0: pip: " in done.stderr
 
 
-def test_a_line_for_pip_that_the_channels_lack_is_named_as_one(
+def test_a_release_that_only_pip_has_gives_way_to_that_of_conda(
     channel: Sources, server: Server, tmp_path: Path
 ) -> None:
     text = "channels: [conda-forge]\ndependencies: [python=3.12, pip, of-numpy, {pip: [numpy==2.5.0]}]\n"
-    (tmp_path / "environment.yml").write_text(text)
-    mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
-    variables = {"UV_DEFAULT_INDEX": f"{server.url}/simple", "NO_PROXY": "*", "UV_HTTP_RETRIES": "0"}
-    done = run("lock", "--repair", "-o", "new.yml", *HOST, *mirrors, folder=tmp_path, **variables)
-    assert done.returncode == 1
-    assert "the channels have no numpy=2.5.0, which the file asks for by pip: numpy==2.5.0" in done.stderr
+    done, made = repaired(tmp_path, channel, text, url=server.url)
+    assert made.pip == ("numpy",)
+    assert "kept      of-numpy" in done.stderr
+    because = "pip: the environment file requires numpy==2.5.0, and conda's numpy is "
+    assert f"replaced  pip: numpy==2.5.0 by numpy: {because}" in done.stderr
+
+
+def test_the_lines_for_pip_that_a_conflict_names_give_up_their_releases_one_after_the_other() -> None:
+    lines = ("first==1.0", "second[extra]==2.0 ; python_version > '3'", "third==3.0", "--no-index")
+    spec = EnvironmentSpec(name="", channels=("conda-forge",), pins=(), pip=lines)
+    evidence = ("Because first==1.0 depends on base>=2 and you require second==2.0, ...",)
+    found = Finding(code="CU510", severity="error", subject="first", message="", evidence=evidence)
+    once, _ = obeyed(spec, [loosening(spec, found)])
+    assert once.pip == ("first", *lines[1:])
+    twice, _ = obeyed(once, [loosening(once, found)])
+    assert [text.split(";")[0].strip() for text in twice.pip] == ["first", "second[extra]", "third==3.0", "--no-index"]
+    assert loosening(twice, found) == found
+    mended = replace(found, edits=(FileEdit(how="remove", entries=("first==1.0",), pip=True),))
+    assert loosening(spec, mended) == mended
 
 
 def test_what_is_in_the_way_is_named(channel: Sources, tmp_path: Path) -> None:

@@ -104,6 +104,14 @@ def test_a_demand_on_conda_is_found() -> None:
     assert either == "add to dependencies: pytorch=2.9.0, or write vllm==0.7.0 in the pip part"
 
 
+def test_a_line_whose_package_has_no_wheel_for_the_platform_goes_unless_another_release_may_have_one() -> None:
+    text = "Because metal>=0.8 has no wheels with a matching platform tag (e.g., `manylinux_2_35_x86_64`) and you "
+    text += "require metal, we can conclude that your requirements are unsatisfiable."
+    (edit,) = conflict_finding(conflict(text, replace(REQUEST, requirements=("psutil", "metal")))).edits
+    assert (edit.how, edit.entries, edit.pip) == ("remove", ("metal",), True)
+    assert conflict_finding(conflict(text, replace(REQUEST, requirements=("psutil", "metal>=0.8")))).edits == ()
+
+
 def test_a_demand_that_conda_meets_is_not_blamed() -> None:
     text = "Because a==1 depends on torch>=2 and b<1, and you require b==2, we can conclude that it cannot be"
     assert conflict(text, REQUEST).provided is None

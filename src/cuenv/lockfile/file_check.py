@@ -16,7 +16,7 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, TorchBuild
 from cuenv.lockfile.host_check import RUNTIMES, as_findings, build_name, choose_anew, one_cause, unknown_build
-from cuenv.lockfile.programs import CUDA_PROGRAMS, CUDNN_USERS, cpu_asked, newer_cuda, programs_asked
+from cuenv.lockfile.programs import CUDA_PROGRAMS, CUDNN_USERS, cpu_asked, newer_cuda, on_cpu, programs_asked
 from cuenv.resolver.asked_torch import (
     CONDA_TORCHES,
     AskedTorch,
@@ -180,7 +180,9 @@ def _judge_programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledg
         names = ("driver-gpu", "driver-floor", *(("cudnn",) if row.cudnn else ()))
         rejects = [one for name in names if (one := verdict_of(name, candidate, case)).outcome == "reject"]
         for item in (item for verdict in rejects for item in as_findings(verdict, candidate, case)):
-            told = replace(item, message=f"{text} loads CUDA {row.cuda}: {item.message}", edits=())
+            told = on_cpu(text, row, item)
+            if told == item:
+                told = replace(item, message=f"{text} loads CUDA {row.cuda}: {item.message}", edits=())
             yield told if item.subject != "cudnn" else replace(told, fix=newer_cuda(_names(spec), facts, knowledge))
 
 

@@ -20,7 +20,7 @@ from cuenv.host.facts import HostFacts, Libc
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Requirement, TorchBuild
-from cuenv.lockfile.programs import loader_findings, newer_cuda, program_findings, programs_of, without_cuda
+from cuenv.lockfile.programs import loader_findings, newer_cuda, on_cpu, program_findings, programs_of, without_cuda
 from cuenv.resolver.candidates import NO_TORCH, Candidate, no_row
 from cuenv.resolver.compilers import locked_gcc
 from cuenv.resolver.conflicts import locked_conflicts
@@ -171,8 +171,12 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
     if torch and not torch.build.sources:
         yield unknown_build(torch)
         found = [item for item in found if item.subject != LAYERS[0] or not item.unknown]
+    refused = any(item.severity == "error" for item in found)
+    loaded = [(f"{item.name}=={item.version}", row) for item, row in programs_of(solution.pip, knowledge) if row.cuda]
+    for name, row in loaded[:1] if of_host else ():
+        found = [on_cpu(name, row, item) for item in found]
     yield from one_cause(found, facts, by_pip=by_pip)
-    beside, refused = None if torch else cuda_beside(solution), any(item.severity == "error" for item in found)
+    beside = None if torch else cuda_beside(solution)
     loads = [] if torch or refused else [*loader_findings(solution, beside, facts, knowledge)]
     yield from loads
     cuda, said = None if torch else candidate.cuda, [item.subject for item in loads]

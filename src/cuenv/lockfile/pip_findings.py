@@ -15,7 +15,7 @@ from cuenv.resolver.wheels import INDEX, cuda_of_wheels
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked, SetAside, Solution
 from cuenv.solve.pip_lines import FILES, HASHED, PipLines, project_of, read_lines, shown
-from cuenv.solve.pip_part import PipConflict, provided
+from cuenv.solve.pip_part import PipConflict, loosened, provided
 
 NO_HASH = "the index gives no sha256 for it"
 
@@ -234,6 +234,16 @@ def _repaired(conflict: PipConflict) -> tuple[FileEdit, ...]:
     return (FileEdit(how="write", entries=conflict.repair, pip=True),) if conflict.repair else ()
 
 
+_OTHER_PLATFORM = regex(r"(\S+) has no wheels with a matching platform tag")
+
+
+def _of_elsewhere(conflict: PipConflict) -> tuple[FileEdit, ...]:
+    """The line that asks for any release of a package that has no wheel for the platform in any: it goes."""
+    found, line = _OTHER_PLATFORM.search(" ".join(conflict.text.split())), conflict.requirement
+    gone = found and requirement_name(found[1]) == requirement_name(line) and loosened(line) is None
+    return (FileEdit(how="remove", entries=(line,), pip=True),) if gone else ()
+
+
 _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
 
 
@@ -274,7 +284,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
             message=f"the pip requirements cannot be resolved: {whole.rstrip('.') if then else whole}{then}",
             evidence=(printable(conflict.text),),
             fix=", or ".join(filter(None, (python, mended_by(_repaired(conflict))))) if python else None,
-            edits=_index_of(conflict.requirement, named) or _repaired(conflict),
+            edits=_index_of(conflict.requirement, named) or _repaired(conflict) or _of_elsewhere(conflict),
         )
     who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"
     through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""
@@ -286,7 +296,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
     return Finding(
         code="CU510",
         severity="error",
-        subject=requirement_name(conflict.parent) or gives.name,
+        subject=requirement_name(conflict.requirement or conflict.parent) or gives.name,
         message=f"pip: {who} {conflict.demand}{through}, and conda's {gives.conda} is {gives.shown or gives.version}"
         f"{then}",
         evidence=(printable(conflict.text),),

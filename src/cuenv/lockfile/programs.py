@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from packaging.version import Version
 
 from cuenv.core.findings import FileEdit, Finding, first_of
+from cuenv.core.record import replace
 from cuenv.core.versions import version_or_none
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
@@ -119,6 +120,14 @@ def _of_cpu(package: str, name: str, row: Program, facts: HostFacts) -> Finding:
         evidence=tuple(row.sources),
         fix=f"take {name.replace(package, f'{package}-gpu', 1)}, the CUDA build",
     )
+
+
+def on_cpu(name: str, row: Program, item: Finding) -> Finding:
+    """What rejects the CUDA that a program takes from the host; tensorflow, which asks for no GPU, starts without."""
+    if row.package != "tensorflow" or "[" in name or item.severity != "error":
+        return item
+    because = f"there is no CUDA {row.cuda} beside it, which it loads, and that of a host does not help"
+    return replace(item, severity="warning", message=f"{name} runs on the CPU: {because}: {item.message}", edits=())
 
 
 def cpu_asked(lines: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

@@ -20,8 +20,7 @@ from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.prove import unsatisfiable_text
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.resolver.rules import Context
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
-from cuenv.solve.match_spec import parse_spec
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Choice, Settled, SolveRequest, Unsatisfiable
 
 if TYPE_CHECKING:  # the solver is heavy
@@ -76,18 +75,13 @@ class Asking:
 
     def _locked(self, spec: EnvironmentSpec) -> tuple[Locked | None, str]:
         try:
-            answer = locked(self.request, spec, self.knowledge, progress=self.progress)
+            request = replace(self.request, quick=self.late)
+            answer = locked(request, spec, self.knowledge, progress=self.progress)
         except (NoChannelError, NoHashError) as error:
             return None, error.message
         if answer.unsatisfiable:
-            return answer, f"{unsatisfiable_text(answer.unsatisfiable, spec)}{self._by_pip(answer.unsatisfiable)}"
+            return answer, unsatisfiable_text(answer.unsatisfiable, spec)
         return answer, ""
-
-    def _by_pip(self, answer: Unsatisfiable) -> str:
-        """The lines of the pip part that ask for what the channels lack, where no other entry of the file does."""
-        names = {parse_spec(text).name for text in answer.missing} - {pin.name for pin in self.file.pins}
-        lines = [f"pip: {text}" for text in self.file.pip if requirement_name(text) in names]
-        return f", which the file asks for by {', '.join(lines)}" if lines else ""
 
     def _solved(
         self,

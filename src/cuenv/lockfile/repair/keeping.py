@@ -38,8 +38,8 @@ from cuenv.solve.environment_spec import Pin
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import Shelf
 
-_OF_CUDA = ("CU102", "CU103", "CU104")
-"""Findings on CUDA releases and CPU builds, which are mended where they are warnings as well."""
+_OF_CUDA = ("CU101", "CU102", "CU103", "CU104")
+"""Findings on CUDA channels, CUDA releases and CPU builds, which are mended where they are warnings as well."""
 
 
 class Keeping(Mending):
@@ -196,7 +196,7 @@ class Keeping(Mending):
         return replace(draft, spec=replace(draft.spec, channels=order, pins=pins)).noting([OF_CHANNELS], why)
 
     def _guarded(self, own: Draft) -> Draft:
-        """A draft that locks, without what its lock would still warn of: CPU builds, parts of another CUDA.
+        """A draft that locks, without what its lock would still warn of: CPU builds, CUDA components without a bound.
 
         No entry is lost for that.
         """
@@ -204,7 +204,7 @@ class Keeping(Mending):
         warned = (
             [item for item in answer.report.findings if item.edits and item.severity == "warning"] if answer else []
         )
-        for codes in (_OF_CUDA, _OF_CUDA[-1:]):
+        for codes in (_OF_CUDA, _OF_CUDA[1:], _OF_CUDA[-1:]):
             asked = tuple(replace(item, severity="error") for item in warned if item.code in codes)
             if answer is None or not asked:
                 break

@@ -19,7 +19,7 @@ from cuenv.lockfile.repair.drafts import (
     with_entries,
 )
 from cuenv.lockfile.repair.intent import OF_CHANNELS, release_pins
-from cuenv.lockfile.repair.obey import obeyed
+from cuenv.lockfile.repair.obey import loosening, obeyed
 from cuenv.lockfile.repair.relax import blamed, entries_of
 from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.prove import unsatisfiable_text
@@ -55,14 +55,13 @@ class Mending(Asking):
             if answer is None:
                 break
             if why:
-                then = self._relaxed(draft, needed) or (
-                    self._with_cpu_builds(*judged) if judged and self.gives_up else None
-                )
+                then = self._satisfied(draft, needed, judged)
                 judged = None
             elif draft.spec.ours and all(item.code == "CU101" for item in answer.report.errors):
                 then = self._of_two_channels(draft)
             else:
                 judged, then = (draft, answer), self._obeying(draft, answer)
+                then = self._with_looser_pip(draft, answer) if then.spec == draft.spec else then
             why = why or next((item.message for item in answer.report.errors), "")
             if then is None:
                 break
@@ -71,6 +70,19 @@ class Mending(Asking):
         if label == self.request.path.name:
             self.obstacles += _obstacles(draft.spec, answer)
         return None
+
+    def _satisfied(self, draft: Draft, needed: frozenset[str], before: tuple[Draft, Locked] | None) -> Draft | None:
+        """A draft that the channels satisfy; the pip part gives way before an entry is lost to what pip asks of conda.
+
+        Args:
+            draft: that they do not satisfy.
+            needed: entries that have to stay.
+            before: the draft that became this one, and what its lock said of it.
+        """
+        then = self._relaxed(draft, needed)
+        if before and (then is None or then.lost - before[0].lost):
+            then = self._with_looser_pip(*before) or then
+        return self._with_cpu_builds(*before) if before and then is None and self.gives_up else then
 
     def _obeying(self, draft: Draft, answer: Locked) -> Draft:
         """A draft as the findings on it say that it should be."""
@@ -81,6 +93,13 @@ class Mending(Asking):
             names |= {*map(requirement_name, lines), *(edit.over for edit in item.edits), item.subject}
             draft = draft.noting([*sorted(names), *lines], item.message)
         return self._of_release(replace(draft, spec=spec, bound=draft.bound | {pin.name for pin in pins}), pins)
+
+    def _with_looser_pip(self, draft: Draft, answer: Locked) -> Draft | None:
+        """A draft whose pip part gives up a release that does not go with the rest; ``None`` where none is named."""
+        findings = tuple(loosening(draft.spec, item) for item in answer.report.errors)
+        if findings == answer.report.errors:
+            return None
+        return self._obeying(draft, replace(answer, report=replace(answer.report, findings=findings)))
 
     def _of_release(self, draft: Draft, pins: Sequence[Pin]) -> Draft:
         """A draft with NVIDIA's channel of one CUDA release, where that has components that are asked for."""

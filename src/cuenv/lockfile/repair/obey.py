@@ -27,6 +27,20 @@ def obeyed(spec: EnvironmentSpec, findings: Iterable[Finding]) -> tuple[Environm
     return spec, tuple(asked)
 
 
+def loosening(spec: EnvironmentSpec, item: Finding) -> Finding:
+    """What is said of a pip part, with an edit that gives up the release of the line that is named, else of all named.
+
+    It stays as it is where it has such an edit, or no line that it names asks for a release.
+    """
+    if item.code != "CU510" or any(edit.pip for edit in item.edits):
+        return item
+    looser = {name: text for line in spec.pip if (name := _name(line)) and (text := loosened(line))}
+    others = filter(None, map(requirement_name, " ".join(item.evidence).split()))
+    named = [item.subject] if item.subject in looser else [name for name in dict.fromkeys(others) if name in looser]
+    edit = FileEdit(how="write", entries=tuple(looser[name] for name in named), pip=True)
+    return replace(item, edits=(edit,)) if named else item
+
+
 def _in_dependencies(spec: EnvironmentSpec, edit: FileEdit) -> tuple[EnvironmentSpec, tuple[Pin, ...]]:
     if edit.how == "remove":
         left = (pin for pin in spec.pins if not {pin.yaml_text(), pin.name} & set(edit.entries))
