@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import forking
 from cases import collect
-from commands import HOST, forks, inside
+from commands import HOST, forks, inside, run
 from cuenv.binary.gpu_code import scan_paths
 from cuenv.cli import output
 from cuenv.cli.main import _fail
@@ -232,6 +232,20 @@ def test_a_dash_is_standard_output(tmp_path: Path, name: str) -> None:
     plain = inside("resolve", *HOST, folder=tmp_path).stdout
     assert inside("resolve", *HOST, "-o", name, folder=tmp_path).stdout == plain
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dash_is_standard_input_where_a_file_is_read(tmp_path: Path) -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, python=3.11]\n"
+    assert "contradict each other" in run("lint", "-", folder=tmp_path, text=text).stdout
+    fixed = run("lint", "--fix", "-", folder=tmp_path, text=text)
+    assert (fixed.returncode, fixed.stderr.splitlines()[1]) == (2, "hint: cuenv lint --diff -")
+    lock = run("lock", "-", folder=tmp_path, text=text)
+    assert (lock.returncode, lock.stderr.splitlines()[1]) == (2, "hint: cuenv lock environment.yml")
+    wheel = "torch==2.6.0 --hash=sha256:" + "0" * 64
+    assert (
+        "error CU403" in run("check", "-", "--gpu", "12.0", "--driver", "575.57.08", folder=tmp_path, text=wheel).stdout
+    )
+    assert not list(tmp_path.glob("*"))
 
 
 def test_a_long_log_is_read_with_progress(tmp_path: Path) -> None:

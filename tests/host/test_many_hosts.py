@@ -49,6 +49,14 @@ def test_a_broken_part_is_named_by_its_line_and_the_others_count() -> None:
     assert "3 faults" in found.broken[3].says
 
 
+def test_json_of_something_else_is_not_read_to_its_end() -> None:
+    with pytest.raises(InputError, match="it is the JSON of something else: keys a"):
+        told('{"a": 1}\n' * 20_000)
+    found = told(f"{line('a')}\n" + '{"a": 1}\n' * 2000 + line("b"))
+    assert ([host.name for host in found.hosts], len(found.broken)) == (["a"], 1001)
+    assert found.broken[-1].says == "1000 parts before this one are no hosts, so what stands behind it was not read"
+
+
 def test_a_host_without_a_name_is_called_by_its_line() -> None:
     assert [host.label for host in told(f"{line('')}\n0: {line('')}").hosts] == ["the file, line 1", "the file, line 2"]
 

@@ -613,6 +613,26 @@ def test_the_torch_of_conda_is_the_one_that_the_file_means(tmp_path: Path, text:
     assert "=cuda*" not in told.replace("=*_cuda*", "")
 
 
+@collect(
+    ("pins", "pip", "expected"),
+    [
+        (("python=3.12", "python=3.11"), (), "python=3.11 and python=3.12 contradict each other"),
+        (("python=3.12", "python=3.12.1", "python>=3.10"), (), ""),
+        ((), ("numpy==1.26.4", "numpy==2.0.1"), "numpy==2.0.1 and numpy==1.26.4 contradict each other"),
+        ((), ("numpy==1.26.4; python_version<'3.9'", "numpy==2.0.1; python_version>='3.9'"), ""),
+        (("numpy=1.26",), ("numpy==2.0.1",), ""),  # that pip replaces what conda installs is another finding
+    ],
+)
+def test_two_releases_of_one_package_are_an_error(
+    tmp_path: Path, pins: tuple[str, ...], pip: tuple[str, ...], expected: str
+) -> None:
+    entries = [*pins, *([{"pip": [*pip]}] if pip else [])]
+    (tmp_path / "environment.yml").write_text(json.dumps({"channels": ["conda-forge"], "dependencies": entries}))
+    done = run("lint", "environment.yml", folder=tmp_path)
+    assert ("contradict each other" in done.stdout) is bool(expected)
+    assert expected in done.stdout
+
+
 def test_a_list_with_hashes_is_a_lock_which_check_reads(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text(f"torch==2.4.0 --hash=sha256:{'0' * 64}\n")
     done = run("lint", "requirements.txt", folder=tmp_path)

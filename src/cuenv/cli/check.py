@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, no_progress_option, talk_options
+from cuenv.cli.command import INPUT, Grouped, completes, no_progress_option, talk_options
 from cuenv.cli.configured import configuration
 from cuenv.cli.options import (
     environment_options,
@@ -36,7 +36,7 @@ _MOST = 8
 
 
 @click.command("check", cls=Grouped)
-@click.argument("path", type=PATH, required=False, metavar="[LOCK]")
+@click.argument("path", type=INPUT, required=False, metavar="[LOCK]")
 @environment_options
 @click.option("--run", "running", is_flag=True, help="Also run the environment: torch, CUDA, NCCL, compilers.")
 @click.option(

@@ -47,7 +47,19 @@ class OutputType(PathType):
         return None if str(value) in ("-", "/dev/stdout") else super().convert(value, param, ctx)
 
 
+STDIN = "/dev/stdin"
+
+
+class InputType(PathType):
+    """A file to read, or standard input by the name that other programs take for it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | None:
+        """The path; that of standard input for ``-``."""
+        return super().convert(STDIN if str(value) == "-" else value, param, ctx)
+
+
 PATH = PathType()
+INPUT = InputType()
 OUTPUT = OutputType()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, talk_options
+from cuenv.cli.command import INPUT, Grouped, talk_options
 from cuenv.cli.options import (
     format_option,
     host_from,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # types alone
 
 
 @click.command("diff", cls=Grouped)
-@click.argument("old", type=PATH, metavar="OLD")
-@click.argument("new", type=PATH, metavar="NEW")
+@click.argument("old", type=INPUT, metavar="OLD")
+@click.argument("new", type=INPUT, metavar="NEW")
 @part_options
 @host_options
 @format_option

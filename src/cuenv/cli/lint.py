@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, talk_options
+from cuenv.cli.command import INPUT, STDIN, Grouped, talk_options
 from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit, emit_findings, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # not needed for --help
 
 
 @click.command("lint", cls=Grouped)
-@click.argument("files", nargs=-1, type=PATH, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=INPUT, metavar="[FILE]...")
 @click.option("--fix", is_flag=True, help="Correct what needs no decision; comments, order and style stay.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--as", "kind", type=click.Choice(KINDS), help="The kind of the files, whatever their names.")
@@ -56,6 +56,8 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
     form = "json" if values["as_json"] else values["form"]
     if values["diff"] and form != "text":
         raise UsageError(f"--diff prints a patch, and no {form}", hint="cuenv lint --diff")
+    if values["fix"] and STDIN in map(str, files):
+        raise UsageError("--fix corrects a file, and standard input is none", hint="cuenv lint --diff -")
     knowledge = knowledge_from(values)
     machine = _machine(values, knowledge)
     named = [each for path in files or [Path()] for each in (found_here(path) if is_folder(path) else [path])]

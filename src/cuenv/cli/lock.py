@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, talk_options
+from cuenv.cli.command import INPUT, PATH, STDIN, Grouped, talk_options
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     channel_options,
@@ -198,8 +198,22 @@ class _WritesFiles(Grouped):
         super().format_options(ctx, formatter)
 
 
+def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
+    """The environment file: the one that was named, else the one that the lock was made from."""
+    from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, locked_from  # noqa: PLC0415 - not needed for --help
+
+    if str(path) == STDIN:
+        message = "cuenv lock writes its files beside the environment file, and standard input lies in no folder"
+        raise UsageError(message, hint=f"cuenv lock {ENVIRONMENT}")
+    if path is None:
+        path = Path(ENVIRONMENT) if resolved else locked_from(Path())
+        which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
+        say([which] if path.name != ENVIRONMENT else [], quiet=quiet)
+    return path
+
+
 @click.command("lock", cls=_WritesFiles)
-@click.argument("path", type=PATH, required=False, metavar="[environment.yml]")
+@click.argument("path", type=INPUT, required=False, metavar="[environment.yml]")
 @several_host_options
 @click.option("--check", is_flag=True, help="Only check that the lock is up to date; needs no GPU and no network.")
 @click.option(
@@ -274,7 +288,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
       cuenv lock --format pixi
     """
     from cuenv.cli.resolve import refuse_requests, resolve_first  # noqa: PLC0415 - as above
-    from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, existing_lock, locked_from  # noqa: PLC0415 - as above
+    from cuenv.lockfile.files import LOCK_NAME, existing_lock  # noqa: PLC0415 - as above
     from cuenv.lockfile.lock import LockRequest, lock  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
@@ -285,10 +299,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     values["as_json"] = values["as_json"] or values["form"] == "json"
     quiet = values["quiet"] or values["as_json"]
     refuse_requests(values, wheels or pixi)
-    if path is None:
-        path = Path(ENVIRONMENT) if values["resolve_first"] else locked_from(Path())
-        which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
-        say([which] if path.name != ENVIRONMENT else [], quiet=quiet)
+    path = _named(path, resolved=values["resolve_first"], quiet=quiet)
     if values["check"]:
         others = (
             ("update", values["update"]),

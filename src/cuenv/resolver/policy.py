@@ -27,6 +27,7 @@ from cuenv.resolver.requirements import (
     headers_missing,
     meets,
     pin_demand,
+    pip_demand,
     with_condition,
 )
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
@@ -121,7 +122,12 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
         libraries: there may be libraries on torch in it; their table is large.
     """
     found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
-    found += [*_exported(spec), *compiler_findings(spec, knowledge), *asked_conflicts(spec, knowledge)]
+    found += [
+        *_contradicting(spec),
+        *_exported(spec),
+        *compiler_findings(spec, knowledge),
+        *asked_conflicts(spec, knowledge),
+    ]
     if not asks_for_cpu(spec):
         found += _cpu_pins(spec, knowledge)
     elif wants_cuda(spec, knowledge):
@@ -194,6 +200,43 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
             f"or {REPAIR}",
             edits=tuple(FileEdit(how="remove", entries=(text,)) for text in foreign),
         )
+
+
+def _together(one: str, other: str) -> bool:
+    """Whether two markers hold on one machine."""
+    from cuenv.resolver.asked_torch import places_on_linux  # noqa: PLC0415 - few lines have one
+
+    return bool(places_on_linux(one) & places_on_linux(other))
+
+
+_RELEASE = regex(r"={0,3}([0-9][0-9.]*?)(?:\.\*)?")
+
+
+def _contradicting(spec: EnvironmentSpec) -> Iterator[Finding]:
+    """Two entries for two releases of one package, which no release is: ``python=3.11`` and ``python=3.12``."""
+    entries = [("CU120", pin.name, pin.version, pin.yaml_text(), "") for pin in spec.pins]
+    if spec.pip:
+        lines = [(item, text.partition(";")[2]) for text in spec.pip if (item := pip_demand(text))]
+        entries += [("CU510", item.name, item.condition, item.text, marker) for item, marker in lines]
+    seen: dict[tuple[str, str], list[tuple[list[str], str, str]]] = {}
+    for code, name, condition, text, marker in entries:
+        found = _RELEASE.fullmatch(condition)
+        if not found:
+            continue
+        release = found[1].split(".")
+        for other, before, its in seen.setdefault((code, name), []):
+            few = min(len(release), len(other))
+            apart = release[:few] != other[:few]
+            if apart and (not (marker or its) or _together(marker, its)):
+                yield Finding(
+                    code=code,
+                    severity="error",
+                    subject=name,
+                    message=f"{text} and {before} contradict each other: no release of {name} is both",
+                    fix="take one of the two out",
+                )
+                break
+        seen[code, name].append((release, text, marker))
 
 
 def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:

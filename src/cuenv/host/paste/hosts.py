@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError
@@ -77,6 +78,7 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
     broken: list[Broken] = []
     told: list[Told] = []
     alone: bool | None = None
+    said = cache(lambda: what_it_is(text))
     for document in documents_of(text):
         alone = alone is None
         fault = document.fault
@@ -90,9 +92,13 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
                 hosts += ((document.line, facts) for facts in found)
                 items = () if found else tuple(_of_others(document, text))
                 told += items
-                fault = "" if found or items else _nobodys(document, text)
+                fault = "" if found or items else said() or _nobodys(document)
         if fault:
             broken.append(Broken(document.line, one_line(fault)))
+        if len(broken) == _FAULTS:
+            unread = f"{_FAULTS} parts before this one are no hosts, so what stands behind it was not read"
+            broken.append(Broken(document.line, unread))
+            break
     single = alone and len(hosts) == 1
     called = (
         [facts for _, facts in hosts]
@@ -102,6 +108,8 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
     return called, broken, tuple(told)
 
 
+_FAULTS = 1000
+"""Documents and lines that are no hosts, behind which the rest of a text is not read as JSON."""
 _PASTE = 256 * 1024
 """Characters above which a text is a log, of which the parts are looked for that tell of its host."""
 
@@ -138,11 +146,11 @@ def _told_together(text: str) -> tuple[Told, ...]:
     return (*passages.told(), *told_by(text, OF_MANY))
 
 
-def _nobodys(document: Document, text: str) -> str:
+def _nobodys(document: Document) -> str:
 
     data = document.data
     keys = f"keys {', '.join(map(str, list(data)[:6]))}" if isinstance(data, dict) and data else describe(data)
-    return what_it_is(text) or f"it is the JSON of something else: {keys}"
+    return f"it is the JSON of something else: {keys}"
 
 
 def _own(document: Document, source: str, label: str) -> Iterator[HostFacts]:
@@ -309,6 +317,8 @@ _FRAMED = (
     regex(rf"={{2,20}} ({_NODES})(?: \([0-9]{{1,6}}\))? ={{2,20}}"),
     regex(rf"#{{2,20}} ({_NODES}) #{{2,20}}"),
 )
+_BEGIN = ("--", "==", "##")
+"""How each rule and each frame begins."""
 _PREFIX = regex(rf"(?:pdsh@[\w.-]{{1,250}}: )?({_NODE}):(?: (.*)|$)")
 _PROMPT = regex(r"\s*(?:\$ |# |% |> |\[[^\]]{1,80}\][$#] |\S{1,80}@\S{1,80}[$#] ?)")
 _FILE = regex(r"\.(?:txt|log|out|csv)$")
@@ -350,6 +360,9 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
     at = 0
     while at < len(lines):
         line = lines[at].strip()
+        if line[:2] not in _BEGIN:
+            at += 1
+            continue
         if _RULE.fullmatch(line) and at + 2 < len(lines) and _RULE.fullmatch(lines[at + 2].strip()):
             found = _BETWEEN.fullmatch(lines[at + 1].strip())
             if found:
@@ -376,12 +389,12 @@ def _named(nodes: str) -> tuple[str, ...]:
 
 def _prefixed(lines: list[str]) -> Iterator[HostPart]:
     """The lines of each node, where every line begins with the name of one; they may be mixed."""
-    whole = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not _PROMPT.match(line)]
-    found = [(number, match) for number, line in whole if (match := _PREFIX.fullmatch(line))]
-    if not found or len(found) < len(whole):
-        return
     by_host: dict[str, list[tuple[int, str]]] = {}
-    for number, match in found:
-        by_host.setdefault(match[1], []).append((number, match[2] or ""))
+    for number, line in enumerate(lines, 1):
+        match = _PREFIX.fullmatch(line)
+        if match:
+            by_host.setdefault(match[1], []).append((number, match[2] or ""))
+        elif line.strip() and not _PROMPT.match(line):
+            return
     for name, rows in by_host.items():
         yield HostPart((name,), tuple(number for number, _ in rows), "\n".join(line for _, line in rows))

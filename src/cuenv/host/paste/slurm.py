@@ -39,7 +39,7 @@ _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64
 
 def looks_like(text: str) -> bool:
     """Whether scontrol or sinfo printed it."""
-    return "NodeName=" in text or any(_ROW.match(line) for _, line in numbered(text) if "|" in line)
+    return "NodeName=" in text or ("|" in text and any(_ROW.match(line) for _, line in numbered(text) if "|" in line))
 
 
 def read(text: str) -> tuple[Told, ...]:
