@@ -874,3 +874,20 @@ def test_a_failure_deep_in_an_endless_line_is_found_at_its_number() -> None:
     assert ids(found)[0] == "cuda-out-of-memory"
     assert found.causes[0].sighting.line == 2
     assert (found.lines, found.size) == (3, 2 * len(bulk) + len(OOM.strip()) + 27)
+
+
+def test_the_condition_of_an_assertion_without_words_is_told() -> None:
+    plain = (
+        'Traceback (most recent call last):\n  File "train.py", line 3, in run\n    assert rows > 0\nAssertionError\n'
+    )
+    box = (
+        "╭──────── Traceback (most recent call last) ────────╮\n"
+        "│ /env/lib/python3.8/site-packages/sums/sh.py:19 in │\n"
+        "│ Harmonics                                         │\n"
+        "│                                                   │\n"
+        "│ ❱ 19 │   assert rows > 0                          │\n"
+        "╰───────────────────────────────────────────────────╯\n"
+        "AssertionError\n"
+    )
+    for log in (plain, box):
+        assert read(log.encode()).causes[0].because[-1] == "the check there: assert rows > 0"

@@ -147,7 +147,9 @@ def raised(case: LogContext) -> Joined:
     where = f"{place.file}, line {place.line}" if place.line else place.file
     if not where:
         return Joined(because=(f"by its name it is of {place.package}",), values={"package": place.package})
+    check = (f"the check there: {place.code}",) if place.code else ()
     if place.package:
-        return Joined(because=(f"it was raised in {place.package}: {where}",), values={"package": place.package})
+        because = (f"it was raised in {place.package}: {where}", *check)
+        return Joined(because=because, values={"package": place.package})
     whose = "" if place.file.endswith("setup.py") else ", which is a file of the program and of no package"
-    return Joined(because=(f"it was raised in {where}{whose}",))
+    return Joined(because=(f"it was raised in {where}{whose}", *check))

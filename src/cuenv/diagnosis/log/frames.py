@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.diagnosis.log.lines import in_box, plain, rank_of
+from cuenv.diagnosis.log.text import shown
 
 _REACH = 60
 """Lines before an exception in which its last frame stands."""
@@ -15,7 +16,7 @@ _APART = 4 * _REACH
 _SHOWN = 80
 _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
-    rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? in (?P<name>[\w<>]{1,80})|"
+    rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? in(?: (?P<name>[\w<>]{1,80})|$)|"
     rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,5}-"
 )
 """A frame as Python writes it, as IPython and rich do, and a cell of a notebook."""
@@ -34,7 +35,7 @@ _OF_PACKAGE = regex(
 """An exception whose name tells its package; those that are left out raise exceptions of others too."""
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
 """Functions that raise for their caller."""
-_CHECKS = regex(rb"(?:^|[\])>|:]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
+_CHECKS = regex(rb"(?:^|[\])>|:\x82]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
 _BUILT = regex(
     rb"(?i)torch\.cuda\.|version\.cuda|\w_cuda\b|\bcuda_\w|flash_?attn|\bbnb\b|bitsandbytes|xformers|triton|\bapex\b|"
     rb"\bamp_C\b|\bfused_|selective_scan|causal_conv1d|\b_C\b|os\.environ|getenv|nccl|(?<!per_)\bgpus?\b|__version__"
@@ -53,6 +54,7 @@ class Frame:
         line: the number of its line; empty where the traceback does not tell it.
         package: the package that the file belongs to; empty for a file of the program itself.
         checked: whether the line is a ``raise`` or ``assert`` of Python: what is there was looked at, and refused.
+        code: the assertion that failed, where the line is one.
         built: whether the line, or the message, names what is built, installed or set apart from the program.
     """
 
@@ -60,6 +62,7 @@ class Frame:
     line: str = ""
     package: str = ""
     checked: bool = False
+    code: str = ""
     built: bool = False
 
 
@@ -87,6 +90,7 @@ def frame_named(line: bytes) -> Frame | None:
 def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:
     """The same among the lines of one rank; of all, where the ranks are torn apart."""
     checked = passed = False
+    code = ""
     built = bool(_BUILT.search(lines[index]))
     for at in range(index - 1, max(-1, index - 1 - _REACH), -1):
         line = plain(lines[at])
@@ -98,12 +102,14 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
             if _OTHER.search(line):
                 return None
             built = built or bool(_BUILT.search(line))
-            checked = checked or (not passed and bool(_CHECKS.search(line)))
+            if not passed and (check := _CHECKS.search(line)):
+                checked = True
+                code = shown(line[line.index(b"assert", check.start()) :]) if b"assert" in check[0] else ""
             continue
         file = (found["file"] or found["path"] or b"").decode("utf-8", "replace")
         standard = bool(_STANDARD.search(file))
         if standard or (found["function"] or found["name"]) in _OPENED:
-            checked, passed = False, True
+            checked, passed, code = False, True, ""
             continue
         library = _PACKAGE.search(file) or _LIBRARIES.search(file)
         return Frame(
@@ -111,6 +117,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
             line=(found["line"] or found["row"] or b"").decode(),
             package=next(filter(None, library.groups()), "") if library else "",
             checked=checked,
+            code=code,
             built=built,
         )
     return None
