@@ -16,7 +16,8 @@ _APART = 4 * _REACH
 _SHOWN = 80
 _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
-    rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? in(?: (?P<name>[\w<>]{1,80})|$)|"
+    rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? "
+    rb"in(?: (?P<name>[\w<>]{1,80})|$)|"
     rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,5}-"
 )
 """A frame as Python writes it, as IPython and rich do, and a cell of a notebook."""
