@@ -19,7 +19,8 @@ from cases import collect
 from cuenv.core.urls import channel_url
 from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import LibrarySupport, Requirement, Source
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import LibrarySupport, Source
 from cuenv.maintain.learn import extensions_of, variants_of
 from cuenv.solve.io.records import channel_records
 from cuenv.solve.io.sources import Mirror, Sources

@@ -15,7 +15,8 @@ from cuenv.host.facts import Driver, Gap, Gpu, Libc
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load_guidance
-from cuenv.knowledge.rows import WHEELS, LibrarySupport, Requirement
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import WHEELS, LibrarySupport
 from cuenv.resolver.candidates import Candidate, candidates_of
 from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, inferred, verdict_of

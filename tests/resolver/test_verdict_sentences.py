@@ -15,7 +15,7 @@ from typing import Any
 from cuenv.core.versions import Capability, DeviceCode, Target, version
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, HostFacts, Libc
 from cuenv.host.request import pool
-from cuenv.knowledge.rows import Requirement
+from cuenv.knowledge.requirement import Requirement
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import RULES, Judge, Verdict
 from given import base, candidate, case, machine

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from cuenv.solve.io.cache import Stored
 
 
-@click.group("cache", cls=GroupedGroup, invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> None:
+@click.group("cache", cls=GroupedGroup)
+def command() -> None:
     """Show where the cache is, and its size by kind.
 
     \b
@@ -33,8 +32,6 @@ def command(context: click.Context) -> None:
       cuenv cache info
       cuenv cache clean
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @command.command("info", short_help="show the folder and its size by kind")

@@ -193,6 +193,13 @@ class GroupedGroup(Grouped, click.Group):
 
     command_class = Grouped
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without a command inside, the help, and no error."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, then the commands inside."""
         super().format_options(ctx, formatter)

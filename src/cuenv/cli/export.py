@@ -55,9 +55,8 @@ _REQUESTED = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_o
 """Options that choose an environment; what settings request counts only where there is no lock."""
 
 
-@click.group("export", cls=GroupedGroup, invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> None:
+@click.group("export", cls=GroupedGroup)
+def command() -> None:
     """Write files that deliver an environment: to containers, editors, CI, Slurm, shells, pixi and uv.
 
     \b
@@ -66,8 +65,6 @@ def command(context: click.Context) -> None:
       cuenv export github-action -o .github/workflows/environment.yml
       eval "$(cuenv export shell)"
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 _own_options = several(

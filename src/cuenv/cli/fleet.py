@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from cuenv.knowledge.base import Knowledge
 
 
-@click.group("fleet", cls=GroupedGroup, invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> None:
+@click.group("fleet", cls=GroupedGroup)
+def command() -> None:
     """Plan the fewest environments that serve many hosts, with proof, and what fewer would cost.
 
     A fleet is a file with one host on each line, as `cuenv inspect --json --compact` prints it on every node; what
@@ -57,8 +56,6 @@ def command(context: click.Context) -> None:
       cuenv fleet check conda-lock.yml --fleet fleet.ndjson
       cuenv fleet diff fleet.ndjson after-upgrade.ndjson
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @command.command(name="gather", cls=Grouped, short_help="write the hosts of a cluster to a fleet file")

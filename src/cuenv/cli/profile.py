@@ -27,9 +27,8 @@ if TYPE_CHECKING:  # types alone
 _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-@click.group("profile", cls=GroupedGroup, invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> None:
+@click.group("profile", cls=GroupedGroup)
+def command() -> None:
     """List, show, begin and validate profiles: requests that are kept in files.
 
     Your own profiles are in cuenv.toml, in [tool.cuenv] of pyproject.toml, or in the folder that `profile-dir`
@@ -41,8 +40,6 @@ def command(context: click.Context) -> None:
       cuenv profile new lab -o lab.yml
       cuenv profile validate lab.yml --gpu 'RTX 4090' --driver 535.129.03
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @command.command("list", short_help="list names, files and first sentences")

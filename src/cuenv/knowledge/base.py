@@ -7,10 +7,10 @@ Where no row covers a question the answer is ``None`` and the verdict on it is *
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from packaging.version import Version
 
@@ -38,6 +38,9 @@ from cuenv.knowledge.rows import (
     TorchBuild,
     TorchWheel,
 )
+
+R = TypeVar("R")
+K = TypeVar("K")
 
 TEGRA_DRIVERS = frozenset({540})
 """First numbers of the drivers of Jetson Linux 36 that are no branch: 540.3.0 supports CUDA 12.2, 540.4.0 12.6."""
@@ -167,11 +170,8 @@ class Knowledge:
 
     @cached_property
     def _toolkits(self) -> Mapping[tuple[int, ...], tuple[Toolkit, ...]]:
-        found: dict[tuple[int, ...], tuple[Toolkit, ...]] = {}
-        for row in sorted(self.toolkits, key=lambda row: row.version):
-            if row.driver:
-                found[row.version.release[:2]] = (*found.get(row.version.release[:2], ()), row)
-        return found
+        known = sorted((row for row in self.toolkits if row.driver), key=lambda row: row.version)
+        return _grouped(known, lambda row: row.version.release[:2])
 
     def first_driver(self, branch: int) -> str:
         """The earliest known driver of a branch, else the branch itself."""
@@ -197,11 +197,7 @@ class Knowledge:
 
     @cached_property
     def _wheels(self) -> Mapping[tuple[tuple[int, ...], str], tuple[TorchWheel, ...]]:
-        found: dict[tuple[tuple[int, ...], str], tuple[TorchWheel, ...]] = {}
-        for row in self.wheels:
-            key = (_three(row.version), row.platform)
-            found[key] = (*found.get(key, ()), row)
-        return found
+        return _grouped(self.wheels, lambda row: (_three(row.version), row.platform))
 
     @cached_property
     def first_day(self) -> str:
@@ -224,12 +220,8 @@ class Knowledge:
 
     @cached_property
     def _released(self) -> Mapping[tuple[int, ...], TorchWheel]:
-        found: dict[tuple[int, ...], TorchWheel] = {}
-        for row in self.wheels:
-            known = found.setdefault(row.version.release, row)
-            if row.released < known.released:
-                found[row.version.release] = row
-        return found
+        by_release = _grouped(self.wheels, lambda row: row.version.release)
+        return {release: min(rows, key=lambda row: row.released) for release, rows in by_release.items()}
 
     def layers_of(self, library: str, cuda: Version | None) -> tuple[LibrarySupport, ...]:
         """The rows on builds for a CUDA major, else for the nearest older one, else for the oldest known."""
@@ -240,11 +232,8 @@ class Knowledge:
 
     @cached_property
     def _layers(self) -> Mapping[str, Mapping[int, tuple[LibrarySupport, ...]]]:
-        found: dict[str, dict[int, tuple[LibrarySupport, ...]]] = {}
-        for row in self.layers:
-            of_library = found.setdefault(row.library, {})
-            of_library[row.cuda or 0] = (*of_library.get(row.cuda or 0, ()), row)
-        return found
+        libraries = _grouped(self.layers, lambda row: row.library)
+        return {library: _grouped(rows, lambda row: row.cuda or 0) for library, rows in libraries.items()}
 
     def library_support(self, library: str, release: Version, cuda: Version | None) -> LibrarySupport | None:
         """The row that covers a release of a library, made for a CUDA release."""
@@ -294,10 +283,7 @@ class Knowledge:
 
     @cached_property
     def _extensions(self) -> Mapping[str, tuple[Extension, ...]]:
-        found: dict[str, list[Extension]] = {}
-        for row in self.extensions:
-            found.setdefault(row.package, []).append(row)
-        return {package: tuple(rows) for package, rows in found.items()}
+        return _grouped(self.extensions, lambda row: row.package)
 
     def regression(self, package: str) -> tuple[Regression, ...]:
         """The rows on broken releases of a library."""
@@ -323,6 +309,14 @@ class Knowledge:
     def state(self, about: str) -> State | None:
         """What a state of a machine means."""
         return next((row for row in self.states if row.about == about), None)
+
+
+def _grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, tuple[R, ...]]:
+    """Rows by a key, in their order."""
+    found: dict[K, list[R]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return {name: tuple(group) for name, group in found.items()}
 
 
 def _three(release: Version) -> tuple[int, ...]:

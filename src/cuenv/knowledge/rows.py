@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.reading import describe
-from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, DeviceCode, version, within
+from cuenv.knowledge.requirement import REQUIREMENT, SPAN, Requirement
 from cuenv.knowledge.schema import (
     ARCH_LIST,
     CAPABILITY,
@@ -21,12 +18,10 @@ from cuenv.knowledge.schema import (
     RELEASE,
     TEXT,
     WHOLE,
-    Cell,
     TableRow,
     column,
     device_code,
     one_of,
-    parsed,
     several,
     shaped,
 )
@@ -82,78 +77,6 @@ class Row(TableRow):
     note: str = column(TEXT, "a remark in a few words; needed with `low`", default="")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Requirement:
-    """What a build asks of a library: ``libcudnn >=9.10.2.21,<10``, or the release that it holds inside.
-
-    Attributes:
-        package: the conda package; empty when the library lies inside the build.
-        first, below: the bounds; ``None`` is open.
-    """
-
-    package: str
-    first: Version | None
-    below: Version | None
-
-    @staticmethod
-    def parse(text: str) -> Requirement:
-        """Read ``[package ]>=A,<B`` or one release.
-
-        Raises:
-            ValueError: the text has another form.
-        """
-        package, _, bounds = text.rpartition(" ")
-        first, _, below = bounds.partition(",")
-        if not first.startswith((">=", "<")):
-            inside = version(bounds)
-            return Requirement(package=package, first=inside, below=version(f"{inside}.1"))
-        if first.startswith("<"):
-            return Requirement(package=package, first=None, below=version(first[1:]))
-        if below and not below.startswith("<"):
-            raise ValueError(f"expected '>=A,<B', got {text!r}")
-        return Requirement(package=package, first=version(first[2:]), below=version(below[1:]) if below else None)
-
-    def admits(self, release: Version) -> bool:
-        """Whether a release lies within the bounds."""
-        return within(release, self.first, self.below)
-
-    def overlaps(self, first: Version | None, below: Version | None) -> bool:
-        """Whether a range of releases shares any with this one."""
-        starts_in_time = self.below is None or first is None or first < self.below
-        ends_late_enough = self.first is None or below is None or self.first < below
-        return starts_in_time and ends_late_enough
-
-    def __str__(self) -> str:
-        parts = (f">={self.first}" if self.first else "", f"<{self.below}" if self.below else "")
-        return f"{self.package} {','.join(part for part in parts if part)}".strip()
-
-    @cached_property
-    def span(self) -> str:
-        """The range as its cell holds it, one release by its number."""
-        exact = self.first is not None and self.below is not None and self.below == version(f"{self.first}.1")
-        return str(self.first) if exact else str(self)
-
-
-def _requirement_of(text: str) -> Requirement:
-    found = Requirement.parse(text)
-    if " " in found.package:
-        raise ValueError(f"expected '[package ]>=A,<B' or a release, got {describe(text)}")
-    return found
-
-
-def _span_of(text: str) -> Requirement:
-    found = Requirement.parse(text)
-    if found.package:
-        raise ValueError(f"expected '>=A,<B' or a release, got {text!r}")
-    return found
-
-
-_REQUIREMENT: Cell = parsed(
-    "`package >=A,<B`, or a release",
-    _requirement_of,
-    lambda value: str(value) if value.package else str(value.first),
-)
-_SPAN: Cell = parsed("`>=A,<B`, or a release", _span_of, attrgetter("span"))
 _PATCH = shaped(r"\d+\.\d+\.\d+", "a release X.Y.Z")
 
 
@@ -300,10 +223,10 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
     )
     glibc: Version | None = column(RELEASE, "oldest glibc that the build itself asks for", default=None)
     cudnn: Requirement | None = column(
-        _REQUIREMENT, "cuDNN that it asks for (the loosest bound of its builds), or the release inside it", default=None
+        REQUIREMENT, "cuDNN that it asks for (the loosest bound of its builds), or the release inside it", default=None
     )
     nccl: Requirement | None = column(
-        _REQUIREMENT, "NCCL that it asks for (the loosest bound of its builds), or the release inside it", default=None
+        REQUIREMENT, "NCCL that it asks for (the loosest bound of its builds), or the release inside it", default=None
     )
     seen: str | None = column(
         DAY,
@@ -470,7 +393,7 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
     )
     first: Version | None = column(RELEASE, "first release of a range; left out: open", default=None)
     below: Version | None = column(RELEASE, "first release after a range; left out: open", default=None)
-    torch: Requirement | None = column(_SPAN, "torch that it needs; left out: any", default=None)
+    torch: Requirement | None = column(SPAN, "torch that it needs; left out: any", default=None)
     cuda: tuple[Version, ...] = column(
         several(RELEASE, empty=True), "CUDA minors that its binaries are for; left out: any", default=()
     )
@@ -484,7 +407,7 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
     )
     serves_from: Capability | None = column(CAPABILITY, "lowest capability that it supports", default=None)
     nvcc: Requirement | None = column(
-        _SPAN,
+        SPAN,
         "nvcc that it compiles with, on first use or when installed; left out: it compiles nothing",
         default=None,
     )

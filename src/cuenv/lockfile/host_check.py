@@ -19,7 +19,8 @@ from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts, Libc
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import WHEELS, Requirement, TorchBuild
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import WHEELS, TorchBuild
 from cuenv.lockfile.programs import loader_findings, newer_cuda, on_cpu, program_findings, programs_of, without_cuda
 from cuenv.resolver.candidates import NO_TORCH, Candidate, no_row
 from cuenv.resolver.compilers import locked_gcc

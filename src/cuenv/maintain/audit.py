@@ -16,7 +16,8 @@ from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import NamedTuple
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import BuildKey, Discontinued, LabelFit, Requirement, TorchBuild
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import BuildKey, Discontinued, LabelFit, TorchBuild
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.observed import Record, SeenBuild
 

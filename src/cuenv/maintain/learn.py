@@ -14,7 +14,8 @@ from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import DeviceCode, version, version_or_none
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import Cuda, CudaVariant, Extension, Requirement, Source, TorchBuild
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import Cuda, CudaVariant, Extension, Source, TorchBuild
 from cuenv.knowledge.tables import TABLES, dump, merge, rows_of
 from cuenv.maintain.audit import faults, loosest
 from cuenv.solve.match_spec import split_name

@@ -8,7 +8,8 @@ from cuenv.core.record import replace
 from cuenv.core.versions import VersionSpec, target_for
 from cuenv.host.describe import host_line
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import WHEELS, Cuda, Requirement, TorchBuild, TorchWheel
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import WHEELS, Cuda, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits_all
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import lock_command, minimum_text, served_lines

@@ -10,7 +10,8 @@ from packaging.version import Version
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
-from cuenv.knowledge.rows import BuildKey, Requirement
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import BuildKey
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import build_cuda
 

@@ -14,7 +14,8 @@ from cuenv.core.record import NamedTuple
 from cuenv.core.versions import Capability
 from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import WHEELS, Cuda, LibrarySupport, Requirement, TorchBuild
+from cuenv.knowledge.requirement import Requirement
+from cuenv.knowledge.rows import WHEELS, Cuda, LibrarySupport, TorchBuild
 from cuenv.resolver.engine import reading, rule
 from cuenv.resolver.verdict import HOST, Reason, Verdict, fact_reason, of_capability, row_reason
 
