@@ -300,13 +300,39 @@ def test_an_environment_that_leaves_python_open_takes_one_with_which_pip_resolve
             text = f"channels: [conda-forge]\ndependencies: ['{python}', pip, {{pip: [aged==1.0]}}]\n"
             code, said, _ = locked(tmp_path, text, mirror, wheels.url)
             assert code == 0, said
-            assert "it leaves Python open: 3.11 is taken, with which its pip part resolves" in said
+            assert "it leaves Python open: 3.11 is taken, with which its pip part can be locked" in said
             assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
             assert run("lock", "--check", folder=tmp_path).returncode == 0
             (tmp_path / "conda-lock.yml").unlink()
         text = "channels: [conda-forge]\ndependencies: [python=3.12, pip, {pip: [aged==1.0]}]\n"
         code, said, _ = locked(tmp_path, text, mirror, wheels.url)
         assert (code, "CU510" in said) == (1, True)
+
+
+def test_a_torch_that_is_left_open_is_one_that_runs(tmp_path: Path, mirror: str) -> None:
+    """On driver 535 CUDA 13 does not run; on 470 nor does CUDA 12, and torch 2.0 has no wheel for Python 3.12."""
+    folder = tmp_path / "wheels"
+    for release, tag in (("2.15.0", "py3-none-any"), ("2.10.0", "py3-none-any"), ("2.0.1", "cp311-cp311-linux_x86_64")):
+        wheel(folder, "torch", release, tag=tag)
+    for release in ("1.26.4", "2.1.0"):
+        wheel(folder, "numpy", release)
+    with index(folder) as wheels:
+        environ = {"UV_DEFAULT_INDEX": f"{wheels.url}/simple", "NO_PROXY": "*"}
+        (tmp_path / "requirements.txt").write_text("torch\nnumpy\n")
+        for driver, pins in (
+            ("535.129.03", ("torch==2.10.0", "numpy==2.1.0")),
+            ("470.129.06", ("torch==2.0.1", "numpy==1.26.4")),
+        ):
+            words = ("--gpu", "A100", "--driver", driver, "--glibc", "2.35", "--mirror", mirror, "--format", "pylock")
+            done = run("lock", "requirements.txt", *words, folder=tmp_path, **environ)
+            assert done.returncode == 0, done.stderr
+            assert "CU520 the file leaves torch open, and " in done.stderr
+            text = (tmp_path / "pylock.toml").read_text(encoding="utf-8")
+            for pin in pins:
+                name, _, release = pin.partition("==")
+                assert f'name = "{name}"\nversion = "{release}"' in text
+            assert ("CU116 numpy<2 is taken" in done.stderr) == (driver < "5")
+            (tmp_path / "pylock.toml").unlink()
 
 
 @collect(

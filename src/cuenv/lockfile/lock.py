@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,25 +232,43 @@ def locked(
     if not pythons:
         return _locked(request, spec, knowledge, progress)
     first = None if listed else _locked(request, spec, knowledge, progress)
-    if first and (first.lock or not wants_another_python(first.report)):
-        return first
+    queue = _next(first, "", pythons, spec, knowledge)[:TRIED] if first else pythons
     before: list[str] = []
-    for python in pythons if listed else pythons[:TRIED]:
+    while queue:
+        python, *queue = queue
         if progress and (before or first):
             progress(f"trying Python {python}")
         found = _locked(replace(request, quick=True), with_python(spec, python), knowledge, progress)
         if found.lock:
             metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
-            other = "; a file .python-version names another one" if listed else ", with which its pip part resolves"
+            other = (
+                "; a file .python-version names another one" if listed else ", with which its pip part can be locked"
+            )
             taken = f"it {'names no Python' if listed else 'leaves Python open'}: {python} is taken{other}"
             return replace(found, spec=spec, lock=replace(found.lock, metadata=metadata), warnings=(taken,))
-        if listed and found.unsatisfiable is None and not pip_refuses(found.report):
-            return found
         said = [item.message for item in found.told.errors]
         if said == before:  # so it would be with any Python
             break
         before = said
+        if not found.unsatisfiable and not pip_refuses(found.report):
+            first = first or found
+            queue = _next(found, python, queue, spec, knowledge)
     return first or _locked(request, with_python(spec, pythons[0]), knowledge, progress)
+
+
+def _next(
+    found: Locked, python: str, others: Sequence[str], spec: EnvironmentSpec, knowledge: Knowledge
+) -> Sequence[str]:
+    """The Pythons that may help where a lock is refused: all where pip does not resolve with the one that was tried.
+
+    Where torch does not run on the host, those for which another torch does.
+    """
+    if found.lock or wants_another_python(found.report):
+        return () if found.lock else others
+    if not {"CU401", "CU403"} & {item.code for item in found.report.errors}:
+        return ()
+    runs = [text for text in (python, *others) if text and torch_that_runs(spec, found.facts, text, knowledge)]
+    return () if python in runs else runs
 
 
 def _locked(request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, progress: Progress | None) -> Locked:
@@ -346,16 +364,19 @@ def _with_pip(
             progress=progress,
         )
 
-    bounds, told = list[str](), list[Finding]()
-    for bound, finding in kept_from(spec, knowledge) if spec.pip else ():
-        bounds.append(bound)
-        told.append(finding)
+    bounds, told, lines = list[str](), list[Finding](), spec.pip
     for host, solution in zip(hosts, solutions, strict=True) if spec.pip else ():
         package = solution.package("python")
         python = ".".join((package.version if package else solution.python).split(".")[:2])
         runs = torch_that_runs(spec, host, python, knowledge) if python else None
-        bounds += [f"torch>={runs[0]},<={runs[1]}"] if runs else []
-        told += [runs[2]] if runs and runs[2] else []
+        if runs:
+            first, last, finding = runs
+            bounds.append(f"torch>={first},<={last}")
+            told += [finding] if finding else []
+            lines = (f"torch=={last}", *lines)
+    for bound, finding in kept_from(replace(spec, pip=lines), knowledge) if spec.pip else ():
+        bounds.append(bound)
+        told.append(finding)
     if bounds:
         made, found = ask(replace(spec, constraints=(*spec.constraints, *bounds)), quick=True)
         if not any(item.code == "CU510" for item in found):
