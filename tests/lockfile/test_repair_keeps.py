@@ -367,6 +367,15 @@ def test_a_release_that_only_pip_has_gives_way_to_that_of_conda(
     assert f"replaced  pip: numpy==2.5.0 by numpy: {because}" in done.stderr
 
 
+def test_lines_that_pip_does_not_take_are_written_as_it_does(channel: Sources, server: Server, tmp_path: Path) -> None:
+    lines = '"legacy numpy", "--pre legacy numpy", "not a requirement=="'
+    text = f"channels: [conda-forge]\ndependencies: [python=3.12, pip, numpy, {{pip: [{lines}]}}]\n"
+    done, made = repaired(tmp_path, channel, text, url=server.url)
+    assert sorted(made.pip) == ["--pre", "legacy", "numpy"]
+    assert "replaced  pip: legacy numpy by legacy, numpy: several names stand on one line" in done.stderr
+    assert "dropped   pip: not a requirement==: pip: not a requirement== cannot be locked" in done.stderr
+
+
 def test_the_lines_for_pip_that_a_conflict_names_give_up_their_releases_one_after_the_other() -> None:
     lines = ("first==1.0", "second[extra]==2.0 ; python_version > '3'", "third==3.0", "--no-index")
     spec = EnvironmentSpec(name="", channels=("conda-forge",), pins=(), pip=lines)

@@ -187,12 +187,15 @@ def test_a_folder_of_ones_own_is_not_taken_for_one_of_conda() -> None:
 def test_several_names_on_one_line_are_what_pip_refuses() -> None:
     (wrong,) = read_lines(["one two three -f https://example.org/wheels.html"]).wrong
     assert (wrong.text, wrong.why) == ("one two three", "several names stand on one line")
+    assert wrong.better == ("one", "two", "three")
+    (wrong,) = read_lines(["--pre one -f https://example.org/wheels.html --no-cache-dir two"]).wrong
+    assert wrong.better == ("--pre", "one", "-f https://example.org/wheels.html", "--no-cache-dir", "two")
 
 
 @pytest.mark.parametrize(("end", "system"), [("win_amd64", "Windows"), ("macosx_11_0_arm64", "macOS")])
 def test_a_wheel_for_another_system_is_one_that_pip_does_not_take(end: str, system: str) -> None:
     url = f"https://a.example/torch-2.8.0-cp312-cp312-{end}.whl"
     (wrong,) = read_lines([url]).wrong
-    assert wrong.why == f"it is a wheel for {system}"
+    assert (wrong.why, wrong.better) == (f"it is a wheel for {system}", ("torch==2.8.0",))
     assert not read_lines([f"torch @ {url} ; sys_platform == 'win32'"]).wrong
     assert not read_lines(["https://a.example/torch-2.8.0-cp312-cp312-linux_x86_64.whl"]).wrong

@@ -29,7 +29,7 @@ from cuenv.resolver.wheels import made_for
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, PipLocked, SetAside, Solution
-from cuenv.solve.pip_lines import PipLines, read_lines, shown
+from cuenv.solve.pip_lines import PipLines, WrongLine, read_lines, shown
 from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, glibc_of, provided
 
 
@@ -38,19 +38,26 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...] = ()) -> tuple[Find
     if not spec.pip or UNLOCKED in allow:
         return ()
     wrong = read_lines(spec.pip, dict(spec.unread)).wrong
-    kinds = dict.fromkeys((why, fix) for _, why, fix in wrong)
-    return tuple(_wrong([text for text, *kind in wrong if (why, fix) == tuple(kind)], why, fix) for why, fix in kinds)
+    kinds = dict.fromkeys((item.why, item.fix) for item in wrong)
+    return tuple(_wrong([item for item in wrong if (item.why, item.fix) == kind]) for kind in kinds)
 
 
-def _wrong(texts: list[str], why: str, fix: str) -> Finding:
+def _wrong(lines: list[WrongLine]) -> Finding:
     """Lines of which the same is wrong."""
-    one = len(texts) == 1
+    one, texts = len(lines) == 1, tuple(item.text for item in lines)
+    better = tuple(text for item in lines for text in item.better)
+    edits = (
+        FileEdit(how="remove", entries=texts, pip=True),
+        *((FileEdit(how="add", entries=better, pip=True),) if better else ()),
+    )
     return Finding(
         code=UNREADABLE,
         severity="error",
         subject=(requirement_name(texts[0]) or texts[0]) if one else "pip",
-        message=f"pip: {first_of(texts, 3)} cannot be locked, and pip does not take {'it' if one else 'them'}: {why}",
-        fix=fix,
+        message=f"pip: {first_of(texts, 3)} cannot be locked, and pip does not take {'it' if one else 'them'}: "
+        f"{lines[0].why}",
+        fix=lines[0].fix,
+        edits=edits,
     )
 
 

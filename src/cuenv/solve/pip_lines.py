@@ -86,11 +86,12 @@ class PipOptions:
 
 
 class WrongLine(NamedTuple):
-    """A line that pip refuses as well: the line, what is wrong with it, and what to write."""
+    """A line that pip refuses as well: the line, what is wrong with it, what to write, and the lines in its place."""
 
     text: str
     why: str
     fix: str
+    better: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +181,8 @@ class _Lines:
         while words:
             name, joint, value = words.pop(0).partition("=")
             if not name.startswith("-"):
-                self.wrong.append(WrongLine(shown(text), "an option of pip is expected", "write one entry per option"))
+                why, fix = "an option of pip is expected", "write one entry per option"
+                self.wrong.append(WrongLine(shown(text), why, fix, tuple(_apart(shell_words(text)))))
                 return
             kind = _VALUED.get(name)
             if not joint and not kind and name[:2] in _VALUED and not name.startswith("--") and len(name) > 2:
@@ -234,7 +236,9 @@ class _Lines:
         foreign = _FOREIGN.search(text)  # none with a marker, which may leave it out
         if foreign:
             system = "Windows" if foreign[1].startswith("win") else "macOS"
-            self.wrong.append(WrongLine(shown(text), f"it is a wheel for {system}", "write NAME==VERSION"))
+            name, number = text.rpartition("/")[2].split("-")[:2]
+            better = (f"{name}=={number}",)
+            self.wrong.append(WrongLine(shown(text), f"it is a wheel for {system}", "write NAME==VERSION", better))
             return
         reason = unpinnable(text)
         if reason:
@@ -245,6 +249,13 @@ class _Lines:
             self.wrong.append(fault)
         else:
             self.requirements.append(text)
+
+
+def _apart(words: list[str]) -> Iterator[str]:
+    """Options, each with its value, and requirements, each for a line of its own."""
+    while words:
+        word = words.pop(0)
+        yield f"{word} {words.pop(0)}" if word in _VALUED and words else word
 
 
 def unpinnable(text: str) -> tuple[str, str] | None:
@@ -321,7 +332,8 @@ def _invalid(text: str) -> WrongLine | None:
         Requirement(bare)
     except (InvalidRequirement, RecursionError):
         if _SEVERAL.fullmatch(bare):
-            return WrongLine(shown(text), "several names stand on one line", "write one requirement on each line")
+            each = tuple(bare.split())
+            return WrongLine(shown(text), "several names stand on one line", "write one requirement on each line", each)
         number = _NO_VERSION.fullmatch(bare)
         if number:
             return WrongLine(shown(text), "what stands behind == is not a version", "write NAME, or NAME==1.2")

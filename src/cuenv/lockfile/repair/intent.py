@@ -20,6 +20,7 @@ from cuenv.resolver.candidates import Candidate, admits
 from cuenv.resolver.policy import cuda_pins
 from cuenv.solve.environment_spec import NUMBERS, RELEASE, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import names_cpu, names_cuda
+from cuenv.solve.pip_lines import read_lines
 
 _TORCH = ("pytorch", "pytorch-gpu")
 _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda-libraries")
@@ -294,7 +295,14 @@ def _pip_changes(
 ) -> Iterator[EntryChange]:
     """What became of each line of the pip part, and what was added to it."""
     left = [text for text in made.pip if text not in spec.pip]
+    broken = {item.text: item for item in read_lines(spec.pip).wrong}
     for text in spec.pip:
+        parts = [line for part in broken[text].better for line in left if _same(part, line)] if text in broken else []
+        if parts:
+            left = [line for line in left if line not in parts]
+            became, reason = ", ".join(parts), broken[text].why
+            yield EntryChange(entry=f"pip: {text}", fate="replaced", became=became, why=reason)
+            continue
         name = "" if text.startswith("-") else requirement_name(text)
         same = next((line for line in left if name and requirement_name(line) == name), None)
         better, change = _requirement(text, knowledge)
@@ -309,6 +317,11 @@ def _pip_changes(
             yield EntryChange(entry=f"pip: {text}", fate="replaced", became=same, why=reason)
     for text in left:
         yield EntryChange(entry=f"pip: {text}", fate="added", why=why.get(text, ""))
+
+
+def _same(part: str, line: str) -> bool:
+    """Whether a line is the one that a repair wrote, perhaps in another release by now."""
+    return part == line or ("-" not in (part[:1], line[:1]) and requirement_name(part) == requirement_name(line))
 
 
 def _moved(pin: Pin, same: Pin | None, why: Mapping[str, str]) -> EntryChange:
