@@ -351,7 +351,7 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
     assert linted.returncode == 0
     assert "warning CU513 pip: 2 of 2 packages have no sha256 hash" in linted.stdout
     assert "uv installs them without verifying" in linted.stdout
-    assert "fix: uv lock" in linted.stdout
+    assert "fix:" not in linted.stdout, "an index without hashes gives none the second time"
     refused = run("install", "uv.lock", "-n", "x", folder=tmp_path)
     assert refused.returncode == 3
     assert "uv.lock is a lock of uv, which cuenv checks and compares, but does not install" in refused.stderr
@@ -373,7 +373,7 @@ def test_a_platform_that_the_lock_lacks_and_packages_without_hash(tmp_path: Path
     told = run("check", "pixi.lock", *HOST, folder=tmp_path)
     assert told.stdout.count("warning CU513") == 1
     assert "3 of 3 packages have no sha256 hash (one 1.0, six 1.0, two 1.0)" in told.stdout
-    assert "fix: pixi lock" in told.stdout
+    assert "fix:" not in told.stdout
     assert "CU515" not in told.stdout  # pixi needs no pip in the environment
 
 

@@ -271,7 +271,7 @@ def test_a_file_without_any_hash_is_one_finding() -> None:
     bare = [package(name, md5=None, sha256=None) for name in ("a", "b", "c", "d")]
     (finding,) = without_hash(bare, explicit=True)
     assert finding.message.startswith("4 of 4 packages have no hash (a ")
-    assert "conda list -p DIR --explicit --sha256" in (finding.fix or "")
+    assert "conda list --explicit --sha256" in (finding.fix or "")
 
 
 def test_a_package_without_hash() -> None:
@@ -460,6 +460,17 @@ def test_a_torch_without_code_for_the_gpu_is_the_one_cause_of_what_comes_with_it
     assert any("cuDNN 9.1.0.70" in text for text in told.evidence)
     pool = host_findings(solved, machine("12.0", "8.9", driver="575.57.08"), shipped_base())
     assert {"CU405", "CU505"} <= {item.code for item in pool}, "of several kinds of GPUs each keeps its own"
+
+
+def test_a_gpu_that_flash_attention_does_not_support_has_another_attention() -> None:
+    pip = tuple(
+        PipLocked(name=name, version=number, url=f"https://h/{name}-{number}-cp312-cp312-linux_x86_64.whl", sha256="0")
+        for name, number in (("torch", "2.5.1"), ("flash-attn", "2.7.4.post1"))
+    )
+    solved = replace(solution(package("python", "3.12.1")), pip=pip)
+    told = only(list(host_findings(solved, machine("7.0", driver="535.129.03"), shipped_base())), "CU505")
+    assert told.severity == "error"
+    assert 'attn_implementation="sdpa"' in (told.fix or "")
 
 
 def test_of_two_torches_the_one_that_pip_installs_last_is_judged() -> None:

@@ -391,6 +391,8 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
             alone = replace(case, request=replace(case.request, pip=(text,)))
             return verdict_of("extensions", candidate, alone).outcome in ("pass", "warn")
 
+        if verdict.because.startswith("flash-attn") and "compute capability" in verdict.because:
+            return _OTHER_ATTENTION, ()
         better = library_advice(case.request.pip, candidate.build.version, case.knowledge, suits)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
     if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn", "nccl"):
@@ -400,6 +402,8 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
     return _command(verdict, candidate, case), ()
 
 
+_OTHER_ATTENTION = 'take flash-attn out, and load the model with attn_implementation="sdpa", which is PyTorch\'s own'
+"""SDPA has kernels for every GPU that torch has: https://huggingface.co/docs/transformers/attention_interface."""
 _DRIVER_RULES = ("driver-gpu", "driver-floor")
 
 

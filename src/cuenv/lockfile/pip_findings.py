@@ -147,7 +147,7 @@ def _hashes(packages: Collection[PipLocked], program: str) -> Iterator[Finding]:
         subject=bare[0].partition(" ")[0] if len(bare) == 1 else "pip",
         message=f"pip: {several if len(bare) > 1 else f'{bare[0]} has no sha256 hash'}: "
         + (f"{program} installs {them} without verifying" if lenient else f"pip --require-hashes refuses {them}"),
-        fix="lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
+        fix=None if lenient else "lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
     )
 
 

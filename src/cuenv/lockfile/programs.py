@@ -89,8 +89,8 @@ def loader_findings(
                 code="CU403",
                 severity="warning",
                 subject=item.name,
-                message=f"the lock has no part of CUDA beside {name}, which loads CUDA {row.cuda}{cudnn} at the start: "
-                "without those of the host it uses no GPU",
+                message=f"{name} loads CUDA {row.cuda}{cudnn} when it starts, and the lock has no CUDA: it uses the "
+                "GPUs only where the host has these libraries installed",
                 evidence=tuple(row.sources),
                 fix=None if bound else _AND_CUDA,
                 edits=bound,
@@ -154,15 +154,15 @@ def without_cuda(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> 
     found = tuple(item for item in found if item.name not in known)
     loads = [item for item in found if item.name in _LOADERS]
     if loads:
-        verb, without = ("loads", "it uses") if len(loads) == 1 else ("load", "they use")
+        load, they = ("loads", "it starts") if len(loads) == 1 else ("load", "they start")
+        use = "it uses" if len(loads) == 1 else "they use"
         yield Finding(
             code="CU403",
             severity="warning",
             subject=loads[0].name,
             message=(
-                f"the lock has no part of CUDA beside {_releases(loads)}, "
-                f"which {verb} CUDA and cuDNN at the start: without those of the host {without} no GPU, "
-                "and the cuenv tables do not list which releases fit"
+                f"{_releases(loads)} {load} CUDA and cuDNN when {they}, and the lock has no CUDA: {use} the GPUs only "
+                "where the host has these libraries installed, and the cuenv tables do not list which releases fit"
             ),
             fix=_AND_CUDA if any(item.name.startswith("tensorflow") for item in loads) else None,
             unknown=True,

@@ -242,11 +242,12 @@ def _variants(
 def _unasked(found: Sequence[tuple[LockedPackage, CudaVariant]]) -> Finding:
     *more, last = (f"{package.name} {package.version} {package.build}" for package, _ in found)
     are = f"{', '.join(more)} and {last} are CPU builds" if more else f"{last} is the CPU build"
+    homes = " and ".join(dict.fromkeys(package.channel_name for package, _ in found))
     return Finding(
         code="CU103",
         severity="error",
         subject=found[0][0].name,
-        message=f"{are}, but the file does not request {'them' if more else 'one'}",
+        message=f"{are}, though {homes} has CUDA builds of {'them' if more else found[0][0].name}",
         evidence=tuple(dict.fromkeys(source for _, variant in found for source in variant.sources)),
         edits=(FileEdit(how="write", entries=tuple(_other(package, variant.any_cuda) for package, variant in found)),),
     )
@@ -349,7 +350,7 @@ def without_hash(packages: Iterable[LockedPackage], *, explicit: bool = False) -
             severity="error",
             subject=bare[0].partition(" ")[0] if len(bare) == 1 else "packages",
             message=several if len(bare) > 1 else f"{bare[0]} has no hash: an installer cannot verify it",
-            fix="conda list -p DIR --explicit --sha256 > NEW.lock, where the environment is"
+            fix="conda list --explicit --sha256 > conda-linux-64.new.lock, in the activated environment"
             if explicit
             else "cuenv lock --mirror CHANNEL=A-MIRROR-WITH-HASHES",
         )
