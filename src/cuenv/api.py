@@ -124,9 +124,6 @@ def make_host(
 
     Args:
         gpus: names of products, or compute capabilities.
-        driver: its version.
-        glibc: the version of the C library.
-        platform: the conda platform.
         paste: in their place, what `nvidia-smi` or another tool printed there; what else is given goes before it.
 
     Raises:
@@ -174,8 +171,6 @@ def make_request(
         name: of the environment.
         stack: ``conda-forge``, ``pytorch`` or ``wheels``; ``None`` lets cuenv choose.
         pytorch: a prefix (``2.5``), an exact version (``==2.5.1``) or a range; so ``cuda`` and ``python``.
-        cuda: see ``pytorch``.
-        python: see ``pytorch``.
         packages: further conda specs.
         pip: requirements for the pip part.
         dev: with compiler and headers.
@@ -308,10 +303,6 @@ def lock(
     Args:
         path: the environment file.
         host: recorded hosts to lock for; so ``gpus``, ``driver``, ``glibc``, ``platform``. This machine by default.
-        gpus: see ``host``.
-        driver: see ``host``.
-        glibc: see ``host``.
-        platform: see ``host``.
         sources: from `channels`.
         allow: codes of findings that do not refuse.
         as_of: a day ``YYYY-MM-DD`` (UTC): only builds that existed then; the day that the file names by default.
@@ -352,10 +343,6 @@ def check(
     Args:
         path: the lock, of any format that ``cuenv check`` reads.
         host: as for `lock`; this machine by default.
-        gpus: see ``host``.
-        driver: see ``host``.
-        glibc: see ``host``.
-        platform: see ``host``.
         environment: the environment of a ``pixi.lock``; ``default`` where none is named.
         extras: of a ``uv.lock`` or ``pylock.toml``.
         groups: dependency groups of the same, beside those that are installed by default.
@@ -397,10 +384,6 @@ def require(
     Args:
         path: the lock, of any format that ``cuenv check`` reads, or the folder that it lies in.
         host: a recorded host in place of this machine; so ``gpus``, ``driver``, ``glibc``, ``platform``.
-        gpus: see ``host``.
-        driver: see ``host``.
-        glibc: see ``host``.
-        platform: see ``host``.
         strict: raise on warnings too, and where the tables do not know whether the lock runs.
 
     Returns:
@@ -540,9 +523,6 @@ def check_prefix(
     Args:
         prefix: its folder.
         host: recorded hosts to judge for; so ``gpus``, ``driver``, ``glibc``. This machine by default.
-        gpus: see ``host``.
-        driver: see ``host``.
-        glibc: see ``host``.
         lock: that it was made from.
 
     Raises:
@@ -568,8 +548,6 @@ def scan(
     Args:
         paths: files or folders.
         host: as for `check_prefix`; so ``gpus`` and ``driver``.
-        gpus: see ``host``.
-        driver: see ``host``.
         deep: look for device code outside of its own sections too.
     """
     from cuenv.binary.gpu_code import scan_paths  # noqa: PLC0415 - as above

@@ -120,7 +120,6 @@ def offers(command: click.Command, instruction: str) -> str:
     """What a shell is answered; empty for a question that is none, or when anything goes wrong.
 
     Args:
-        command: the command line.
         instruction: as click defines it: ``bash_complete``, or ``bash_source`` for the script.
     """
     shell, _, what = instruction.partition("_")

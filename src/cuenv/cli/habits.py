@@ -116,11 +116,6 @@ ENDS: Mapping[str, str] = {"cuenv export sbatch": " -- python train.py"}
 def option_instead(name: str, known: Collection[str], typed: Sequence[str]) -> tuple[str, Sequence[str]] | None:
     """What to say of an option that a command has not, and what to type instead.
 
-    Args:
-        name: the option.
-        known: the options of the command.
-        typed: all words behind the command.
-
     Returns:
         The words are empty where nobody knows better ones; ``None`` when nobody is known to type the option.
     """

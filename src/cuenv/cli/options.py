@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # commands that read no channel and no lock do not pay for it
         ChannelValues,
         OneHostValues,
         PartValues,
+        ReportValues,
         RequestValues,
         ResolvingValues,
         SeveralHostValues,
@@ -150,11 +151,11 @@ part_options = several(
 """Which part of a lock is meant that holds several."""
 
 
-def part_from(values: PartValues) -> LockPart:
+def part_from(values: PartValues | ReportValues) -> LockPart:
     """What the options say of it."""
     from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - only to check and compare
 
-    environment, python = values["environment"], values["python"]
+    environment, python = values["environment"], values["python"] or ""
     return LockPart(environment=environment, extras=values["extras"], groups=values["groups"], python=python)
 
 

@@ -169,7 +169,6 @@ def emit_findings(
 
     Args:
         results: what was found, for the forms that are alike for all commands.
-        values: of the command.
         document: makes what ``--json`` prints.
         lines: makes the lines for people.
     """

@@ -18,6 +18,7 @@ from cuenv.cli.options import (
     host_options,
     knowledge_from,
     output_option,
+    part_from,
     part_names,
     request_from,
     request_options,
@@ -144,8 +145,12 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
         _nothing_to_choose(about)
     if values["plan"]:
         return _fleet(values["plan"])
-    if values["prefix"] or values["name"]:
-        return _prefix(values, knowledge)
+    if values["name"]:
+        from cuenv.prefix.io.prefix import named_environment  # noqa: PLC0415 - as above
+
+        return _prefix(named_environment(values["name"], os.environ), values, knowledge)
+    if values["prefix"]:
+        return _prefix(values["prefix"], values, knowledge)
     options = host_from(values)
     requests = any(typed(name) for name in (*_REQUESTED, "python"))
     if lock is None and not options.given and not requests:
@@ -173,16 +178,9 @@ def _fleet(path: Path) -> ReportPage:
 
 def _lock(lock: Path, values: ReportValues, knowledge: Knowledge) -> ReportPage:
     from cuenv.lockfile.check import check  # noqa: PLC0415 - as above
-    from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - as above
     from cuenv.report.make import lock_page  # noqa: PLC0415 - as above
 
-    part = LockPart(
-        environment=values["environment"],
-        extras=values["extras"],
-        groups=values["groups"],
-        python=values["python"] or "",
-    )
-    checked = check(lock, host_from(values), knowledge, part=part)
+    checked = check(lock, host_from(values), knowledge, part=part_from(values))
     return lock_page(_with_sizes(checked, values), knowledge)
 
 
@@ -213,15 +211,10 @@ def _host(values: ReportValues, knowledge: Knowledge) -> ReportPage:
     return decision_page(found.decision, found.findings)
 
 
-def _prefix(values: ReportValues, knowledge: Knowledge) -> ReportPage:
+def _prefix(folder: Path, values: ReportValues, knowledge: Knowledge) -> ReportPage:
     from cuenv.prefix.check import check_prefix  # noqa: PLC0415 - as above
-    from cuenv.prefix.io.prefix import named_environment  # noqa: PLC0415 - as above
     from cuenv.report.io.installed import installed_page  # noqa: PLC0415 - as above
 
-    name = values["name"]
-    folder = named_environment(name, os.environ) if name else values["prefix"]
-    if folder is None:
-        raise UsageError("--prefix names no folder", hint="cuenv report --prefix ./env -o report.html")
     options = host_from(values)
     show = progress(quiet=values["quiet"] or values["as_json"])
     page = installed_page(check_prefix(folder, options, knowledge), options, knowledge, say=show)

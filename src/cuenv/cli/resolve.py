@@ -180,7 +180,6 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[
     """Write an environment file, and say so; what was there and is not ours is kept beside it.
 
     Args:
-        spec: what is written.
         then: what to type next.
         repair: the end of the command that keeps the packages of a file that is not ours instead.
         quiet: say nothing.
@@ -224,7 +223,6 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
     """Refuse what chooses an environment beside a file that says what it is, and what --resolve cannot stand beside.
 
     Args:
-        values: of the command.
         wheels: the lock without conda that is asked for, whose file ``-o`` names.
 
     Raises:
@@ -269,7 +267,6 @@ def resolve_first(
     The lock that follows is for the host that the file names, as it is when the file is locked later.
 
     Args:
-        values: of the command.
         request: what is locked then.
         form: the lock that another program reads, if one is asked for.
 
@@ -305,7 +302,6 @@ def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", comm
     """Choose on the channels; ``None`` when nothing fits, and the reasons were said.
 
     Args:
-        values: of the command.
         wheels: the lock without conda that is asked for.
         command: what the hints name instead of ``cuenv resolve``.
 

@@ -199,7 +199,6 @@ def parse_table(data: Any, faults: Faults, *, path: str, folder: str) -> tuple[d
     """The settings and the profiles of a file's table.
 
     Args:
-        data: what TOML made of the table.
         faults: collects what is wrong; its source names the file.
         path: of the table in the file: ``tool.cuenv``, or empty.
         folder: of the file, empty for the working folder: what relative paths are relative to.

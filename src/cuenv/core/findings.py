@@ -159,9 +159,6 @@ def report(title: str, findings: Iterable[Finding], looked_at: Iterable[str] = (
     """Put findings in order: severity, code, subject; equal ones once.
 
     Args:
-        title: what was checked.
-        findings: in any order.
-        looked_at: what was looked at.
         first: codes that explain others, in their order; the others follow them.
     """
     unique = dict.fromkeys(findings)

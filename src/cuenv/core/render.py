@@ -20,9 +20,6 @@ def report_lines(report: Report, *, verbose: bool = False, strict: bool = False,
     """A report as lines: head, findings, evidence when asked, fixes; last the verdict.
 
     Args:
-        report: the report.
-        verbose: with evidence.
-        strict: warnings are a no as well.
         most: findings that are shown of one code; all when ``None``.
     """
     lines = [f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title]
@@ -49,8 +46,6 @@ def check_lines(results: Iterable[CheckResult], *, strict: bool, verbose: bool, 
     """What ``cuenv check`` says: each report, with a line for each check below its head.
 
     Args:
-        results: the lock's first.
-        strict: warnings are a no as well.
         verbose: with evidence, all findings, and how each component supports the GPUs.
         most: findings of one code that are shown of an environment.
     """

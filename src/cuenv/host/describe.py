@@ -79,35 +79,30 @@ _WIDTH = 11
 OFFERS = "the highest CUDA version that the driver supports, not an installed toolkit"
 
 
-def plain(text: object) -> str:
-    """Foreign text as it may reach a terminal: characters that do not print are written as escapes."""
-    return one_line(str(text))
-
-
 def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
     """The layers of a machine, or of a pool and then of each of its machines.
 
     Args:
         abilities: what the tables say that its GPUs can do, a line for each kind.
     """
-    out = [f"{plain(facts.label)} ({facts.platform})"]
+    out = [f"{facts.label} ({facts.platform})"]
     for title, texts in _layers(facts):
         out.extend(_block(title, texts))
         if title == "GPUs":
-            out.extend(_block("features", map(plain, abilities)))
+            out.extend(_block("features", abilities))
     for member in facts.members:
         out.append("")
         out.extend(lines(member))
-    return tuple(out)
+    return tuple(map(one_line, out))
 
 
 def evidence_lines(facts: HostFacts) -> tuple[str, ...]:
     """Every fact with where it comes from, for those who ask how it is known."""
     out: list[str] = []
     for host in facts.machines:
-        out += ["", f"{plain(host.label)}: source of each fact"]
-        out += [f"  {plain(item.fact)}: {plain(item.text)} ({plain(item.source)})" for item in host.evidence]
-    return tuple(out)
+        out += ["", f"{host.label}: source of each fact"]
+        out += [f"  {item.fact}: {item.text} ({item.source})" for item in host.evidence]
+    return tuple(map(one_line, out))
 
 
 def _block(title: str, texts: Iterable[str]) -> Iterator[str]:
@@ -121,7 +116,7 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
     yield "GPUs", _gpus(facts)
     yield "C library", _libc(facts)
     if facts.kernel:
-        yield "kernel", [plain(facts.kernel) + (" (WSL2)" if facts.environment.wsl else "")]
+        yield "kernel", [facts.kernel + (" (WSL2)" if facts.environment.wsl else "")]
     if not pooled:
         layers = (
             ("toolkits", facts.toolkits, _toolkits),
@@ -135,16 +130,16 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
         yield "resources", _resources(facts)
         pretended = [item for item in facts.evidence if item.source.startswith("override:")]
         if pretended:
-            yield "overridden", [f"{item.source.partition(':')[2]}: {plain(item.text)}" for item in pretended]
+            yield "overridden", [f"{item.source.partition(':')[2]}: {item.text}" for item in pretended]
         if facts.gaps:
-            yield "not known", [f"{plain(gap.fact)}: {plain(gap.source)}: {plain(gap.reason)}" for gap in facts.gaps]
+            yield "not known", [f"{gap.fact}: {gap.source}: {gap.reason}" for gap in facts.gaps]
 
 
 def _driver(facts: HostFacts) -> list[str]:
     driver = facts.driver
     if driver is None:
         return ["not found, so no CUDA program runs here"] if facts.detected else ["not known"]
-    name = plain(driver.version) if driver.version else "of unknown version"
+    name = driver.version or "of unknown version"
     if driver.cuda is None:
         first = f"{name}; its CUDA version is unknown"
     else:
@@ -152,7 +147,7 @@ def _driver(facts: HostFacts) -> list[str]:
     out = [first, *_module(driver)]
     cut = facts.evidence_for("driver.version") or facts.evidence_for("driver.cuda")
     if cut and len({member.driver for member in facts.members}) > 1:
-        out.append(f"the lowest driver of the pool is on {plain(cut.source)}")
+        out.append(f"the lowest driver of the pool is on {cut.source}")
     return out
 
 
@@ -195,7 +190,7 @@ def _gpu_row(group: list[Gpu]) -> tuple[str, str, str, str]:
     index = str(first.index) if len(group) == 1 else f"{first.index}-{last.index}"
     capability = f"compute capability {first.capability}" if first.capability else "compute capability unknown"
     memory = f"  {first.memory_mib} MiB{' each' if len(group) > 1 else ''}" if first.memory_mib else ""
-    return index, plain(first.name) or "unnamed", capability, memory + "".join(f"  {text}" for text in _modes(first))
+    return index, one_line(first.name) or "unnamed", capability, memory + "".join(f"  {text}" for text in _modes(first))
 
 
 def _modes(gpu: Gpu) -> Iterator[str]:
@@ -203,7 +198,7 @@ def _modes(gpu: Gpu) -> Iterator[str]:
     if gpu.ecc:
         yield f"ECC {_switch(gpu.ecc)}"
     if gpu.mig:
-        names = ", ".join(plain(item.profile) or "unnamed" for item in gpu.mig.instances)
+        names = ", ".join(item.profile or "unnamed" for item in gpu.mig.instances)
         yield f"MIG {_switch(gpu.mig.mode)}" + (f" ({names or 'no instance'})" if gpu.mig.mode.on else "")
 
 
@@ -220,35 +215,32 @@ def _libc(facts: HostFacts) -> list[str]:
         return [f"{text}; conda packages need glibc"]
     evidence = facts.evidence_for("libc")
     differ = len({member.libc for member in facts.members}) > 1
-    cut = f", the lowest of the pool (on {plain(evidence.source)})" if evidence and differ else ""
+    cut = f", the lowest of the pool (on {evidence.source})" if evidence and differ else ""
     return [f"{text}{cut}; packages that need this glibc or an older one run"]
 
 
 def _toolkits(facts: HostFacts) -> list[str]:
     out = []
     for item in facts.toolkits:
-        nvcc = ", its nvcc is first on PATH and builds extensions" if item.on_path else f", found by {plain(item.via)}"
-        out.append(f"CUDA {plain(item.release or 'of unknown release')} in {plain(item.path)}{nvcc}")
+        nvcc = ", its nvcc is first on PATH and builds extensions" if item.on_path else f", found by {item.via}"
+        out.append(f"CUDA {item.release or 'of unknown release'} in {item.path}{nvcc}")
         level = str(facts.driver.cuda) if facts.driver and facts.driver.cuda else ""
         release = ".".join((item.release or "").split(".")[:2])
         if item.path.startswith("/usr/local/cuda") and level and release not in ("", level):
             out.append(
-                f"micromamba reads __cuda={plain(release)} from /usr/local/cuda, and conda reads "
+                f"micromamba reads __cuda={release} from /usr/local/cuda, and conda reads "
                 f"{level} from the driver; CONDA_OVERRIDE_CUDA={level} sets both"
             )
     return out or ["not found; a conda environment contains its own"]
 
 
 def _compilers(facts: HostFacts) -> list[str]:
-    return [f"{plain(item.name)} {plain(item.version)} ({plain(item.path)})" for item in facts.compilers] or [
-        "none found"
-    ]
+    return [f"{item.name} {item.version} ({item.path})" for item in facts.compilers] or ["none found"]
 
 
 def _torch(facts: HostFacts) -> list[str]:
     return [
-        f"{plain(item.version)} for {f'CUDA {plain(item.cuda)}' if item.cuda else 'CPU'} by {plain(item.origin)}, "
-        f"{plain(item.where)} ({plain(item.path)})"
+        f"{item.version} for {f'CUDA {item.cuda}' if item.cuda else 'CPU'} by {item.origin}, {item.where} ({item.path})"
         for item in facts.torch
     ] or ["none found"]
 
@@ -257,21 +249,21 @@ def _around(facts: HostFacts) -> list[str]:
     around = facts.environment
     out = []
     if around.container:
-        out.append(f"inside a container ({plain(around.container)}), which uses the driver of the host")
+        out.append(f"inside a container ({around.container}), which uses the driver of the host")
     if around.wsl:
         out.append("WSL2, which uses the Windows driver; its version numbers differ from those of Linux drivers")
     if around.conda_prefix:
-        out.append(f"active conda environment {plain(around.conda_prefix)}")
+        out.append(f"active conda environment {around.conda_prefix}")
     if around.virtual_env:
-        out.append(f"active virtual environment {plain(around.virtual_env)}")
+        out.append(f"active virtual environment {around.virtual_env}")
     if around.driver_capabilities is not None:
-        out.append(f"NVIDIA_DRIVER_CAPABILITIES={plain(around.driver_capabilities)}")
+        out.append(f"NVIDIA_DRIVER_CAPABILITIES={around.driver_capabilities}")
     if around.libcuda and around.libcuda.forward:
-        driver = plain(around.libcuda.version or "an unknown driver")
-        out.append(f"programs load the forward-compatibility libcuda of {driver} ({plain(around.libcuda.path)})")
+        driver = around.libcuda.version or "an unknown driver"
+        out.append(f"programs load the forward-compatibility libcuda of {driver} ({around.libcuda.path})")
     for entry in around.library_path:
-        names = ", ".join(plain(name) for name in entry.libraries)
-        out.append(f"LD_LIBRARY_PATH {plain(entry.path)} contains {names}, loaded before the environment's own")
+        names = ", ".join(entry.libraries)
+        out.append(f"LD_LIBRARY_PATH {entry.path} contains {names}, loaded before the environment's own")
     return out or ["no container, no active environment, no CUDA library on LD_LIBRARY_PATH"]
 
 

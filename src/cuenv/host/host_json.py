@@ -190,7 +190,6 @@ def parse(text: str, source: str, label: str) -> HostFacts:
     """Read a host file.
 
     Args:
-        text: the JSON.
         source: what to call the file in an error.
         label: what to call the host when the file gives it no label of its own.
 
@@ -204,7 +203,6 @@ def read_plain(data: object, source: str, label: str) -> HostFacts:
     """Read the decoded JSON of a host file.
 
     Args:
-        data: what was decoded.
         source: what to call it in an error.
         label: what to call the host when the document gives it no label of its own.
 

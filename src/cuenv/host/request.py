@@ -62,7 +62,6 @@ def parse(data: Any, source: str, path: str = "") -> Request:
     """Read a profile from decoded YAML or TOML.
 
     Args:
-        data: what was decoded.
         source: the file, for errors.
         path: where the profile stands in it, such as ``tool.cuenv.profiles.lab``; empty for the whole file.
 

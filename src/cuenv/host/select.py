@@ -152,7 +152,6 @@ def outside(options: HostOptions, folder: str) -> HostOptions:
     """The options without the programs of an environment: what asks about the machine runs none of them.
 
     Args:
-        options: as they were typed.
         folder: the environment, which may be the active one.
     """
     real = real_path(folder)
@@ -457,7 +456,6 @@ def check_day(text: str, knowledge: Knowledge) -> str:
     """A day ``YYYY-MM-DD`` (UTC) as of which builds are asked for.
 
     Args:
-        text: as it was given.
         knowledge: the tables, which date builds from some day on.
 
     Raises:

@@ -332,10 +332,6 @@ def rows_in(name: str, of: type[Rows], data: object, faults: Faults, *, strict: 
     """The rows of a table file; ``None`` for one with a fault, so that indexes stay right.
 
     Args:
-        name: of the table.
-        of: what its rows are.
-        data: the decoded JSON of the file.
-        faults: where to note what is wrong.
         strict: whether every cell is read at once, and not when it is asked for.
     """
     if not isinstance(data, dict):

@@ -43,7 +43,6 @@ def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, k
 
     Args:
         candidate: the environment; ``None`` for the GPUs alone.
-        lowest: the lowest driver that runs it.
     """
     facts = effective(facts, knowledge)
     here = _drivers(facts, knowledge)

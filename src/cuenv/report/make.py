@@ -44,7 +44,6 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = ()) -> Repor
     """A report on what `cuenv resolve` chooses for a host.
 
     Args:
-        decision: the choice.
         findings: what is odd about the machine or the request.
     """
     case, chosen = decision.case, decision.chosen
@@ -113,7 +112,6 @@ def prefix_page(checked: PrefixChecked, read: ReadPrefix | None, knowledge: Know
     """A report on an installed environment.
 
     Args:
-        checked: what `cuenv check` found.
         read: what is read beside it; without it the findings and the checks are all.
     """
     table = Table(

@@ -54,7 +54,6 @@ def sizes(parts: Iterable[SizedPackage], unknown: int, what: str) -> Picture | N
     """A picture of the packages by size, the largest first; ``None`` where no size is known.
 
     Args:
-        parts: the packages.
         unknown: of how many more the size is not known.
         what: what is counted: the files to download, or the files of the environment.
     """

@@ -295,7 +295,6 @@ def verdict_lines(verdict: Verdict, knowledge: Knowledge, cited: dict[str, int] 
     """One verdict with its reasons, each with the numbers of its sources.
 
     Args:
-        verdict: what a rule says.
         cited: the number of each source that was cited so far, which grows; ``None`` leaves sources out.
     """
     lines = [f"{verdict.outcome:7} {rule_named(verdict.rule).title}: {verdict.because}"]

@@ -49,9 +49,7 @@ def prove(
     """The best candidate that solves on the channels, and why each better one was skipped.
 
     Args:
-        decision: the candidates, best first.
         composed: the environment of a decision.
-        progress: told what is being tried.
         limit: how many may be tried; all when ``None``.
         solves: how many of them may be put to the solver, beyond a look whether the records are there.
 
@@ -152,8 +150,6 @@ def solved(
 
     Args:
         candidate: to solve.
-        spec: its environment.
-        decision: for whom.
         unread: why channels could not be read for an earlier candidate: each try waits for the network, and is not
             made again.
 

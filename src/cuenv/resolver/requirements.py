@@ -160,7 +160,6 @@ def as_wheels(request: Request, knowledge: Knowledge) -> Request:
     """A request with the conda packages that use torch as requirements of pip: beside a wheel of torch, theirs is one.
 
     Args:
-        request: whose torch comes as a wheel.
         knowledge: the tables, which say which packages exist for pip.
     """
     from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms

@@ -72,13 +72,10 @@ def resolve(
     """Choose an environment for a host, on its platform or on several.
 
     Args:
-        request: what is asked for.
-        name: of the environment.
         platforms: the platforms that the environment is for, where that is not the one of the host; of several, the
             decision is that of the first, with the candidates that fit on all.
         prove: where to read channels, to take the best candidate that solves on them; ``None`` asks no solver.
         at_hand: channel records that lie here already: the choice is proven on them where they tell enough.
-        progress: called with what is being tried.
 
     Raises:
         UsageError: a requested package is no spec, or nothing can have that name.
@@ -239,7 +236,6 @@ def decide_together(
         platforms: at least two.
         composed: the environment of a decision.
         prove: where to read channels, to take the best candidate that solves on every platform.
-        progress: called with what is being tried.
 
     Returns:
         The decision, the environment, the solver's answer, and a finding where nothing fits on all platforms.

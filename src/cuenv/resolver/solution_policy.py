@@ -52,8 +52,6 @@ def lock_findings(
     """Judge what is locked by itself: one CUDA channel, one release, no CPU variant, hashes, platform.
 
     Args:
-        packages: what is locked.
-        platform: that the lock is for.
         offered: CUDA builds that the channels have of packages that are locked without CUDA; ``None``: not asked.
         asked: names of the packages that the environment file asks for.
         explicit: it stands in a file of URLs.
@@ -297,7 +295,6 @@ def _by_build_string(plain: list[LockedPackage], *, sure: bool) -> Finding:
     """Packages of one channel that are CPU builds by their build strings.
 
     Args:
-        plain: the packages.
         sure: the channel was asked, and has no CUDA build of these releases.
     """
     first = plain[0]
@@ -337,7 +334,6 @@ def without_hash(packages: Iterable[LockedPackage], *, explicit: bool = False) -
     """The packages that no installer can verify, in one finding.
 
     Args:
-        packages: what is locked.
         explicit: it is a file of URLs, which conda writes without hashes unless it is told to.
     """
     listed = list(packages)

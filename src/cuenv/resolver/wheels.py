@@ -55,7 +55,6 @@ def wheel_candidate(
 
     Args:
         packages: name, version and, where it is known, URL of what is locked for one platform.
-        platform: the conda platform, such as ``linux-64``.
         python: the minor, such as ``3.12``; where it is not given, the file of torch names it.
     """
     by_name = {item.name: item for item in packages}
@@ -140,7 +139,6 @@ def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge, p
     minor-version compatibility. ``None`` where no driver is known, or no wheel runs.
 
     Args:
-        release: that is asked for.
         python: the minor that the wheel must be for; empty for any.
     """
     levels = [machine.driver.cuda for machine in facts.machines if machine.driver]

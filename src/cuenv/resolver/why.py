@@ -87,7 +87,6 @@ def why_not(decision: Decision, question: str) -> Answer:
     """Why something else was not chosen: its objections, else the first criterion on which it loses.
 
     Args:
-        decision: to explain.
         question: ``cuda=13.0``, ``pytorch=2.12``, ``stack=pytorch`` or ``python=3.13``.
 
     Raises:

@@ -61,7 +61,6 @@ def patiently(attempt: Callable[[], T], progress: Progress | None = None) -> T:
 
     Args:
         attempt: what is tried; it leaves nothing behind when it raises `BusyError`.
-        progress: told what is waited for.
     """
     while True:
         try:

@@ -115,7 +115,6 @@ def become(argv: Sequence[str], environ: Mapping[str, str], *, name: str = "") -
 
     Args:
         argv: the program's path and its words.
-        environ: its variables.
         name: what it is told to be called; its path when empty.
 
     Raises:

@@ -39,7 +39,6 @@ def as_written(raw: bytes, own: str) -> bool:
     """Whether a file begins as ours do and was not edited since; one without a digest may have been.
 
     Args:
-        raw: its bytes.
         own: how a file of ours begins; that of one with other comments begins with their mark instead.
     """
     found = _SEAL.search(raw, 0, _HEAD)

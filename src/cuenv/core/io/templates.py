@@ -27,8 +27,6 @@ def fill(name: str, values: Mapping[str, str], blocks: Blocks | None = None) -> 
     """The text of a template. Values are put in once, and are quoted already for where they stand.
 
     Args:
-        name: of the file.
-        values: by placeholder.
         blocks: for each block its further values, once for each time that it stands; or whether it stands at all.
 
     Raises:

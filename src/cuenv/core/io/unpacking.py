@@ -52,7 +52,6 @@ def measure(stream: IO[bytes], name: str, limits: Limits, *, sent: int) -> int:
     """Count what a file unpacks to; it is read from its beginning.
 
     Args:
-        stream: the file as it came.
         name: its ending says how it is packed.
         limits: what it may have.
         sent: bytes that came over the network.

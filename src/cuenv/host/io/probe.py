@@ -60,7 +60,6 @@ def probe(
     """Look at this machine. ``CONDA_OVERRIDE_*`` is not applied here, and CUDA_VISIBLE_DEVICES changes nothing.
 
     Args:
-        environ: the environment variables.
         root: below it lie ``/proc``, ``/sys``, ``/etc``, ``/usr``.
         level_of: the CUDA release that a driver speaks, by the knowledge base, for a driver that could not be asked.
         name_to_capability: the capability of a GPU by its name, for a source that does not tell it.
@@ -68,7 +67,6 @@ def probe(
             nothing.
         deep: also look for all toolkits, the compilers and the torch that is there, which starts programs, and for
             free disk; without it only for the nvcc on PATH.
-        outside: what else is asked.
 
     Raises:
         UsageError: cuenv does not run on this kind of machine.

@@ -177,7 +177,6 @@ def record(
 
     Args:
         folder: new, empty, or a recorded host, whose files are replaced.
-        facts: the machine as it was probed.
         environ: for the words that must not be written (home, user), and PATH.
         root: below it lie ``/proc`` and ``/etc``; that of the machine where none is given.
         outside: starts nvidia-smi.

@@ -224,7 +224,6 @@ def host_told(
     """The host that readers tell of.
 
     Args:
-        told: what they read.
         knowledge: the tables, for compute capabilities and the driver's CUDA version.
         label: what to call the host in a sentence.
         source: what to call the text in evidence.

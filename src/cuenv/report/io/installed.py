@@ -29,7 +29,6 @@ def installed_page(
     """A report on an installed environment.
 
     Args:
-        checked: what `cuenv check` found.
         say: told how far the scan is.
     """
     prefix = checked.prefix
