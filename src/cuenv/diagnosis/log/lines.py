@@ -131,6 +131,7 @@ _HARMLESS = regex(
     rb"^nvcc warning {1,3}:|/sh: line [0-9]{1,3}: type: |\[WARNING\] {1,4}sparse_attn requires|"
     rb"Solving environment: failed with|Performing Test \w{1,60} - Failed|"
     rb"\bcan be (?:safely )?ignored|"
+    rb"a possible cause of the failure\.|"
     rb"detect the name of this notebook|Error in PredictCost\(\) for the op|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
 _WEAK = regex(
