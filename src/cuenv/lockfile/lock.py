@@ -23,7 +23,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
 from cuenv.lockfile.engines import Engine, compared, of_defaults, solved
-from cuenv.lockfile.file_check import judge_file, named_cuda, oldest_cuda, torch_that_runs
+from cuenv.lockfile.file_check import judge_file, named_cuda, oldest_cuda
 from cuenv.lockfile.files import (
     LOCK_NAME,
     day_in,
@@ -37,8 +37,8 @@ from cuenv.lockfile.files import (
 )
 from cuenv.lockfile.formats import LockPart, unlocked_txt
 from cuenv.lockfile.host_check import drift_findings, host_findings
+from cuenv.lockfile.left_open import TRIED, open_pythons, pip_bounds, pip_refuses, pythons_instead, with_python
 from cuenv.lockfile.minimum_host import minimum_host
-from cuenv.lockfile.open_python import TRIED, open_pythons, pip_refuses, wants_another_python, with_python
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.lockfile.setups import build_findings
 from cuenv.lockfile.wheel_lock import (
@@ -49,7 +49,6 @@ from cuenv.lockfile.wheel_lock import (
     wheel_solutions,
     write_wheels,
 )
-from cuenv.resolver.conflicts import kept_from
 from cuenv.resolver.policy import cpu_builds_asked, for_file, spec_findings, wants_cuda
 from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
@@ -232,7 +231,11 @@ def locked(
     if not pythons:
         return _locked(request, spec, knowledge, progress)
     first = None if listed else _locked(request, spec, knowledge, progress)
-    queue = _next(first, "", pythons, spec, knowledge)[:TRIED] if first else pythons
+    if first and first.lock:
+        return first
+    queue: Sequence[str] = pythons
+    if first:
+        queue = pythons_instead(first.report, first.facts, spec, knowledge, python="", others=pythons)[:TRIED]
     before: list[str] = []
     while queue:
         python, *queue = queue
@@ -241,10 +244,9 @@ def locked(
         found = _locked(replace(request, quick=True), with_python(spec, python), knowledge, progress)
         if found.lock:
             metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
-            other = (
-                "; a file .python-version names another one" if listed else ", with which its pip part can be locked"
-            )
-            taken = f"it {'names no Python' if listed else 'leaves Python open'}: {python} is taken{other}"
+            taken = f"it leaves Python open: {python} is taken, with which its pip part can be locked"
+            if listed:
+                taken = f"it names no Python: {python} is taken; a file .python-version names another one"
             return replace(found, spec=spec, lock=replace(found.lock, metadata=metadata), warnings=(taken,))
         said = [item.message for item in found.told.errors]
         if said == before:  # so it would be with any Python
@@ -252,23 +254,8 @@ def locked(
         before = said
         if not found.unsatisfiable and not pip_refuses(found.report):
             first = first or found
-            queue = _next(found, python, queue, spec, knowledge)
+            queue = pythons_instead(found.report, found.facts, spec, knowledge, python=python, others=queue)
     return first or _locked(request, with_python(spec, pythons[0]), knowledge, progress)
-
-
-def _next(
-    found: Locked, python: str, others: Sequence[str], spec: EnvironmentSpec, knowledge: Knowledge
-) -> Sequence[str]:
-    """The Pythons that may help where a lock is refused: all where pip does not resolve with the one that was tried.
-
-    Where torch does not run on the host, those for which another torch does.
-    """
-    if found.lock or wants_another_python(found.report):
-        return () if found.lock else others
-    if not {"CU401", "CU403"} & {item.code for item in found.report.errors}:
-        return ()
-    runs = [text for text in (python, *others) if text and torch_that_runs(spec, found.facts, text, knowledge)]
-    return () if python in runs else runs
 
 
 def _locked(request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, progress: Progress | None) -> Locked:
@@ -364,19 +351,7 @@ def _with_pip(
             progress=progress,
         )
 
-    bounds, told, lines = list[str](), list[Finding](), spec.pip
-    for host, solution in zip(hosts, solutions, strict=True) if spec.pip else ():
-        package = solution.package("python")
-        python = ".".join((package.version if package else solution.python).split(".")[:2])
-        runs = torch_that_runs(spec, host, python, knowledge) if python else None
-        if runs:
-            first, last, finding = runs
-            bounds.append(f"torch>={first},<={last}")
-            told += [finding] if finding else []
-            lines = (f"torch=={last}", *lines)
-    for bound, finding in kept_from(replace(spec, pip=lines), knowledge) if spec.pip else ():
-        bounds.append(bound)
-        told.append(finding)
+    bounds, told = pip_bounds(spec, hosts, solutions, knowledge)
     if bounds:
         made, found = ask(replace(spec, constraints=(*spec.constraints, *bounds)), quick=True)
         if not any(item.code == "CU510" for item in found):

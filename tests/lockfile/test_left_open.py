@@ -1,10 +1,10 @@
-"""The Python of a file that leaves it open: `cuenv.lockfile.open_python`."""
+"""The Python of a file that leaves it open: `cuenv.lockfile.left_open`."""
 
 from __future__ import annotations
 
 from cases import collect
 from cuenv.core.findings import Finding, report
-from cuenv.lockfile.open_python import open_pythons, pip_refuses, wants_another_python, with_python
+from cuenv.lockfile.left_open import open_pythons, pip_refuses, wants_another_python, with_python
 from given import base, spec
 
 ALL = ("3.12", "3.11", "3.10", "3.9", "3.8", "3.7", "3.6", "3.13", "3.14")

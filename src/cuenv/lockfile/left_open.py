@@ -1,15 +1,21 @@
-"""The Python of a file with a pip part that leaves it open: which ones are tried, and when another one is."""
+"""What a file with a pip part leaves open: its Python, its torch, and what that torch dies of."""
 
 from __future__ import annotations
 
-from cuenv.core.findings import Report
+from collections.abc import Iterable, Sequence
+
+from cuenv.core.findings import Finding, Report
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
+from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
+from cuenv.lockfile.file_check import torch_that_runs
 from cuenv.resolver.asked_torch import torch_asked
 from cuenv.resolver.candidates import admits
+from cuenv.resolver.conflicts import kept_from
 from cuenv.resolver.policy import spec_of
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.model import Solution
 
 TRIED = 4
 """Pythons that are tried for a file that conda solves; each is one more solve."""
@@ -51,3 +57,39 @@ def wants_another_python(found: Report) -> bool:
     """Whether a file is refused because its pip part does not resolve with its Python."""
     said = (" ".join((item.message, *item.evidence)) for item in found.errors)
     return pip_refuses(found) and any(map(_AT_ODDS.search, said))
+
+
+def pythons_instead(
+    found: Report, facts: HostFacts, spec: EnvironmentSpec, knowledge: Knowledge, *, python: str, others: Sequence[str]
+) -> Sequence[str]:
+    """The Pythons that may help where a lock is refused; none where it is refused for another reason.
+
+    Where pip does not resolve with the Python that was tried, they are all others; where torch does not run on the
+    host, those for which another torch does.
+    """
+    if wants_another_python(found):
+        return others
+    if not {"CU401", "CU403"} & {item.code for item in found.errors}:
+        return ()
+    runs = [text for text in (python, *others) if text and torch_that_runs(spec, facts, text, knowledge)]
+    return () if python in runs else runs
+
+
+def pip_bounds(
+    spec: EnvironmentSpec, hosts: Sequence[HostFacts], solutions: Iterable[Solution], knowledge: Knowledge
+) -> tuple[list[str], list[Finding]]:
+    """The bounds with which pip takes a torch that runs on the hosts and nothing of which it dies, and what says so."""
+    bounds, told, lines = list[str](), list[Finding](), spec.pip
+    for host, solution in zip(hosts, solutions, strict=True) if spec.pip else ():
+        package = solution.package("python")
+        python = ".".join((package.version if package else solution.python).split(".")[:2])
+        runs = torch_that_runs(spec, host, python, knowledge) if python else None
+        if runs:
+            first, last, finding = runs
+            bounds.append(f"torch>={first},<={last}")
+            told += [finding] if finding else []
+            lines = (f"torch=={last}", *lines)
+    for bound, finding in kept_from(replace(spec, pip=lines), knowledge) if spec.pip else ():
+        bounds.append(bound)
+        told.append(finding)
+    return bounds, told
