@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, Progress
@@ -90,8 +91,8 @@ def deliver(
         if prove and sources:
             from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
 
-            named = lambda of, name=item.name: composed(of, name)  # noqa: E731 - of each environment its own
-            decision, _ = ask(decision, named, sources, progress)
+            plain = partial(composed, name=item.name, header=False)
+            decision, _ = ask(decision, plain, sources, progress)
         if decision.chosen is None:
             faults.append(f"{item.name}: the channels can satisfy no candidate that runs on its hosts")
             continue

@@ -84,8 +84,6 @@ _REFERENCES: tuple[tuple[str, str, str, Callable[[Any], Iterable[Any]]], ...] = 
     ("extensions", "ptxas", "cudas", lambda row: row.ptxas),
 )
 """Which column of which table names rows of which other table."""
-_NAMED = ("cudas", "generations")
-"""The tables that others name rows of."""
 
 
 def _capabilities(code: DeviceCode | None) -> Iterable[Capability]:
@@ -129,8 +127,7 @@ def merge(
     """
     faults = faults or Faults(where, KnowledgeError)
     rows, edition = _read(overlay, faults, frozenset(base.sources))
-    known = {name: {row.sort_key(): row for row in rows_of(base, name)} for name in TABLES}
-    return _join(known, rows, edition or base.edition, faults)
+    return _join({name: rows_of(base, name) for name in TABLES}, rows, edition or base.edition, faults)
 
 
 def read_table(name: str, table: object, where: str) -> tuple[Any, ...]:
@@ -178,12 +175,14 @@ def edition_of(sources: object, faults: Faults) -> str:
         return "?"
 
 
-def _join(known: Mapping[str, Mapping[Any, Any]], rows: Rows, edition: str, faults: Faults) -> Knowledge:
+def _join(known: Mapping[str, tuple[Any, ...]], rows: Rows, edition: str, faults: Faults) -> Knowledge:
     """Known rows and new ones as a base, each key once, in order, and every reference into a row that exists."""
     joined: dict[str, tuple[Any, ...]] = {}
     for name in TABLES:
-        merged = {**known.get(name, {}), **check_keys(name, rows.get(name, ()), faults)}
-        joined[name] = tuple(merged[key] for key in sorted(merged))
+        joined[name] = known.get(name, ())
+        if new := check_keys(name, rows.get(name, ()), faults):
+            merged = {**{row.sort_key(): row for row in joined[name]}, **new}
+            joined[name] = tuple(merged[key] for key in sorted(merged))
     _check_references(joined, rows, faults)
     faults.check(hint=_HINT)
     sources = {row.id: row for row in joined.pop("sources")}
@@ -192,8 +191,10 @@ def _join(known: Mapping[str, Mapping[Any, Any]], rows: Rows, edition: str, faul
 
 def _check_references(joined: Mapping[str, tuple[Any, ...]], rows: Rows, faults: Faults) -> None:
     """Every CUDA release and every capability that a new row names must have a row of its own."""
-    there = {name: {row.sort_key() for row in joined[name]} for name in _NAMED}
+    there: dict[str, set[Any]] = {}
     for name, column, target, named in _REFERENCES:
+        if rows.get(name) and target not in there:
+            there[target] = {row.sort_key() for row in joined[target]}
         for index, row in enumerate(rows.get(name, ())):
             for wanted in named(row) if row else ():
                 if wanted not in there[target]:

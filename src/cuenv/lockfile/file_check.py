@@ -408,8 +408,11 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
         none = _never_built(request, facts, knowledge)
         return () if open_ and not none.unknown else (none,)
     nvcc = nvcc_asked(spec)
-    decision = decide(case, [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant)
-    return () if decision.chosen else tuple(_unsatisfiable(decision, knowledge, nvcc_elsewhere=_of_nvidia(spec)))
+    meant = [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant
+    judge = Judge(case)
+    if any(all(verdict.outcome != "reject" for verdict in judge.verdicts(item)) for item in reversed(meant)):
+        return ()  # of most files the newest that is meant runs there
+    return tuple(_unsatisfiable(decide(case, meant), knowledge, nvcc_elsewhere=_of_nvidia(spec)))
 
 
 def covered(spec: EnvironmentSpec) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, Progress, UsageError
 from cuenv.core.record import dataclass, replace
@@ -60,9 +61,8 @@ def instead(
         decision = decide(Context(facts=decidable(facts), request=request, knowledge=knowledge, proving=True))
         try:
             decision = _solving(decision, spec.name or "cuenv", sources, progress)
-            found, solution = prove(
-                decision, lambda item: composed(item, spec.name or "cuenv"), sources, progress, limit=_TRIES
-            )
+            plain = partial(composed, name=spec.name or "cuenv", header=False)
+            found, solution = prove(decision, plain, sources, progress, limit=_TRIES)
         except (ChannelError, OutsideError, UsageError):
             return None
         if solution is not None:
@@ -77,7 +77,7 @@ def _solving(decision: Decision, name: str, sources: Sources, progress: Progress
     tries = [(place, item) for place, fit in enumerate(decision.fitting) for item in decision.variants(fit)][:_LOOKS]
     groups: dict[tuple[str, ...], list[tuple[int, EnvironmentSpec]]] = {}
     for place, item in tries:
-        made = composed(replace(decision, fitting=(item,)), name)
+        made = composed(replace(decision, fitting=(item,)), name, header=False)
         groups.setdefault(made.channels, []).append((place, made))
     first = len(decision.fitting)
     for channels, rows in groups.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from cuenv.core.record import NamedTuple
 from cuenv.host.facts import Gpu, HostFacts
@@ -311,23 +311,21 @@ class Judge:
     def __init__(self, case: Context, among: Iterable[Rule] | None = None) -> None:
         self.case = case
         self._asker = Asker(case.request, case.knowledge, proving=case.proving)
-        memories = [
-            _Memory(
+        of_per = {per: tuple(units(case.facts, per)) for per in get_args(Per)}
+        sides: dict[str, list[tuple[int, _Memory]]] = {"build": [], "toolkit": [], "both": []}
+        for number, one in enumerate(rules() if among is None else among):
+            settled = self._settled(one)
+            memory = _Memory(
                 one,
-                self._asker.key(() if self._settled(one) else one.questions),
+                self._asker.key(() if settled else one.questions),
                 {},
                 (key_of((one.judge,)), {}) if one.cites else None,
-                tuple((unit, seen(one.judge, unit)) for unit in units(case.facts, one.per)),
+                tuple([(unit, seen(one.judge, unit)) for unit in of_per[one.per]]),
             )
-            for one in (rules() if among is None else among)
-        ]
-        sides = ["toolkit" if self._settled(item.rule) else _side_of(item.rule.questions) for item in memories]
-        self._of_build, self._of_toolkit, self._of_both = (
-            [memory for memory, side in zip(memories, sides, strict=True) if side == each]
-            for each in ("build", "toolkit", "both")
-        )
-        places = [*self._of_build, *self._of_toolkit, *self._of_both]
-        self._places = [next(place for place, item in enumerate(places) if item is memory) for memory in memories]
+            sides["toolkit" if settled else _side_of(one.questions)].append((number, memory))
+        self._of_build, self._of_toolkit, self._of_both = ([memory for _, memory in side] for side in sides.values())
+        placed = [number for side in sides.values() for number, _ in side]
+        self._places = sorted(range(len(placed)), key=placed.__getitem__)
         self._builds: dict[Hashable, tuple[Verdict, ...]] = {}
         self._toolkits: dict[Hashable, tuple[Verdict, ...]] = {}
         self._alive: list[Candidate] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cuenv.core import __version__
@@ -15,7 +16,8 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
 from cuenv.resolver.candidates import Candidate, environment_key
-from cuenv.resolver.compose import compose
+from cuenv.resolver.compose import composed as without_header
+from cuenv.resolver.compose import headed
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.ranking import Assessment
@@ -101,7 +103,7 @@ def resolve(
     if prove is not None and decision.chosen is not None:
         from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
 
-        decision, solution = ask(decision, lambda item: composed(item, name), prove, progress)
+        decision, solution = ask(decision, partial(composed, name=name, header=False), prove, progress)
         if solution is None:
             decision = replace(decision, unsolved=_unsolved(decision.case, name, prove, progress))
     spec = composed(decision, name) if decision.chosen else None
@@ -141,7 +143,8 @@ def _unsolved(
         found = decide(less)
         fitting = tuple(item for item in found.fitting if stack in ("", item.candidate.build.stack))
         tried = replace(found, fitting=fitting)
-        return ask(tried, lambda item: composed(item, name), sources, progress, solves=_SOLVES)[1] is not None
+        plain = partial(composed, name=name, header=False)
+        return ask(tried, plain, sources, progress, solves=_SOLVES)[1] is not None
 
     kept: tuple[str, ...] = ()
     if not case.request.packages or not solves(kept):
@@ -168,7 +171,8 @@ def _proven_here(
     stack = decision.chosen.candidate.build.stack  # records of another channel may not lie here
     first = replace(decision, fitting=tuple(item for item in decision.fitting if item.candidate.build.stack == stack))
     try:
-        found, solution = ask(first, lambda item: composed(item, name), at_hand.sources, None, solves=_SOLVES)
+        plain = partial(composed, name=name, header=False)
+        found, solution = ask(first, plain, at_hand.sources, None, solves=_SOLVES)
         unsolved = () if solution else _unsolved(decision.case, name, at_hand.sources, stack=stack)
     except (ChannelError, OutsideError):
         return None
@@ -202,8 +206,8 @@ def decidable(facts: HostFacts) -> HostFacts:
     return facts if facts.gpus else replace(facts, driver=None)
 
 
-def composed(decision: Decision, name: str) -> EnvironmentSpec:
-    """The environment of a decision.
+def composed(decision: Decision, name: str, *, header: bool = True) -> EnvironmentSpec:
+    """The environment of a decision; to try candidates no header is needed, which costs more than all the rest.
 
     Raises:
         UsageError: a requested package is no spec, or nothing can have that name.
@@ -213,7 +217,8 @@ def composed(decision: Decision, name: str) -> EnvironmentSpec:
     except ValueError as error:
         raise UsageError(f"invalid environment name: {error}", hint="cuenv resolve --name train") from error
     try:
-        return compose(decision, name=name, version=__version__)
+        found = without_header(decision, name=name)
+        return headed(found, decision, version=__version__) if header else found
     except ValueError as error:
         raise UsageError(f"--with: {error}", hint="cuenv resolve --with 'transformers>=4.36'") from error
 

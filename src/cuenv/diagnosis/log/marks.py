@@ -46,7 +46,7 @@ class MarkIndex:
             sieved: bytes from which on the sieve is used.
         """
         self.by_key = keyed(marks)
-        self._ascii = tuple(key for key in self.by_key if key.isascii())
+        self._ascii = _ascii(marks)
         self._marks = marks
         self._left = sieved
         self._made: Sieve | None = None
@@ -100,6 +100,12 @@ def keyed(marks: frozenset[bytes]) -> Mapping[bytes, tuple[bytes, ...]]:
         key = max(parts[mark], key=lambda key: (key in found, often[key], key))
         found.setdefault(key, []).append(mark)
     return {key: tuple(held) for key, held in found.items()}
+
+
+@lru_cache(maxsize=4)
+def _ascii(marks: frozenset[bytes]) -> tuple[bytes, ...]:
+    """The keys that may stand in a text of ASCII."""
+    return tuple(key for key in keyed(marks) if key.isascii())
 
 
 @lru_cache(maxsize=4)

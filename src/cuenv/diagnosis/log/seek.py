@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -148,7 +148,7 @@ class Seeker:
         self.wanted = _sought(rows, passages.marks)
         self.marks = MarkIndex(self.wanted.marks)
         self.first: dict[str, SymptomMatch] = {}
-        self.where: dict[str, set[int]] = {row.id: set() for row in rows}
+        self.where: defaultdict[str, set[int]] = defaultdict(set)
         self.there: set[bytes] = set()
         self.mentions: dict[str, str] = {}
         self.boring: set[bytes] = set()

@@ -7,6 +7,7 @@ each with its evidence. What two lines tell differently is a contradiction: it b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
@@ -73,18 +74,24 @@ _WIDTH = 20_000
 _SCALE = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
+@lru_cache(maxsize=2)
+def _reach(readers: tuple[PasteReader, ...]) -> Mapping[bytes, int]:
+    """The marks by which readers are asked, and how many lines after each belong to what they read."""
+    reach: dict[bytes, int] = {}
+    for reader in readers:
+        for mark in reader.marks:
+            reach[mark.encode()] = max(reach.get(mark.encode(), 0), reader.reach)
+    return reach
+
+
 class Passages:
     """The parts of a log that a reader takes, gathered block by block."""
 
     def __init__(self, readers: tuple[PasteReader, ...] = READERS) -> None:
         self._readers = readers
-        reach: dict[bytes, int] = {}
-        for reader in readers:
-            for mark in reader.marks:
-                reach[mark.encode()] = max(reach.get(mark.encode(), 0), reader.reach)
-        self._reach = reach
-        self._left = dict.fromkeys(reach, _TIMES)
-        self._until = dict.fromkeys(reach, 0)
+        self._reach = _reach(readers)
+        self._left = dict.fromkeys(self._reach, _TIMES)
+        self._until = dict.fromkeys(self._reach, 0)
         self._lines: dict[int, str] = {}
         self._open = 0
 

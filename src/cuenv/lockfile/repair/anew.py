@@ -29,7 +29,7 @@ from cuenv.lockfile.repair.drafts import (
 from cuenv.lockfile.repair.intent import Intent, further, intent_of, nearness
 from cuenv.lockfile.repair.mending import Mending
 from cuenv.lockfile.repair.relax import ListedEntry, Relaxed, entries_of, forms_of, relax
-from cuenv.resolver.candidates import admits_all, pythons
+from cuenv.resolver.candidates import Candidate, admits_all, pythons
 from cuenv.resolver.compose import composed, headed, overruled, requested
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.policy import asks_for_cpu, wants_cuda
@@ -73,7 +73,7 @@ class ChoosingAnew(Mending):
         needed = needed.intersection(pythons)
         rows = [
             _Row(item=item, of=decision, made=self._composed(decision, item, intent))
-            for item in _nearest(decision, intent, lambda python: len(lost(python)))
+            for item in _nearest(decision, intent, lambda python: len(lost(python)), self.variants)
             if draft.near.takes(item)
         ]
         orders = [(row, forge_first(row.made.channels)) for row in rows]
@@ -134,7 +134,7 @@ class ChoosingAnew(Mending):
         return None
 
     def _composed(self, decision: Decision, item: Assessment, intent: Intent) -> EnvironmentSpec:
-        known = item.candidate, intent.pip
+        known = item.candidate, intent.pip, intent.python, intent.channels
         if known not in self.composed:
             made = composed(_case(decision, item, intent), name=self.file.name or "cuenv")
             if intent.pip and not made.pip:
@@ -350,18 +350,34 @@ def _case(decision: Decision, item: Assessment, intent: Intent) -> Decision:
     return replace(decision, case=replace(decision.case, request=request), fitting=(item,))
 
 
-def _nearest(decision: Decision, intent: Intent, lost: Callable[[str], int]) -> list[Assessment]:
-    """Each candidate with each of its Pythons, nearest to what was meant first; ``lost`` counts what a Python loses."""
+def _nearest(
+    decision: Decision,
+    intent: Intent,
+    lost: Callable[[str], int],
+    variants: dict[tuple[Candidate, str], Assessment],
+) -> list[Assessment]:
+    """Each candidate with each of its Pythons, nearest to what was meant first.
+
+    Args:
+        decision: the candidates that fit.
+        intent: what was meant.
+        lost: counts what a Python loses.
+        variants: those that were made before, so that each is one object for good.
+    """
     driver = decision.case.facts.driver
     level = driver.cuda if driver else None
     found: list[tuple[tuple[object, ...], int, Assessment]] = []
     for item in decision.fitting:
         if item.verdict("roles").outcome != "pass":
             continue
+        doubtful = _doubtful(item)
         for python in pythons(item.candidate.build, intent.python):
-            one = replace(item, candidate=replace(item.candidate, python=python))
+            one = variants.get((item.candidate, python))
+            if one is None:
+                one = replace(item, candidate=replace(item.candidate, python=python))
+                variants[item.candidate, python] = one
             torch, *rest = nearness(one.candidate, intent, level)
-            found.append(((_doubtful(item), torch, lost(python), *rest), len(found), one))
+            found.append(((doubtful, torch, lost(python), *rest), len(found), one))
     return [item for _, _, item in sorted(found, key=lambda entry: entry[:2])]
 
 

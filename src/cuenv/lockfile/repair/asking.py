@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from cuenv.lockfile.repair.relax import SWAPS, ListedEntry, Relaxed, relax
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.prove import unsatisfiable_text
+from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -47,7 +48,8 @@ class Asking:
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     locks: list[tuple[EnvironmentSpec, tuple[Locked | None, str]]] = field(default_factory=list)
     decisions: list[tuple[Request, Decision]] = field(default_factory=list)
-    composed: dict[tuple[Candidate, tuple[str, ...]], EnvironmentSpec] = field(default_factory=dict)
+    variants: dict[tuple[Candidate, str], Assessment] = field(default_factory=dict)
+    composed: dict[Hashable, EnvironmentSpec] = field(default_factory=dict)
     shelves: dict[tuple[str, ...], Shelf] = field(default_factory=dict)
     answers: dict[tuple[object, ...], Settled | Unsatisfiable] = field(default_factory=dict)
     clock: Callable[[], float] = float

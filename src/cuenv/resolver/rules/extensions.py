@@ -96,8 +96,7 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.offload)]
     out = tuple(release for _, releases in bad for release in releases)
     rows = case.knowledge.extension(demand.name)
-    meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, torch))
-    left = tuple(row for row in meant if meets(demand, row, out))
+    meant, left = _open_to(demand, rows, out, torch.stack, torch.platform)
     if meant and not left:
         because = f"{demand.text} fails with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
         reasons = (asked, *(row_reason(row, f"{row.package} {', '.join(map(str, row.releases))}") for row, _ in bad))
@@ -105,7 +104,8 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
     if not left:
         because = f"the cuenv tables do not list which PyTorch and CUDA {demand.text} needs"
         return Verdict(rule=_NAME, outcome="unknown", because=because, reasons=(asked,))
-    faults = [(row, _fault(row, same, torch, case)) for row, same in reversed(_speaking(left, torch))]
+    speaking = _speaking(left, torch.cuda, torch.toolkit)
+    faults = [(row, _fault(row, same, torch, case, ships=ships)) for row, same, ships in reversed(speaking)]
     suits = [row for row, fault in faults if fault is None]
     if suits:
         return _not_compiled(demand, suits, case, asked) or _suits(demand, suits, meant, torch, asked)
@@ -185,26 +185,36 @@ def _rejected(demand: Demand, faults: list[_Fault], asked: Reason, *, whole: boo
     return Verdict(rule=_NAME, outcome="unknown", because=because, reasons=reasons, remedy=last.remedy)
 
 
-def _from_here(row: Extension, demand: Demand, torch: _Torch) -> bool:
+@lru_cache(maxsize=512)
+def _open_to(
+    demand: Demand, rows: tuple[Extension, ...], out: tuple[Version, ...], stack: str, platform: str
+) -> tuple[tuple[Extension, ...], tuple[Extension, ...]]:
+    """The rows that are meant beside a torch of a channel, and those of them that are left without broken releases."""
+    meant = tuple(row for row in rows if meets(demand, row) and _from_here(row, demand, stack, platform))
+    return meant, tuple(row for row in meant if meets(demand, row, out))
+
+
+def _from_here(row: Extension, demand: Demand, stack: str, platform: str) -> bool:
     """Whether a conda build comes from a channel of the candidate, for its platform; pip's ways are open to all."""
-    if row.platforms and torch.platform not in row.platforms:
+    if row.platforms and platform not in row.platforms:
         return False
-    if "conda-forge" in demand.ways and torch.stack == "conda-forge":
+    if "conda-forge" in demand.ways and stack == "conda-forge":
         return "conda-forge" in row.comes
     # A CUDA build of conda-forge that names a torch asks for one of conda-forge.
     return not (row.comes == ("conda-forge",) and row.torch and row.cuda)
 
 
-def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked) -> _Fault | None:
+def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked, *, ships: bool) -> _Fault | None:
     """Why the releases of a row do not suit, or ``None``; beside it the rows on the same releases."""
     if row.torch and not row.torch.admits(torch.release):
         # of triton each torch requires one release, and triton requires none of torch
         of = f"is what torch {row.torch.span} requires" if row.package == "triton" else f"needs torch {row.torch.span}"
         return _Fault(row, of)
-    if row.cuda and not _ships(row, same, torch):
+    if row.cuda and not ships:
         shipped = ", ".join(map(str, sorted({item for each in same for item in each.cuda})))
         what = "the environment has" if row.match == "toolkit" else "PyTorch is built with"
-        return _Fault(row, f"has libraries for CUDA {shipped}, but {what} CUDA {_own(row, torch)}")
+        own = _own(row, torch.cuda, torch.toolkit)
+        return _Fault(row, f"has libraries for CUDA {shipped}, but {what} CUDA {own}")
     below = [item for item in case.capabilities if row.serves_from and item < row.serves_from]
     if row.serves_from and below:
         return _Fault(row, _needs_gpu(row.serves_from, below[0]))
@@ -228,29 +238,28 @@ def _needs_gpu(least: Capability, have: Capability) -> str:
     return f"needs compute capability {least} or later, but the host has {of_capability(have)}"
 
 
-def _speaking(rows: tuple[Extension, ...], torch: _Torch) -> list[tuple[Extension, list[Extension]]]:
-    """Of rows on the same releases the one with the library that would be loaded; all of them where none has it."""
-    return [
-        (row, same)
-        for row, same in _beside(rows)
-        if _ships(row, same, torch) or not any(_ships(item, same, torch) for item in same)
-    ]
+@lru_cache(maxsize=1024)
+def _speaking(
+    rows: tuple[Extension, ...], cuda: Version, toolkit: Version
+) -> tuple[tuple[Extension, list[Extension], bool], ...]:
+    """Of rows on the same releases the one with the library that would be loaded; all of them where none has it.
 
-
-@lru_cache(maxsize=256)
-def _beside(rows: tuple[Extension, ...]) -> list[tuple[Extension, list[Extension]]]:
-    """Each row with the rows on the same releases, which have libraries for other CUDA releases."""
+    Beside each row stand those on the same releases, and whether the library that would be loaded is one of its own.
+    """
     alike: dict[Hashable, list[Extension]] = {}
     for row in rows:
         alike.setdefault((row.comes, row.releases, row.first, row.below), []).append(row)
-    return [(row, alike[row.comes, row.releases, row.first, row.below]) for row in rows]
+    beside = [(row, alike[row.comes, row.releases, row.first, row.below]) for row in rows]
+    found = [(row, same, _ships(row, same, _own(row, cuda, toolkit))) for row, same in beside]
+    able = {id(same) for _, same, ships in found if ships}
+    return tuple(entry for entry in found if entry[2] or id(entry[1]) not in able)
 
 
-def _own(row: Extension, torch: _Torch) -> Version:
-    """The CUDA release by which the library is chosen that is loaded."""
-    return minor(torch.toolkit) if row.match == "toolkit" else torch.cuda
+def _own(row: Extension, cuda: Version, toolkit: Version) -> Version:
+    """The CUDA release by which the library is chosen that is loaded, beside a torch made with ``cuda``."""
+    return minor(toolkit) if row.match == "toolkit" else cuda
 
 
-def _ships(row: Extension, same: list[Extension], torch: _Torch) -> bool:
-    """Whether the library that would be loaded beside this torch is one of the row, among rows on the same releases."""
-    return row.loads((item for each in same for item in each.cuda), _own(row, torch)) in row.cuda
+def _ships(row: Extension, same: list[Extension], own: Version) -> bool:
+    """Whether the library that would be loaded for a CUDA release is one of the row, among rows on its releases."""
+    return row.loads((item for each in same for item in each.cuda), own) in row.cuda
