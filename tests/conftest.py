@@ -26,7 +26,7 @@ RECORDS = TESTS.parents[1] / "shared" / "channels"
 
 # A deadline measures the machine, not the code: speed is shown by benchmarks/.
 # Few examples each time, and other ones; `nox -s slow` runs the laws with --hypothesis-profile=thorough.
-settings.register_profile("cuenv", deadline=None, max_examples=10)
+settings.register_profile("cuenv", deadline=None, max_examples=5)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 # For mutation testing: the same examples for every mutant, and none made smaller once one fails.
 settings.register_profile(

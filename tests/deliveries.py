@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
+import quick_yaml
 import trees
 from channel_builder import pkg, request, write
 from commands import run
@@ -122,12 +121,12 @@ def tree(folder: Path) -> dict[str, str]:
 def both_platforms(folder: Path) -> Path:
     """A lock for both platforms: that of one, and the same again."""
     path = folder / "conda-lock.yml"
-    data = yaml.safe_load((LOCKS / "inference" / "conda-lock.yml").read_text())
+    data = quick_yaml.load((LOCKS / "inference" / "conda-lock.yml").read_text())
     data["package"] += [
         {**item, "platform": "linux-aarch64", "url": item["url"].replace("/linux-64/", "/linux-aarch64/")}
         for item in data["package"]
     ]
     data["metadata"]["platforms"].append("linux-aarch64")
     data["metadata"]["content_hash"]["linux-aarch64"] = "0" * 64
-    path.write_text(yaml.safe_dump(data))
+    path.write_text(quick_yaml.dump(data))
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +19,12 @@ def tree_of(path: Path) -> ast.Module:
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> ast.Module:
-    return ast.parse(text)
+    gc.disable()  # a tree has thousands of new objects, all of which stay: to look for what may go doubles the time
+    try:
+        return ast.parse(text)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
@@ -28,5 +34,13 @@ def nodes_of(path: Path) -> tuple[ast.AST, ...]:
 
 @lru_cache(maxsize=1024)
 def walked(tree: ast.Module) -> tuple[ast.AST, ...]:
-    """All that stands in a syntax tree, in the order of `ast.walk`."""
-    return tuple(ast.walk(tree))
+    """All that stands in a syntax tree, in the order of `ast.walk`, which takes three times as long."""
+    found: list[ast.AST] = [tree]
+    for node in found:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                found += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return tuple(found)

@@ -48,7 +48,7 @@ from failure_logs import CASES
 from foreign_locks import PYLOCK, REQUIREMENTS, UV, conda_url, pixi
 from given import shipped_base
 
-TOTAL = 2_500
+TOTAL = 1_200
 SAMPLES = Path(__file__).parent
 
 

@@ -37,8 +37,18 @@ def faults(nodes: Iterable[ast.AST], *, spawns: bool = False) -> Iterator[str]:
             yield from (f"line {node.lineno}: {what}" for what in _call(node, spawns=spawns))
 
 
+def _dotted(function: ast.expr) -> str:
+    """What is called, as it is written; names and attributes of names quicker than `ast.unparse` does."""
+    parts = []
+    while isinstance(function, ast.Attribute):
+        parts.append(function.attr)
+        function = function.value
+    parts.append(function.id if isinstance(function, ast.Name) else ast.unparse(function))
+    return ".".join(reversed(parts))
+
+
 def _call(node: ast.Call, *, spawns: bool) -> Iterator[str]:
-    name = ast.unparse(node.func)
+    name = _dotted(node.func)
     words = {word.arg: word.value for word in node.keywords}
     if name in _CALLS or (name.startswith(_SPAWN) and not (spawns and name == "os.execve")):
         yield name

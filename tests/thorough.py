@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import settings
 
 _USUAL = 40
-_FEWEST = 5
+_FEWEST = 3
 
 
 def examples(count: int, **more: Any) -> settings:

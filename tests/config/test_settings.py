@@ -97,7 +97,7 @@ def test_every_option_with_a_setting_is_on_the_ladder() -> None:
     assert set(LADDER) == {name for name, kind in KINDS.items() if kind.flag}
 
 
-@pytest.mark.parametrize("name", LADDER)
+@collect("name", LADDER)
 def test_the_command_line_goes_before_variables_before_the_file(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +129,7 @@ def test_the_timeout_reaches_whoever_asks_channels(folder: Path, text: str, seco
         assert channel_sources({"mirrors": (), "offline": False, "no_progress": False}).timeout == seconds
 
 
-@pytest.mark.parametrize("text", ["0", "-5", "'x'", "1.5", "true", "1000000", "''"])
+@collect("text", ["0", "-5", "'x'", "1.5", "true", "1000000", "''"])
 def test_a_timeout_that_is_none_is_an_error(folder: Path, text: str) -> None:
     (folder / "cuenv.toml").write_text(f"timeout = {text}\n")
     with pytest.raises(InputError, match=r"cuenv\.toml: timeout: expected"):
@@ -138,7 +138,7 @@ def test_a_timeout_that_is_none_is_an_error(folder: Path, text: str) -> None:
         read_configuration({"CUENV_TIMEOUT": "soon", "CUENV_NO_CONFIG": "1"}, files=False)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@collect("name", KINDS)
 def test_the_origin_of_every_setting(name: str, folder: Path) -> None:
     text = LADDER[name][1][0] if name in LADDER else "90" if name == "timeout" else "/somewhere"
     variable = KINDS[name].variable
@@ -237,7 +237,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("data", "said"), BROKEN.values(), ids=BROKEN)
+@collect(("data", "said"), BROKEN.values())
 def test_a_broken_file_is_refused_with_the_way_out(folder: Path, data: bytes, said: str) -> None:
     (folder / "cuenv.toml").write_bytes(data)
     with pytest.raises(InputError, match=said) as caught:
@@ -354,7 +354,7 @@ def test_a_working_folder_that_is_gone(folder: Path) -> None:
     assert read_configuration({}).path == ""
 
 
-@pytest.mark.parametrize(
+@collect(
     ("variable", "text", "said"),
     [
         ("CUENV_DEV", "maybe", "expected 1 or 0, got 'maybe'"),

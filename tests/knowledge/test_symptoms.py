@@ -54,7 +54,7 @@ def test_a_case_finds_its_symptom_and_nothing_else_stands_beside_it(case: Path) 
         assert not re.search(r"\{[a-z]+\}", text), text
 
 
-@pytest.mark.parametrize("step", quick_and_slow(17, 1))
+@pytest.mark.parametrize("step", quick_and_slow(31, 1))
 @collect("wrap", WRAPS)
 def test_a_case_is_found_whatever_stands_around_its_lines(wrap: str, step: int) -> None:
     """Quickly each wrap stands around other logs, slowly around all."""
@@ -74,10 +74,10 @@ def test_a_case_in_utf_16_is_found() -> None:
 JOINED = ("a800-470", "rtx4090-560-nvcc101", "no-gpu", "pool-v100", "v100-rtx5090-575")
 
 
-@pytest.mark.parametrize("step", quick_and_slow(4 * len(JOINED), 1))
+@pytest.mark.parametrize("step", quick_and_slow(8 * len(JOINED), 1))
 @collect("host", JOINED)
 def test_every_case_is_joined_with_every_host(host: str, step: int) -> None:
-    """Quickly a quarter of the cases with one host, slowly each with each."""
+    """Quickly an eighth of the cases with one host, slowly each with each."""
     for case in CASES[JOINED.index(host) % step :: step]:
         cause = read(case.read_bytes(), host).causes[0]
         for text in (cause.why, cause.remedy, *cause.because):

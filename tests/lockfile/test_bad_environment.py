@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
+import quick_yaml
 from cases import collect
 from channel_builder import Server, pkg, write
 from commands import HOST
@@ -129,7 +129,7 @@ def test_what_is_only_unusual_is_locked(name: str, tmp_path: Path, mirror: str, 
     assert code == 0, said
     assert LOCKS <= written <= KNOWN
     assert says in said
-    entries = yaml.safe_load((tmp_path / "conda-lock.yml").read_text())["package"]
+    entries = quick_yaml.load((tmp_path / "conda-lock.yml").read_text())["package"]
     assert {item["name"]: item["version"] for item in entries} == packages
 
 

@@ -17,6 +17,7 @@ import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+import quick_yaml
 from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.facts import VirtualPackage
@@ -136,7 +137,7 @@ def test_read_back_whole_and_written_the_same() -> None:
 
 
 def test_what_it_looks_like() -> None:
-    data = yaml.safe_load(TEXT)
+    data = quick_yaml.load(TEXT)
     assert data["metadata"]["custom_metadata"] == {
         "created_by": "cuenv 0.1.0",
         "cuenv_driver": "535.129.03",
@@ -199,13 +200,13 @@ def test_pip_and_categories_of_conda_lock() -> None:
         "category": "main",
         "optional": False,
     }
-    data = yaml.safe_load(TEXT)
+    data = quick_yaml.load(TEXT)
     again = {**data["package"][0], "category": "dev", "optional": True}
     data["package"] += [entry, {**entry, "platform": "osx-64"}, again, {**again, "name": "__glibc"}]
     data["metadata"]["time_metadata"] = {"created_at": "2026-01-01T00:00:00Z"}
     data["metadata"]["channels"] = ["conda-forge", {"url": "nvidia/label/cuda-11.8.0", "used_env_vars": []}]
     del data["version"]
-    lock = parse(yaml.safe_dump(data), "l")
+    lock = parse(quick_yaml.dump(data), "l")
     (solution,) = lock.solutions
     assert lock.pip == ("vllm==0.11.1",)
     assert replace(lock, solutions=(replace(solution, pip=()),)) == as_parsed(LOCK)
@@ -338,7 +339,7 @@ def test_two_platforms() -> None:
     lock = parse(text, "l")
     assert [item.platform for item in lock.solutions] == ["linux-64", "linux-aarch64"]
     assert lock.solutions[1] == replace(arm, packages=arm.packages[::-1])
-    names = [(item["name"], item["platform"]) for item in yaml.safe_load(text)["package"]]
+    names = [(item["name"], item["platform"]) for item in quick_yaml.load(text)["package"]]
     assert names == sorted(names)
 
 
@@ -384,20 +385,20 @@ def edit(**changes: Any) -> Edit:
     """The lock with the first package changed; a value of ``...`` takes the key away."""
 
     def edited() -> str:
-        data = yaml.safe_load(TEXT)
+        data = quick_yaml.load(TEXT)
         for key, value in changes.items():
             if value is ...:
                 del data["package"][0][key]
             else:
                 data["package"][0][key] = value
-        return str(yaml.safe_dump(data))
+        return quick_yaml.dump(data)
 
     return edited
 
 
 def edit_top(path: str, value: Any) -> Edit:
     def edited() -> str:
-        data = yaml.safe_load(TEXT)
+        data = quick_yaml.load(TEXT)
         target = data
         *heads, last = path.split(".")
         for key in heads:
@@ -406,7 +407,7 @@ def edit_top(path: str, value: Any) -> Edit:
             del target[last]
         else:
             target[last] = value
-        return str(yaml.safe_dump(data))
+        return quick_yaml.dump(data)
 
     return edited
 

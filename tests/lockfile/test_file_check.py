@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cases import collect
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts
@@ -172,7 +173,7 @@ def test_cuda_from_wheels_without_a_torch_is_judged_by_its_driver() -> None:
     assert codes(found(options("8.0", driver="560.35.05"), *jax), "error") == set()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("requirement", "gpu", "driver", "expected"),
     [
         ("torch==2.4.1", "8.0", "470.129.06", {"CU401"}),
@@ -255,7 +256,7 @@ def test_the_ptxas_inside_triton_limits_what_torch_compile_runs_on(
     )
 
 
-@pytest.mark.parametrize(
+@collect(
     ("lines", "code"),
     [
         (("torch==2.4.1+cpu",), "CU103"),
@@ -300,7 +301,7 @@ def test_cuda_without_a_torch_is_compared_with_the_driver_before_anything_is_sol
     assert judge_file(asked, options("8.0", driver="535.129.03"), base()) == ()
 
 
-@pytest.mark.parametrize(
+@collect(
     ("requirement", "code"),
     [
         ("jax[cuda12]", "CU401"),

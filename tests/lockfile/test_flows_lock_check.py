@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+import quick_yaml
 from cases import collect
 from channel_builder import edit, pkg
 from cuenv.core.errors import InputError, OutsideError, UsageError
@@ -576,9 +576,9 @@ def test_a_lock_that_cuenv_did_not_make_is_out_of_date(folder: Path, sources: So
 
 def _foreign(folder: Path) -> None:
     """Take out what cuenv notes, as if conda-lock had written the file."""
-    data = yaml.safe_load((folder / LOCK_NAME).read_text())
+    data = quick_yaml.load((folder / LOCK_NAME).read_text())
     del data["metadata"]["custom_metadata"]
-    (folder / LOCK_NAME).write_text(yaml.safe_dump(data))
+    (folder / LOCK_NAME).write_text(quick_yaml.dump(data))
 
 
 # check
@@ -651,9 +651,9 @@ def test_a_lock_that_was_edited(folder: Path, sources: Sources) -> None:
 
 def test_a_package_taken_out_of_the_lock(folder: Path, sources: Sources) -> None:
     locked(folder, sources)
-    data = yaml.safe_load((folder / LOCK_NAME).read_text())
+    data = quick_yaml.load((folder / LOCK_NAME).read_text())
     data["package"] = [item for item in data["package"] if item["name"] != "ninja"]
-    (folder / LOCK_NAME).write_text(yaml.safe_dump(data))
+    (folder / LOCK_NAME).write_text(quick_yaml.dump(data))
     assert "CU108" in codes(looked(folder).report)
 
 
@@ -713,18 +713,18 @@ def test_a_source_that_is_no_environment_file_is_left_alone(folder: Path, source
     locked(folder, sources)
     for name in ("pyproject.toml", "meta.yaml"):
         (folder / name).write_text("[tool.x]\n")
-    data = yaml.safe_load((folder / LOCK_NAME).read_text())
+    data = quick_yaml.load((folder / LOCK_NAME).read_text())
     data["metadata"]["sources"] = [source]
-    (folder / LOCK_NAME).write_text(yaml.safe_dump(data))
+    (folder / LOCK_NAME).write_text(quick_yaml.dump(data))
     assert codes(looked(folder).report) == []
 
 
 @pytest.mark.parametrize(("key", "value"), [("cuenv_gpus", "many"), ("cuenv_driver", "new"), ("cuenv_machines", "x@y")])
 def test_a_record_that_is_none_is_bad_input(folder: Path, sources: Sources, key: str, value: str) -> None:
     locked(folder, sources)
-    data = yaml.safe_load((folder / LOCK_NAME).read_text())
+    data = quick_yaml.load((folder / LOCK_NAME).read_text())
     data["metadata"]["custom_metadata"][key] = value
-    (folder / LOCK_NAME).write_text(yaml.safe_dump(data))
+    (folder / LOCK_NAME).write_text(quick_yaml.dump(data))
     with pytest.raises(InputError, match="custom_metadata"):
         looked(folder, options())
     assert looked(folder).report.errors == ()
@@ -732,9 +732,9 @@ def test_a_record_that_is_none_is_bad_input(folder: Path, sources: Sources, key:
 
 def test_what_was_allowed_stays_a_warning_and_info_stays_info(folder: Path, sources: Sources) -> None:
     locked(folder, sources)
-    data = yaml.safe_load((folder / LOCK_NAME).read_text())
+    data = quick_yaml.load((folder / LOCK_NAME).read_text())
     data["metadata"]["custom_metadata"]["cuenv_allowed"] = "CU401 CU408"
-    (folder / LOCK_NAME).write_text(yaml.safe_dump(data))
+    (folder / LOCK_NAME).write_text(quick_yaml.dump(data))
     report = looked(folder, options(gpus=("8.9",), driver="520.61.05")).report
     assert "CU401" in codes(report, "warning")
     assert "CU401" not in codes(report)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+import quick_yaml
 from cases import collect
 from channel_builder import pkg, write
 from commands import HOST
@@ -87,18 +87,18 @@ def edits(field: str, old: Any) -> Iterator[Any]:
 @collect("field", INSTALLED)
 def test_an_edit_of_a_field_that_installers_read_is_seen(with_pip: str, manager: str, field: str) -> None:
     assert not seen(with_pip)
-    data = yaml.safe_load(with_pip)
+    data = quick_yaml.load(with_pip)
     index, entry = next((i, item) for i, item in enumerate(data["package"]) if item["manager"] == manager)
     place, key = (entry["hash"], field.partition(".")[2]) if field.startswith("hash.") else (entry, field)
     if key not in place:
         assert (manager, key) == ("pip", "md5")
         return
     for value in edits(field, place[key]):
-        changed = yaml.safe_load(with_pip)
+        changed = quick_yaml.load(with_pip)
         target = changed["package"][index]
         (target["hash"] if field.startswith("hash.") else target)[key] = value
         assert seen(json.dumps(changed)), (manager, field, value)
-    changed = yaml.safe_load(with_pip)
+    changed = quick_yaml.load(with_pip)
     target = changed["package"][index]
     del (target["hash"] if field.startswith("hash.") else target)[key]
     if field != "category":  # without one every installer takes the package
@@ -108,7 +108,7 @@ def test_an_edit_of_a_field_that_installers_read_is_seen(with_pip: str, manager:
 @pytest.mark.parametrize("manager", ["conda", "pip"])
 def test_a_package_that_is_added_removed_or_doubled_is_seen(with_pip: str, manager: str) -> None:
     def change(what: Callable[[list[Any], dict[str, Any]], None]) -> str:
-        data = yaml.safe_load(with_pip)
+        data = quick_yaml.load(with_pip)
         what(data["package"], next(item for item in data["package"] if item["manager"] == manager))
         return json.dumps(data)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
+import quick_yaml
 from channel_builder import Server, pkg, write
 from commands import HOST
 from commands import inside as run
@@ -100,11 +100,11 @@ def test_all_files_hold_the_pip_part(tmp_path: Path, channel: Sources, server: S
     assert {path.name for path in answer.written} >= set(FILES)
     lines = [line for line in files[REQUIREMENTS].splitlines() if not line.startswith("#")]
     assert lines == [f"{item.name}=={item.version} --hash=sha256:{item.sha256}" for item in solution.pip]
-    exact = yaml.safe_load(files["conda-linux-64.lock.yml"])
+    exact = quick_yaml.load(files["conda-linux-64.lock.yml"])
     assert exact["dependencies"][-1] == {"pip": lines}
     for name in FILES[:2]:
         assert "# The pip part adds 3: accelerate 1.0, deepspeed 0.14.4, psutil 6.0" in files[name]
-    entries = [item for item in yaml.safe_load(files[LOCK_NAME])["package"] if item["manager"] == "pip"]
+    entries = [item for item in quick_yaml.load(files[LOCK_NAME])["package"] if item["manager"] == "pip"]
     assert [(item["name"], item["hash"]["sha256"], item["url"]) for item in entries] == [
         (item.name, item.sha256, item.url) for item in solution.pip
     ]
@@ -231,7 +231,7 @@ def test_what_no_hash_can_pin_is_set_aside(tmp_path: Path, channel: Sources, ser
     assert read_lock(tmp_path / LOCK_NAME).solutions[0].aside == solution.aside
     files = content(tmp_path)
     assert f"# Not locked: ops/, {repository}, -r gone.txt\n" in files["conda-linux-64.lock"]
-    whole = yaml.safe_load(files["conda-linux-64.lock.yml"])["dependencies"][-1]
+    whole = quick_yaml.load(files["conda-linux-64.lock.yml"])["dependencies"][-1]
     assert [line.partition("==")[0] for line in whole["pip"]] == ["psutil"]  # hashes, so nothing without one
 
 

@@ -121,9 +121,7 @@ def test_it_sets_what_builds_need(shell: Shell) -> None:
     assert not [name for name in found if name.startswith("_cuenv")]
 
 
-@pytest.mark.parametrize(
-    "old", [{}, {"CPATH": "", "CUDA_HOME": ""}, {"CPATH": "/a:/b", "LIBRARY_PATH": "s", "CUDA_HOME": "u"}]
-)
+@collect("old", [{}, {"CPATH": "", "CUDA_HOME": ""}, {"CPATH": "/a:/b", "LIBRARY_PATH": "s", "CUDA_HOME": "u"}])
 def test_deactivation_restores_set_empty_and_unset(shell: Shell, old: dict[str, str]) -> None:
     assert shell.run(shell.activate("/env"), shell.deactivate("/env"), environ=old) == old
 
@@ -149,7 +147,7 @@ def test_stacked_environments_come_off_one_by_one(shell: Shell) -> None:
     assert shell.run(*steps, environ=old) == old
 
 
-@pytest.mark.parametrize("prefix", ["/a b", "/it's", '/"q"', "/a\nb", "/$(touch x)", "/`id`", "/*", "/a\\b", "/ü"])
+@collect("prefix", ["/a b", "/it's", '/"q"', "/a\nb", "/$(touch x)", "/`id`", "/*", "/a\\b", "/ü"])
 def test_any_path_is_only_a_path(some_shell: Shell, prefix: str) -> None:
     hook = Hook(home="", includes=("in clude's",))
     found = some_shell.run(some_shell.activate(prefix, hook), some_shell.activate(prefix, hook))
@@ -159,7 +157,7 @@ def test_any_path_is_only_a_path(some_shell: Shell, prefix: str) -> None:
     assert not (some_shell.folder / "x").exists()
 
 
-@pytest.mark.parametrize("depth", ["", "-1", "0", "08", "x", "999999999", "1; touch x", "$(id)"])
+@collect("depth", ["", "-1", "0", "08", "x", "999999999", "1; touch x", "$(id)"])
 def test_a_level_that_is_none_is_taken_for_none(some_shell: Shell, depth: str) -> None:
     found = some_shell.run(
         some_shell.activate("/env"), some_shell.deactivate("/env"), environ={"_CUENV_HOOK_DEPTH": depth}

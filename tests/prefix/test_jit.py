@@ -665,7 +665,7 @@ def test_a_script_that_is_read_sets_what_it_sets_when_it_is_run(env: Path, tmp_p
         assert reason
 
 
-@pytest.mark.parametrize(
+@collect(
     ("script", "told"),
     [
         ("export CC=$(which cc)", "CC is set by gxx.sh:1"),

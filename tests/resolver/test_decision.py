@@ -329,7 +329,7 @@ def test_every_profile_decides_for_its_own_gpus(profile: str) -> None:
     assert decided(facts, dev=wanted.dev).chosen
 
 
-@collect("name", HOSTS)
+@collect("name", HOSTS, one_in=3)
 def test_deciding_twice_gives_the_same(name: str) -> None:
     one, other = settled(name), decided(shipped(name))
     assert [str(item.candidate) for item in one.fitting] == [str(item.candidate) for item in other.fitting]
@@ -340,7 +340,7 @@ def test_deciding_twice_gives_the_same(name: str) -> None:
     ]
 
 
-@collect("name", WITH_GPU)
+@collect("name", WITH_GPU, one_in=3)
 def test_the_order_of_the_candidates_does_not_matter(name: str) -> None:
     facts = shipped(name)
     pool_of_them = candidates(base(), facts.platform)
@@ -532,7 +532,7 @@ def test_no_driver_is_hinted_that_drops_another_gpu(facts: HostFacts) -> None:
     assert not any("driver" in hint.text for hint in hints(decision))
 
 
-@collect("name", WITH_GPU)
+@collect("name", WITH_GPU, one_in=3)
 def test_a_hint_is_better_than_the_choice(name: str) -> None:
     decision = settled(name)
     for miss in decision.near_misses:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.lockfile.files import read_environment
 from cuenv.solve.environment_yml import render
@@ -62,7 +63,7 @@ def test_a_table_names_its_channels_itself() -> None:
     assert len(spec.pins) == 4
 
 
-@pytest.mark.parametrize(
+@collect(
     "text", ["", "torch==1.2\n", "numpy=1.2\n", "channels: []\n", "# Name Version Build\n", "name: a=b=c\n", "a b c\n"]
 )
 def test_other_texts_are_none(text: str) -> None:

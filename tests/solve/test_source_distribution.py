@@ -7,8 +7,7 @@ import io
 import tarfile
 from pathlib import Path
 
-import pytest
-
+from cases import collect
 from cuenv.solve.io.source_distribution import builds_against_torch
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import PipLocked
@@ -41,7 +40,7 @@ def test_what_its_build_asks_for_and_imports_is_told(tmp_path: Path) -> None:
     assert not told(tmp_path, archive(**{"tests/setup_py": "import torch\n"}))
 
 
-@pytest.mark.parametrize(
+@collect(
     "content",
     [
         b"",
