@@ -90,8 +90,7 @@ def resolve(
         decision, spec, solution, more = decide_together(
             case, platforms, lambda item: composed(item, name), prove, progress
         )
-        more += _undated(solution, request)
-        return replace(_resolution(decision, spec, facts, more), solution=solution)
+        return _resolution(decision, spec, facts, solution, more)
     if platforms:
         facts = replace(facts, platform=platforms[0])
     if prove is None and at_hand is not None and request.stack != WHEELS:  # of wheels no channel has a record
@@ -107,29 +106,28 @@ def resolve(
         if solution is None:
             decision = replace(decision, unsolved=_unsolved(decision.case, name, prove, progress))
     spec = composed(decision, name) if decision.chosen else None
-    more = _undated(solution, request)
-    return replace(_resolution(decision, spec, facts, more), solution=solution)
-
-
-def _undated(solution: Solution | None, request: Request) -> tuple[Finding, ...]:
-    if solution is None:
-        return ()
-    from cuenv.resolver.solution_policy import undated_findings  # noqa: PLC0415 - most choices ask no solver
-
-    return tuple(undated_findings(solution, request.as_of))
+    return _resolution(decision, spec, facts, solution)
 
 
 def _resolution(
-    decision: Decision, spec: EnvironmentSpec | None, facts: HostFacts, more: Iterable[Finding] = ()
+    decision: Decision,
+    spec: EnvironmentSpec | None,
+    facts: HostFacts,
+    solution: Solution | None,
+    more: Iterable[Finding] = (),
 ) -> Resolution:
     """A decision with its environment, and what is odd about the host or against the policy."""
     case, chosen = decision.case, decision.chosen
     findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.request), *more]
+    if solution is not None:
+        from cuenv.resolver.solution_policy import undated_findings  # noqa: PLC0415 - most choices ask no solver
+
+        findings += undated_findings(solution, case.request.as_of)
     if spec is not None and not _by_the_policy(spec, case.request):
         from cuenv.resolver.policy import spec_findings  # noqa: PLC0415 - see `_by_the_policy`
 
         findings += spec_findings(spec, case.knowledge, libraries=bool(case.request.packages or spec.pip))
-    return Resolution(decision=decision, spec=spec, findings=report("", findings).findings)
+    return Resolution(decision=decision, spec=spec, findings=report("", findings).findings, solution=solution)
 
 
 def _unsolved(
@@ -184,9 +182,8 @@ def _proven_here(
         return replace(tables, decision=replace(tables.decision, unsolved=unsolved), lacking=lacking)
     others = (item for item in decision.fitting if item.candidate.build.stack != stack)
     decision = replace(found, fitting=(*found.fitting, *others))
-    more = _undated(solution, request)
-    whole = _resolution(decision, composed(decision, name) if decision.chosen else None, facts, more)
-    return replace(whole, solution=solution, records=at_hand.day)
+    spec = composed(decision, name) if decision.chosen else None
+    return replace(_resolution(decision, spec, facts, solution), records=at_hand.day)
 
 
 def decide_any(case: Context) -> Decision:
