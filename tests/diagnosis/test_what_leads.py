@@ -830,6 +830,8 @@ def test_an_exception_of_any_name_is_one_where_a_traceback_ends_with_it() -> Non
     )
     assert (found.verdict, found.strange) == ("unknown", ((3, "feeds.NoFrames: the feed is empty"),))
     assert read(b"feeds.NoFrames: the feed is empty\n").verdict == "clean"
+    ignored = b"Exception ignored in: <function Feed.__del__ at 0x7f>\n"
+    assert read(ignored + TRACEBACK + b"feeds.NoFrames: the feed is empty\n").fine
 
 
 def test_of_several_runs_of_a_launcher_in_one_log_the_last_counts() -> None:

@@ -100,7 +100,7 @@ class _End:
         inside = False
         for index, raw in enumerate(self.lines):
             if _TRACEBACK in raw:
-                inside = True
+                inside = b"ignored" not in self.lines[index - 1]
                 continue
             line = in_rank(plain(raw))
             if not inside or not line.strip() or line[:1] in (b" ", b"\t"):
