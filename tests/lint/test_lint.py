@@ -614,6 +614,26 @@ def test_the_torch_of_conda_is_the_one_that_the_file_means(tmp_path: Path, text:
 
 
 @collect(
+    ("channel", "torch", "cudnn", "said"),
+    [
+        ("conda-forge", "pytorch=2.5.1=cuda126*", "cudnn=8.9.7", "require cuDNN 9"),
+        ("conda-forge", "pytorch=2.3.0=cuda120*", "cudnn=9.1", "require cuDNN 8"),
+        ("conda-forge", "pytorch>=2.3=cuda*", "cudnn=8.9", ""),
+        ("conda-forge", "pytorch=2.5.1=cuda126*", "cudnn>=8", ""),
+        ("pytorch", "pytorch=2.5.1=*cuda12.4*", "cudnn=8.9.7", ""),  # which has its own inside
+        ("conda-forge", "pytorch=2.99=cuda*", "cudnn=8.9.7", ""),
+    ],
+)
+def test_a_cudnn_that_no_build_of_torch_takes_is_an_error(
+    tmp_path: Path, channel: str, torch: str, cudnn: str, said: str
+) -> None:
+    (tmp_path / "environment.yml").write_text(json.dumps({"channels": [channel], "dependencies": [torch, cudnn]}))
+    told = run("lint", "environment.yml", folder=tmp_path).stdout
+    assert ("contradicts" in told) is bool(said)
+    assert said in told
+
+
+@collect(
     ("pins", "pip", "expected"),
     [
         (("python=3.12", "python=3.11"), (), "python=3.11 and python=3.12 contradict each other"),

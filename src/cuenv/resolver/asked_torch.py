@@ -222,15 +222,17 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
         if own and asked and asked.tag:
             continue  # the index of torch has it as well
         public = re.match(r"[0-9.]*[0-9]", found["release"])
-        plain = f"write {found['name']}=={public[0] if public else found['release']}, or name the index that has it"
-        index = f"add --extra-index-url {INDEX}{found['local']}"
+        plain = f"{found['name']}=={public[0] if public else found['release']}"
+        index = f"--extra-index-url {INDEX}{found['local']}"
+        write = FileEdit(how="write", entries=(plain,), pip=True, near=True)
         yield Finding(
             code="CU520",
             severity="error",
             subject=normalise(found["name"]),
             message=f"{line.partition(';')[0].strip()} is not on PyPI, which takes no local version such as "
             f"+{found['local']}",
-            fix=index if own else plain,
+            fix=None if own else f"write {plain}, or name the index that has it",
+            edits=(FileEdit(how="add", entries=(index,), pip=True) if own else write,),
         )
 
 

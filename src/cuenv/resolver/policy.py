@@ -124,6 +124,7 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
     found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
     found += [
         *_contradicting(spec),
+        *_other_cudnn(spec, knowledge),
         *_exported(spec),
         *compiler_findings(spec, knowledge),
         *asked_conflicts(spec, knowledge),
@@ -200,6 +201,27 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
             f"or {REPAIR}",
             edits=tuple(FileEdit(how="remove", entries=(text,)) for text in foreign),
         )
+
+
+def _other_cudnn(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """A cuDNN of another major release than the one that every build of conda-forge's torch requires."""
+    torch, pin = spec.pin("pytorch"), spec.pin("cudnn") or spec.pin("libcudnn")
+    demand, release = (pin_demand(torch), _RELEASE.fullmatch(pin.version)) if torch and pin else (None, None)
+    if not torch or not pin or not demand or not release or torch_home(torch, spec) != "conda-forge":
+        return
+    rows = [row for row in knowledge.torch if row.stack == "conda-forge" and row.cuda and demand.admits(row.version)]
+    needs = {row.cudnn.first.major if row.cudnn and row.cudnn.first else None for row in rows}
+    if not needs or None in needs or int(release[1].split(".")[0]) in needs:
+        return
+    majors = " or ".join(map(str, sorted(item for item in needs if item)))
+    yield Finding(
+        code="CU120",
+        severity="error",
+        subject=pin.name,
+        message=f"{pin.yaml_text()} contradicts {torch.yaml_text()}: its builds in conda-forge require cuDNN {majors}",
+        evidence=tuple(rows[-1].sources),
+        fix=f"take {pin.yaml_text()} out: conda's torch brings its cuDNN",
+    )
 
 
 def _together(one: str, other: str) -> bool:
