@@ -23,13 +23,12 @@ from cuenv.cli.options import (
 )
 from cuenv.cli.output import emit, emit_json, emit_lines, progress, progress_done, say
 from cuenv.core.errors import ExitCode, InputError, UsageError
+from cuenv.core.findings import counted
 from cuenv.core.io.files import read_stdin, read_text
 from cuenv.host.facts import glibc
 from cuenv.host.select import recorded_hosts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from typing_extensions import Unpack
 
     from cuenv.cli.values import FleetCheckValues, FleetDeliverValues, FleetPlanValues, FleetVerifyValues, GatherValues
@@ -179,15 +178,8 @@ def _failed(asked: GatherRequest, found: Gathering, output: Path | None) -> list
 def _say(found: Gathering, failed: list[NotGathered], output: Path | None, *, quiet: bool) -> None:
     """What failed and why, and what was written."""
     for item in failed:
-        what = "1 node" if item["count"] == 1 else f"{item['count']} nodes"
-        say(
-            [
-                f"warning: {what}: {item['nodes']}: {item['reason']}"
-                if item["command"]
-                else f"warning: {item['nodes']}: {item['reason']}"
-            ],
-            quiet=quiet,
-        )
+        what = f"{counted(item['count'], 'node')}: " if item["command"] else ""
+        say([f"warning: {what}{item['nodes']}: {item['reason']}"], quiet=quiet)
     if failed and found.hosts:
         say([f"hint: {item['command']}" for item in failed if item["command"]], quiet=quiet)
     if found.kept:

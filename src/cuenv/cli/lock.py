@@ -39,6 +39,9 @@ if TYPE_CHECKING:  # not needed for --help
     from cuenv.cli.values import LockValues
     from cuenv.core.documents import ReportDocument
     from cuenv.lockfile.engines import Engine
+    from cuenv.lockfile.lock import Locked, LockRequest
+    from cuenv.lockfile.repair.repair import Repaired
+    from cuenv.solve.model import Lock, Solution
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -62,10 +65,6 @@ def engine_from(values: LockValues) -> Engine:
     if engine.conda and not engine.foreign and typed("conda"):
         raise UsageError("--conda names the client of conda-lock", hint="cuenv lock --engine conda-lock --conda PATH")
     return engine
-
-
-if TYPE_CHECKING:
-    from cuenv.lockfile.repair.repair import Repaired
 
 
 def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
@@ -179,11 +178,6 @@ def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
 
 _TREE = 20
 """Lines of the solver's own words that are shown without -v."""
-
-if TYPE_CHECKING:
-    from cuenv.knowledge.base import Knowledge
-    from cuenv.lockfile.lock import Locked, LockRequest
-    from cuenv.solve.model import Lock, Solution
 
 
 class _WritesFiles(Grouped):

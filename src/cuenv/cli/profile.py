@@ -52,7 +52,8 @@ def _list(**values: Unpack[TalkValues]) -> None:
       cuenv profile list
       cuenv profile list --json
     """
-    from cuenv.config.profiles import SHIPPED, listed  # noqa: PLC0415 - not needed for --help
+    from cuenv.config.io.profiles import SHIPPED  # noqa: PLC0415 - not needed for --help
+    from cuenv.config.profiles import listed  # noqa: PLC0415 - as above
 
     found = listed(configuration())
     if values["as_json"]:

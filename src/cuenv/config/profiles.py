@@ -60,9 +60,6 @@ def _value(value: Any) -> str:
     return quote(value) if isinstance(value, str) else str(value)
 
 
-__all__ = ["SHIPPED", "Listed", "Validated", "first_sentence", "listed", "own_names", "validated"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
     """One profile that has a name.

@@ -139,11 +139,9 @@ class _Builder:
             self.key = value
 
     def _meet(self, event: Any) -> None:
-        self.nodes += 1
         if event.tag is not None:
             raise self.fault(event, f"tags are not supported: {event.tag!a}")
-        if self.nodes > _MAX_NODES:
-            raise self.fault(event, f"more than {_MAX_NODES} nodes")
+        self._count(event, 1)
 
     def _plain(self, event: Any) -> Any:
         try:

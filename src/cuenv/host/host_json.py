@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.version import Version
 
@@ -40,9 +40,6 @@ from cuenv.host.facts import (
 )
 from cuenv.host.request import pool
 from cuenv.knowledge.rows import PLATFORMS
-
-if TYPE_CHECKING:  # see `cuenv.host.facts`
-    from cuenv.host.facts import CudaLibrary, Mig, MigInstance, Switch
 
 _MOST = 10**12
 """More MiB than any machine has."""

@@ -5,18 +5,15 @@ Every verdict is about this driver; what is odd about the way to it is for `cuen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from cuenv.core.findings import Severity
 from cuenv.core.record import replace
 from cuenv.core.versions import driver_key, reaches
-from cuenv.host.facts import Driver, Evidence, HostFacts
+from cuenv.host.facts import CudaLibrary, Driver, Evidence, HostFacts
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import ComputeCapability
-
-if TYPE_CHECKING:  # see `cuenv.host.facts`
-    from cuenv.host.facts import CudaLibrary
 
 BY_LEVEL = "WSL2"
 """The source of a driver that stands for its CUDA version."""

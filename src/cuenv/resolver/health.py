@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.regex import regex
 from cuenv.core.versions import driver_key
-from cuenv.host.facts import Gpu, HostFacts
+from cuenv.host.facts import CudaLibrary, Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
@@ -37,9 +36,6 @@ def nvml_error(machine: HostFacts) -> int | None:
     found = (_NVML_ERROR.search(reason) for reason in reasons)
     return next((int(match[1]) for match in found if match), None)
 
-
-if TYPE_CHECKING:  # see `cuenv.host.facts`
-    from cuenv.host.facts import CudaLibrary
 
 LIBRARY_NOT_FOUND = 12
 MISMATCH = 18

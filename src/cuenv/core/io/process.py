@@ -120,8 +120,6 @@ def become(argv: Sequence[str], environ: Mapping[str, str], *, name: str = "") -
     Raises:
         OutsideError: it cannot be started.
     """
-    import sys  # noqa: PLC0415 - most programs are waited for
-
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
