@@ -1072,3 +1072,53 @@ def test_a_wheel_that_has_no_cuda_for_aarch64_is_not_installed_again() -> None:
     log = "ValueError: This CTranslate2 package was not compiled with CUDA support\n"
     assert "--force-reinstall" in led(log).command
     assert led(f"PyTorch version: 2.1.0\nOS: Ubuntu 22.04.3 LTS (aarch64)\n{log}").command == ""
+
+
+def test_the_library_that_cmake_lacks_and_the_architectures_that_it_cannot_ask_for_are_named() -> None:
+    listed = 'CMake Error at a:1 (b):\n  Target "a" links to:\n\n    CUDA::{}\n\n  but the target was not found.\n'
+    assert led(listed.format("cublas")).command.endswith(" libcublas-dev")
+    assert led(listed.format("cudart_static")).command.endswith(" cuda-cudart-dev")
+    assert led(listed.format("other")).command == ""
+    fatal = "nvcc fatal   : Unsupported gpu architecture 'compute_No CUDA devices found.'\n"
+    assert led(fatal).command == "export CUDAARCHS=all-major"
+
+
+def test_a_notice_of_cmake_becomes_the_cause_where_it_gives_up() -> None:
+    notice = (
+        "-- Looking for a CUDA compiler - NOTFOUND\n-- Automatic GPU detection failed. Building for common archs.\n"
+    )
+    assert read(notice.encode()).verdict == "harmless"
+    assert (
+        led(f"{notice}CMake Error at a:1 (b):\n-- Configuring incomplete, errors occurred!\n").symptom.id
+        == "cmake-no-nvcc"
+    )
+
+
+@pytest.mark.parametrize("word", ["Ошибка: ", "Erreur : ", "Błąd: "])
+def test_an_error_in_another_language_is_never_clean(word: str) -> None:
+    assert read(f"{word}xyz.rpm\n".encode()).verdict == "unknown"
+
+
+def test_a_notice_of_pip_on_other_packages_is_not_what_a_build_failed_of() -> None:
+    log = (
+        "15 errors detected in the compilation of \"/tmp/x.ii\".\nerror: command '/a/nvcc' failed with exit status 1\n"
+        "ERROR: one 0.7 has requirement two==1.15, but you'll have two 2.2 which is incompatible.\n"
+    )
+    assert read(log.encode()).verdict == "effect"
+
+
+def test_a_constraint_on_the_driver_that_the_classic_solver_only_lists_is_not_the_cause() -> None:
+    log = (
+        "UnsatisfiableError: The following specifications were found to be incompatible with your system:\n\n"
+        "  - feature:/linux-64::__cuda==12.2=0\n  - one -> two[version='>=1.13'] -> __cuda[version='>=11.8']\n\n"
+        "Your installed version is: 12.2\n"
+    )
+    assert led(log).symptom.id == "conda-unsatisfiable"
+    assert "conda config --set solver libmamba" in led(log).command
+
+
+def test_a_file_that_was_gone_before_it_was_removed_is_no_failure() -> None:
+    log = (
+        "  Cleanup : cuda-nvcc  2/3\nwarning: file /usr/local/cuda/bin/nvcc: remove failed: No such file or directory\n"
+    )
+    assert read(log.encode()).fine

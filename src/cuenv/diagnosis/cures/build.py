@@ -90,10 +90,9 @@ _NVCC_ALONE = (
 def _without_toolkit(case: LogContext) -> str:
     """What helps where no toolkit of torch is wanted: CMake asks for an nvcc, CUDA_HOME has a colon, cuDNN lacks."""
     header = case.told.get("header", "")
-    if " matching version" in case.line:  # so TensorFlow looks for the parts of CUDA, in folders that it is told
-        return (
-            f"conda install -c conda-forge {header.split('.')[0]} && export TF_CUDA_PATHS=/usr/local/cuda,$CONDA_PREFIX"
-        )
+    if re.search(r" matching version|Cuda Configuration Error", case.line):  # TensorFlow, in folders that it is told
+        part = header.split(".")[0] if header.startswith(("cudnn", "nccl")) else "cuda-toolkit"
+        return f"conda install -c conda-forge {part} && export TF_CUDA_PATHS=/usr/local/cuda,$CONDA_PREFIX"
     if header.startswith("cudnn") or "CUDNN" in case.line or "cudnn_" in case.line:
         return f"conda install -c conda-forge cudnn{_FOUND_THERE}"
     if header.startswith("nccl"):
@@ -165,11 +164,27 @@ def other_major(case: LogContext) -> Iterator[Finding]:
 
 
 @join
+def cuda_target(case: LogContext) -> Joined:
+    """The development package of a library of the toolkit, by its name at conda-forge."""
+    name = case.told.get("name", "").removesuffix("_static")
+    part = next(
+        (word for word in ("cublas", "cufft", "curand", "cusolver", "cusparse", "cudart", "nvrtc") if word in name), ""
+    )
+    if not part or "links to target" in case.line:  # so older CMake files of a project ask, whatever is installed
+        return Joined()
+    package = f"cuda-{part}-dev" if part in ("cudart", "nvrtc") else f"lib{part}-dev"
+    return Joined(command=f"conda install -c conda-forge {package}")
+
+
+@join
 def nvcc_targets(case: LogContext) -> Joined:
     """A target that nvcc does not know: which toolkits do, and the list for the GPUs of the host."""
     if "nvrtc" in case.line.lower():
         remedy = "the NVRTC that torch brings is older than the GPU: a newer build of torch"
         return Joined(remedy=remedy, command=resolve_anew(case))
+    if "_No CUDA devices" in case.line:
+        remedy = "CMake asked for the GPU of a machine that shows none, as in docker build: name the architectures"
+        return Joined(remedy=remedy, command="export CUDAARCHS=all-major")
     asked = case.told.get("compute", "")
     because = [*_toolkits(case)]
     rows = [row for row in case.knowledge.cudas if asked and _knows(row, asked)]

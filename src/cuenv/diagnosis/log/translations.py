@@ -236,6 +236,10 @@ TRANSLATIONS = {
         "致命错误：",
     ),
     "error: ": (
+        "Błąd: ",
+        "Chyba: ",
+        "Erreur : ",
+        "Erreur: ",
         "Erro: ",
         "Errore: ",
         "Fehler: ",
@@ -243,6 +247,7 @@ TRANSLATIONS = {
         "fel: ",
         "fout: ",
         "hata: ",
+        "Ошибка: ",
         "ошибка: ",
         "помилка: ",
         "エラー: ",
