@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cases import collect
 from cuenv.core.findings import Finding, report
-from cuenv.lockfile.left_open import open_pythons, pip_refuses, wants_another_python, with_python
+from cuenv.lockfile.left_open import open_pythons, wants_another_python, with_python
 from given import base, spec
 
 ALL = ("3.12", "3.11", "3.10", "3.9", "3.8", "3.7", "3.6", "3.13", "3.14")
@@ -46,17 +46,15 @@ def test_one_of_them_is_named_beside_what_the_file_says(pins: tuple[str, ...], w
 
 
 @collect(
-    ("code", "message", "refuses", "wants"),
+    ("code", "message", "wants"),
     [
-        ("CU510", "Because a==1 has no wheels with a matching Python ABI tag (e.g., `cp314`) and you", True, True),
-        ("CU510", "Because the requested Python version (>=3.14) does not satisfy Python>=3.6,<3.10", True, True),
-        ("CU110", "pip: torch==1.9.1 has wheels for Python 3.6, 3.7, and the file asks for Python 3.12", True, True),
-        ("CU510", "Because pandas==1.5.2 depends on numpy>=1.21.0 and you require numpy==1.20.3", True, False),
-        ("CU401", "CUDA 13.x needs driver 580.65.06 or later", False, False),
+        ("CU510", "Because a==1 has no wheels with a matching Python ABI tag (e.g., `cp314`) and you", True),
+        ("CU510", "Because the requested Python version (>=3.14) does not satisfy Python>=3.6,<3.10", True),
+        ("CU110", "pip: torch==1.9.1 has wheels for Python 3.6, 3.7, and the file asks for Python 3.12", True),
+        ("CU510", "Because pandas==1.5.2 depends on numpy>=1.21.0 and you require numpy==1.20.3", False),
+        ("CU401", "CUDA 13.x needs driver 580.65.06 or later", False),
     ],
 )
-def test_another_python_helps_only_where_a_package_is_for_others(
-    code: str, message: str, refuses: bool, wants: bool
-) -> None:
+def test_another_python_helps_only_where_a_package_is_for_others(code: str, message: str, wants: bool) -> None:
     found = report("x", [Finding(code=code, severity="error", subject="a", message=message)])
-    assert (pip_refuses(found), wants_another_python(found)) == (refuses, wants)
+    assert wants_another_python(found) == wants

@@ -48,15 +48,10 @@ def with_python(spec: EnvironmentSpec, python: str) -> EnvironmentSpec:
     return replace(spec, pins=tuple(replace(one, version=wanted) if one is pin else one for one in spec.pins))
 
 
-def pip_refuses(found: Report) -> bool:
-    """Whether a file is refused because its pip part does not resolve."""
-    return bool({"CU110", "CU510"} & {item.code for item in found.errors})
-
-
 def wants_another_python(found: Report) -> bool:
     """Whether a file is refused because its pip part does not resolve with its Python."""
-    said = (" ".join((item.message, *item.evidence)) for item in found.errors)
-    return pip_refuses(found) and any(map(_AT_ODDS.search, said))
+    refused = (item for item in found.errors if item.code in ("CU110", "CU510"))
+    return any(_AT_ODDS.search(" ".join((item.message, *item.evidence))) for item in refused)
 
 
 def pythons_instead(

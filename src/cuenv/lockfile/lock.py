@@ -37,7 +37,7 @@ from cuenv.lockfile.files import (
 )
 from cuenv.lockfile.formats import LockPart, unlocked_txt
 from cuenv.lockfile.host_check import drift_findings, host_findings
-from cuenv.lockfile.left_open import TRIED, open_pythons, pip_bounds, pip_refuses, pythons_instead, with_python
+from cuenv.lockfile.left_open import TRIED, open_pythons, pip_bounds, pythons_instead, with_python
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.lockfile.setups import build_findings
@@ -230,32 +230,26 @@ def locked(
     listed = request.path.suffix in LISTS and spec.for_pip_alone
     if not pythons:
         return _locked(request, spec, knowledge, progress)
-    first = None if listed else _locked(request, spec, knowledge, progress)
-    if first and first.lock:
-        return first
-    queue: Sequence[str] = pythons
-    if first:
-        queue = pythons_instead(first.report, first.facts, spec, knowledge, python="", others=pythons)[:TRIED]
-    before: list[str] = []
-    while queue:
-        python, *queue = queue
-        if progress and (before or first):
-            progress(f"trying Python {python}")
-        found = _locked(replace(request, quick=True), with_python(spec, python), knowledge, progress)
-        if found.lock:
+    tried = pythons[0] if listed else ""
+    first = found = _locked(request, with_python(spec, tried) if tried else spec, knowledge, progress)
+    queue: Sequence[str] = pythons[1:] if listed else pythons[:TRIED]
+    while True:
+        if found.lock and tried:
             metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
-            taken = f"it leaves Python open: {python} is taken, with which its pip part can be locked"
+            taken = f"it leaves Python open: {tried} is taken, with which its pip part can be locked"
             if listed:
-                taken = f"it names no Python: {python} is taken; a file .python-version names another one"
+                taken = f"it names no Python: {tried} is taken; a file .python-version names another one"
             return replace(found, spec=spec, lock=replace(found.lock, metadata=metadata), warnings=(taken,))
-        said = [item.message for item in found.told.errors]
-        if said == before:  # so it would be with any Python
-            break
-        before = said
-        if not found.unsatisfiable and not pip_refuses(found.report):
-            first = first or found
-            queue = pythons_instead(found.report, found.facts, spec, knowledge, python=python, others=queue)
-    return first or _locked(request, with_python(spec, pythons[0]), knowledge, progress)
+        if found.lock or not (found.unsatisfiable or found.report.errors):
+            return found
+        if not found.unsatisfiable:  # a Python that conda does not have is passed over
+            queue = pythons_instead(found.report, found.facts, spec, knowledge, python=tried, others=queue)
+        if not queue or (found.unsatisfiable and found is first):
+            return first
+        tried, *queue = queue
+        if progress:
+            progress(f"trying Python {tried}")
+        found = _locked(replace(request, quick=True), with_python(spec, tried), knowledge, progress)
 
 
 def _locked(request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, progress: Progress | None) -> Locked:
@@ -295,7 +289,8 @@ def _locked(request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, p
     with _known(early):
         solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
         solutions, of_pip = _with_pip(request, spec, hosts, solutions, knowledge=knowledge, progress=progress)
-    if request.wheels and of_pip and not any(item.pip for item in solutions):
+    refused_by_pip = any(item.severity == "error" for item in of_pip)
+    if request.wheels and of_pip and not refused_by_pip and not any(item.pip for item in solutions):
         of_pip.append(nothing_to_lock(request.path.name))
     # which release the file leaves open is known now
     after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
