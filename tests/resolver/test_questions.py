@@ -23,7 +23,7 @@ def verdicts(answer: Answer, outcome: str) -> list[str]:
 
 
 @collect("subject", SUBJECTS)
-@collect("name", HOSTS, one_in=5)
+@collect("name", HOSTS, one_in=8)
 def test_every_host_answers_every_why(name: str, subject: str) -> None:
     decision = settled(name)
     answer = why(decision, subject)
