@@ -584,6 +584,10 @@ def test_a_list_for_pip_is_judged_as_the_pip_part_of_an_environment_file(tmp_pat
         ),
         ("torchvision==0.16.0+cu118\n", ["torchvision==0.16.0+cu118 is not on PyPI, which takes no local version"]),
         ("torch==2.1.0+cu118\ntorchvision==0.16.0+cu118\n", ["torch 2.1.0+cu118 is not on PyPI"]),
+        (
+            "torchvision==0.1a0+17\npycocotools==2.0+nv0.6\n",
+            ["torchvision==0.1a0+17, pycocotools==2.0+nv0.6 are not on"],
+        ),
         ("--find-links https://x.example/w\ntorchvision==0.19.0a0+1713e84\n", []),
         ("torchvision>=0.1:   demo\ntorch;: docs\n", ["pip: torchvision>=0.1: demo, torch;: docs cannot be locked"]),
     ],

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.findings import FileEdit, Finding, Severity
+from cuenv.core.findings import FileEdit, Finding, Severity, first_of
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
@@ -206,6 +206,7 @@ def index_findings(requirements: Sequence[str], python: VersionSpec | None, know
         yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
 
 
+_SHOWN = 3
 _LOCAL = regex(r"(?P<name>[A-Za-z0-9._-]+)\s*={2,3}\s*(?P<release>[0-9][^+;\s]*)\+(?P<local>[\w.]+)\s*(?:;.*)?")
 
 
@@ -214,6 +215,7 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
     asked = torch_asked(requirements)
     if any(map(index_option, requirements)):
         return
+    lacking: dict[str, list[tuple[str, str]]] = {}
     for line in requirements:
         found = _LOCAL.fullmatch(line.strip())
         if not found or requirement_name(line) == "torch" or not on_linux(line):
@@ -223,16 +225,19 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
             continue  # the index of torch has it as well
         public = re.match(r"[0-9.]*[0-9]", found["release"])
         plain = f"{found['name']}=={public[0] if public else found['release']}"
-        index = f"--extra-index-url {INDEX}{found['local']}"
-        write = FileEdit(how="write", entries=(plain,), pip=True, near=True)
+        index = f"--extra-index-url {INDEX}{found['local']}" if own else ""
+        lacking.setdefault(index, []).append((line.partition(";")[0].strip(), plain))
+    for index, pairs in lacking.items():
+        texts, plains = zip(*pairs, strict=True)
+        write = FileEdit(how="write", entries=plains, pip=True, near=True)
         yield Finding(
             code="CU520",
             severity="error",
-            subject=normalise(found["name"]),
-            message=f"{line.partition(';')[0].strip()} is not on PyPI, which takes no local version such as "
-            f"+{found['local']}",
-            fix=None if own else f"write {plain}, or name the index that has it",
-            edits=(FileEdit(how="add", entries=(index,), pip=True) if own else write,),
+            subject=", ".join(map(requirement_name, texts)),
+            message=f"{first_of(texts, _SHOWN)} {'are' if len(texts) > 1 else 'is'} not on PyPI, which takes no local "
+            f"version such as +{texts[0].partition('+')[2]}",
+            fix=None if index else f"write {', '.join(plains)}, or name their index: --extra-index-url URL",
+            edits=(FileEdit(how="add", entries=(index,), pip=True) if index else write,),
         )
 
 
