@@ -30,6 +30,9 @@ from cuenv.solve.model import names_cpu
 _ROUNDS = 10
 """Times that one environment is mended by what its lock would say of it."""
 
+_LOOSENING = 30
+"""Seconds after which no further line of the pip part is given up: each costs a resolution."""
+
 
 class Mending(Asking):
     """The mends of a draft, each a draft again."""
@@ -97,7 +100,7 @@ class Mending(Asking):
     def _with_looser_pip(self, draft: Draft, answer: Locked) -> Draft | None:
         """A draft whose pip part gives up a release that does not go with the rest; ``None`` where none is named."""
         findings = tuple(loosening(draft.spec, item) for item in answer.report.errors)
-        if findings == answer.report.errors:
+        if findings == answer.report.errors or self._spent > _LOOSENING:
             return None
         return self._obeying(draft, replace(answer, report=replace(answer.report, findings=findings)))
 
