@@ -128,7 +128,7 @@ def test_a_lock_that_is_stopped_leaves_the_old_files_or_the_new(project: Path, n
     ],
     one_in=2,
 )
-@collect("command", [("diagnose", "-"), ("lock", "/dev/stdin"), ("install", "env.yml", "--prefix", "env")])
+@collect("command", [("diagnose", "-"), ("check", "-"), ("install", "env.yml", "--prefix", "env")])
 def test_every_command_ends_alike_when_it_is_stopped(
     tmp_path: Path, command: tuple[str, ...], number: signal.Signals, code: int
 ) -> None:
@@ -140,7 +140,7 @@ def test_every_command_ends_alike_when_it_is_stopped(
         server.fault = lambda *_: Answer(wait=60)
         if command[0] == "install":
             (tmp_path / "env.yml").write_text(f"@EXPLICIT\n{server.url}/c/linux-64/a-1-0.conda#{'0' * 64}\n")
-        more = HOST if command[0] == "lock" else ()
+        more = HOST if command[0] == "check" else ()
         line = [sys.executable, "-m", "cuenv", *command, *more]
         environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         process = subprocess.Popen(

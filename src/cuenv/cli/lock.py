@@ -472,7 +472,7 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         if not answer.report.errors:
             return [*lines, "error: refused because of --strict; nothing was written"]
         mended = any(item.code != UNREADABLE for item in answer.report.errors)  # a typing error can mean anything
-        hint = [f"hint: write a corrected file: {shlex.join(words)}"] if codes and mended else []
+        hint = [f"hint: write a corrected file: {shlex.join(words)}"] if mended else []
         return [*lines, f"error: refused; nothing was written{anyway}", *hint]
     tree = answer.unsatisfiable.text.splitlines()
     shown = tree if verbose else tree[:_TREE]
