@@ -76,8 +76,7 @@ class _Builder:
         for event in events:
             kind = type(event)
             if kind is yaml.ScalarEvent:
-                value = event.value if event.style else self._plain(event)
-                self._meet(event)
+                value = self._scalar(event)
                 if event.anchor:
                     self.anchors[event.anchor] = (value, 1)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
@@ -98,8 +97,22 @@ class _Builder:
                 root = value
         return root
 
+    def _scalar(self, event: Any) -> Any:
+        """Its value: in one call, as a lock has thousands of them."""
+        self.nodes += 1
+        if event.tag is not None or self.nodes > _MAX_NODES:
+            raise self._refusal(event)
+        if event.style:
+            return event.value
+        try:
+            return _value(event.value)
+        except (ValueError, yaml.YAMLError) as error:
+            raise self.fault(event, f"no valid value: {event.value[:60]!a}") from error
+
     def _begin(self, event: Any, container: Any) -> None:
-        self._meet(event)
+        self.nodes += 1
+        if event.tag is not None or self.nodes > _MAX_NODES:
+            raise self._refusal(event)
         if len(self.stack) >= _MAX_DEPTH:
             raise self.fault(event, f"nested deeper than {_MAX_DEPTH}")
         if self.stack and type(self.stack[-1][0]) is dict and self.key is _OPEN:
@@ -119,7 +132,9 @@ class _Builder:
         if event.anchor not in self.anchors:
             raise self.fault(event, "an alias (*) stands before what it names")
         value, size = self.anchors[event.anchor]
-        self._count(event, size)
+        self.nodes += size
+        if self.nodes > _MAX_NODES:
+            raise self._refusal(event)
         return value
 
     def _add(self, value: Any, event: Any) -> None:
@@ -138,21 +153,12 @@ class _Builder:
         else:
             self.key = value
 
-    def _meet(self, event: Any) -> None:
-        if event.tag is not None:
-            raise self.fault(event, f"tags are not supported: {event.tag!a}")
-        self._count(event, 1)
-
-    def _plain(self, event: Any) -> Any:
-        try:
-            return _value(event.value)
-        except (ValueError, yaml.YAMLError) as error:
-            raise self.fault(event, f"no valid value: {event.value[:60]!a}") from error
-
-    def _count(self, event: Any, nodes: int) -> None:
-        self.nodes += nodes
-        if self.nodes > _MAX_NODES:
-            raise self.fault(event, f"more than {_MAX_NODES} nodes")
+    def _refusal(self, event: Any) -> InputError:
+        """Of a node with a tag, or beyond the highest number of nodes."""
+        tagged = event.tag if type(event) is not yaml.AliasEvent else None
+        return self.fault(
+            event, f"more than {_MAX_NODES} nodes" if tagged is None else f"tags are not supported: {tagged!a}"
+        )
 
     def fault(self, event: Any, message: str) -> InputError:
         return InputError(f"{self.source}: line {event.start_mark.line + 1}: {message}")

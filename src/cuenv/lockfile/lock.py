@@ -226,7 +226,7 @@ def locked(
         InputError: an existing lock or a channel cannot be read.
         OutsideError: the solver crashed.
     """
-    pythons = () if request.update else open_pythons(spec, knowledge)
+    pythons = open_pythons(spec, knowledge) if spec.pip and not request.update else ()
     listed = request.path.suffix in LISTS and spec.for_pip_alone
     if not pythons:
         return _locked(request, spec, knowledge, progress)
