@@ -261,6 +261,20 @@ MISSING = {
     "ImportError: libsndfile.so.1: cannot open shared object file: No such file or directory": "libsndfile1",
     "x.cpp:3:10: fatal error: glm/vec3.hpp: No such file or directory": "sudo apt-get install libglm-dev",
     "/usr/bin/ld: cannot find -lnuma": "sudo apt-get install libnuma-dev",
+    "x.cu:1:10: fatal error: torch/extension.h: No such file or directory": "export CPATH=$(python -c",
+    'k.cu(9): error: identifier "__shfl_sync" is undefined': "cuda-nvcc cuda-cudart-dev",
+    'k.cu(9): error: class "cudaDeviceProp" has no member "memoryClockRate"': "cuda-version=12.9",
+    "/usr/bin/python3: No module named pip": "python3-pip",
+    "hint: This error likely indicates that `flash-attn@2.8.0` depends\nModuleNotFoundError: No module named 'torch'\n": (
+        "--no-build-isolation flash-attn"
+    ),
+    (
+        "mamba install scikit-image\nUnsatisfiableError: The following specifications were found\n"
+        "to be incompatible with the existing python installation in your environment:\n"
+    ): "conda create -n apart scikit-image",
+    "Error: Package: 3:nvidia-driver-latest-dkms-520.61.05-1.el7.x86_64 (cuda-rhel7-x86_64)": "epel-release",
+    "Could not find suitable Nvidia kernel module version for kernel kernel-4.18.0-553.el8.x86_64": "yum upgrade",
+    "CMake Error: The following variables are used in this project, but they are set to NOTFOUND.\ncudnn\n": "cudnn",
     "ImportError: /e/lib/python3.10/site-packages/fast_ops/_k.so: undefined symbol: go": "--no-build-isolation",
 }
 

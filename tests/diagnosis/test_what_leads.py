@@ -893,3 +893,20 @@ def test_the_condition_of_an_assertion_without_words_is_told() -> None:
     )
     for log in (plain, box):
         assert read(log.encode()).causes[0].because[-1] == "the check there: assert rows > 0"
+
+
+def test_the_words_of_cmake_lead_before_what_pip_says_of_the_build() -> None:
+    words = "  OLD_OPTION is gone.  Use NEW_OPTION.\n"
+    log = f"error: subprocess-exited-with-error\n\n  CMake Error at CMakeLists.txt:9 (message):\n  {words}"
+    found = read(log.encode())
+    assert [cause.symptom.id for cause in found.causes] == ["cmake-refused"]
+    assert "it says: OLD_OPTION is gone. Use NEW_OPTION." in found.causes[0].because[0].replace("  ", " ")
+    later = log + "  Could NOT find Eigen3 (missing: EIGEN3_DIR)\n"
+    assert [cause.symptom.id for cause in read(later.encode()).causes] == ["cmake-package-missing"]
+
+
+def test_a_plug_in_that_conda_does_without_ends_no_run() -> None:
+    said = (
+        b"Error while loading conda entry point: conda-libmamba-solver (libarchive.so.20: cannot open shared object)\n"
+    )
+    assert read(said + b"Collecting package metadata: done\n").verdict == "harmless"

@@ -54,6 +54,8 @@ PROVIDED = (
     "capability",
     "include",
     "wheels",
+    "since",
+    "until",
 )
 ANY = "any"
 """In ``follows``: the row follows every cause that stands in the same log."""
@@ -160,14 +162,14 @@ class Provider(Row, key=("kind", "name")):
         "of its program, a shared library (without lib and .so), a header (how its name begins), a package of CMake, a "
         "library to `link` with, a package of Debian that was `renamed`, a package that is built from its repository, "
         "a name of a package (`package:name`), a version of libstdc++, the `kernels` of a package for a GPU, the "
-        "lowest compute `capability` for which its sources can be compiled, and the `wheels` of a release "
-        "(`package:X.Y`)",
+        "lowest compute `capability` for which its sources can be compiled, the `wheels` of a release "
+        "(`package:X.Y`), and a name in the headers of CUDA, `since` and `until` a release",
     )
     name: str = column(TEXT, "its name")
     gives: str = column(
         TEXT,
         "what provides it: what pip is asked for (`{major}` is the CUDA major), the last Python that has it or that it "
-        "has wheels for, a command in the folder of the program, the package of Debian and Ubuntu, the first GCC; for "
+        "has wheels for, the first or last CUDA whose headers have a name, a command in the folder of the program, the package of Debian and Ubuntu, the first GCC; for "
         "kernels the variables with which pip compiles them (`{list}` are the compute capabilities), a command, or "
         "`wheel`: another one is needed",
     )

@@ -34,7 +34,7 @@ from cuenv.resolver.candidates import bare_candidate
 from cuenv.resolver.compose import HEADERS
 
 _OF_CMAKE = regex(
-    r"CMake|CMAKE_|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|default CUDA arch"
+    r"CMake|CMAKE_|CUDACXX|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|default CUDA arch"
 )
 _FOUND_THERE = " && export CPATH=$CONDA_PREFIX/include LIBRARY_PATH=$CONDA_PREFIX/lib CMAKE_PREFIX_PATH=$CONDA_PREFIX"
 """Compilers and a CMake of the system do not look into an environment by themselves."""
@@ -358,6 +358,9 @@ def header(case: LogContext) -> Joined:
     name = case.told.get("header", "")
     held = [row for row in load_guidance(case.knowledge).providers if row.kind == "header"]
     package = next((row.gives for row in sorted(held, key=_longest) if name.startswith(row.name)), "")
+    if name in _OF_EVERY_TORCH:
+        remedy = "tell the compiler the folders of torch's headers: the build does not ask torch for them"
+        return Joined(remedy=remedy, command=_HEADERS_OF_TORCH)
     if name.startswith(("torch/", "ATen/", "c10/", "THC/", "TH/")):
         return Joined(
             remedy="the header is of another release of torch: take the torch that the sources were written for"
@@ -372,6 +375,46 @@ def header(case: LogContext) -> Joined:
         return Joined()
     remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the headers from conda-forge"
     return Joined(remedy=remedy, command=f"sudo apt-get install {package}")
+
+
+_OF_EVERY_TORCH = frozenset({"torch/extension.h", "torch/torch.h", "torch/script.h", "ATen/ATen.h"})
+_HEADERS_OF_TORCH = (
+    "export CPATH=$(python -c \"from torch.utils.cpp_extension import include_paths as p; print(':'.join(p()))\")"
+    "${CPATH:+:$CPATH}"
+)
+
+
+@join
+def cuda_name(case: LogContext) -> Joined:
+    """A name that CUDA got after the release that compiles, or lost before it."""
+    said = case.line.rpartition(" error: ")[2]
+    if old := _WITHOUT_SYNC.search(said):
+        says = f"{old[1]} is there for compute capability 3.0 to 6.2 alone; from CUDA 9 on {old[1]}_sync is for all"
+        return Joined(because=(says,), remedy="take a newer release of the source, or build for such a GPU alone")
+    _, cuda = torch_of(case)
+    for name in re.findall(r"[A-Za-z_]\w{6,60}", said):
+        if since := provider(case, "since", name):
+            own = install_toolchain(case, cuda) if cuda and cuda >= version(since) else ""
+            says = f"{name} is in the headers of CUDA {since} and newer: those that the build finds are older"
+            remedy = "build with a newer toolkit: put its bin folder first on PATH, and empty the folder of the build"
+            return Joined(because=(says,), remedy=remedy, command=own if cuda else _NVCC_ALONE)
+        if until := provider(case, "until", name):
+            says = f"{name} is in the headers of CUDA up to {until}: those that the build finds are newer"
+            remedy = f"take a release of the source for CUDA {version(until).major + 1}, or build with CUDA {until}"
+            return Joined(because=(says,), remedy=remedy, command=install_toolchain(case, version(until)))
+    return Joined()
+
+
+_WITHOUT_SYNC = regex(r"\b(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\b")
+
+
+@join
+def cmake_unset(case: LogContext) -> Joined:
+    """What CMake wants told of cuDNN and NCCL, as far as its variables tell that it is one of them."""
+    words = case.mentions.get("cmake", "")
+    name = next((name for name in ("cudnn", "nccl") if name in words.lower()), "")
+    because = (f"it says: {words}",) if words else ()
+    return Joined(because=because, command=f"conda install -c conda-forge {name}{_FOUND_THERE}" if name else "")
 
 
 _ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'

@@ -239,6 +239,7 @@ def module_build(case: LogContext) -> Joined:
 
 _NEWER_DRIVER = (
     (r"-(?:generic|lowlatency|azure|aws|gcp|oem)\b", "sudo apt-get update && sudo ubuntu-drivers install"),
+    (r"\.el[0-9]", "sudo yum upgrade -y 'kernel*' '*nvidia*'"),
     (r"\.fc[0-9]{2}\b", "sudo dnf upgrade --refresh -y '*nvidia*'"),
     (r"-(?:arch|zen)[0-9]", "sudo pacman -Syu"),
     (r"-amd64\b", "sudo apt-get update && sudo apt-get install -y linux-headers-amd64 nvidia-driver"),

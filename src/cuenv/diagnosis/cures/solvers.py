@@ -14,6 +14,7 @@ from cuenv.diagnosis.cures.case import (
     Joined,
     LogContext,
     floor_verdict,
+    in_image,
     join,
     level_of,
     newest_for,
@@ -48,6 +49,10 @@ def module(case: LogContext) -> Joined:
         because = (f"{name} was in the standard library up to Python {last}",)
         remedy = f"an environment with Python {last}, or a release of the package that does without {name}"
         return Joined(because=because, remedy=remedy, command=f"conda create -n old-python python={last}")
+    if name == "pip":
+        of_system = in_image(case) or "/usr/bin/python" in case.line
+        command = "sudo apt-get update && sudo apt-get install -y python3-pip" if of_system else "python -m ensurepip"
+        return Joined(remedy="install pip into the Python that runs", command=command)
     wanted = _wanted(case, name)
     if not wanted:
         return Joined()
@@ -181,9 +186,10 @@ def conda_file(case: LogContext) -> Joined:
     name = case.mentions.get("file", "environment.yml" if "ResolvePackageNotFound" in case.line else "")
     usual, platform = PLATFORMS[0], case.facts.platform if case.facts else PLATFORMS[0]
     says = f"the log is from {platform}, for which many packages of {usual} were never built"
-    because = (says,) if platform != usual else ()
+    tree = case.mentions.get("tree", "")
+    because = ((says,) if platform != usual else ()) + ((f"it says: {tree}",) if tree else ())
     if name:
-        asked = f" --platform {platform}" if because else ""
+        asked = f" --platform {platform}" if platform != usual else ""
         return Joined(because=because, command=f"cuenv lock {quote(name)} --repair{asked} -o environment.new.yml")
     if "no candidates were found" in case.line:
         remedy = "name the channel that has it, mostly conda-forge, beside the others; else ask for another version"
@@ -192,15 +198,18 @@ def conda_file(case: LogContext) -> Joined:
     if other and not re.match(r"_|py?torch|torch|cuda|cudnn|nccl|tensorflow|jax|libcu|nvidia|python", other[1]):
         remedy = f"name the channel that has {other[1]} in that version, or take a newer build of what needs it"
         return Joined(because=because, remedy=remedy)
-    if not because and ("torch" in case.mentions or "companions" in case.mentions or "torch" in case.line):
+    if platform == usual and ("torch" in case.mentions or "companions" in case.mentions or "torch" in case.line):
         remedy = "let cuenv write the torch and the CUDA that belong together, and add the other packages to that file"
-        return Joined(remedy=remedy, command=resolve_anew(case))
+        return Joined(because=because, remedy=remedy, command=resolve_anew(case))
     return replace(_asked_of_conda(case), because=because)
 
 
 def _asked_of_conda(case: LogContext) -> Joined:
     """What helps where no file was given and torch is not asked for: the newer solver, or an environment of its own."""
-    if re.search(r"(?<!LibMamba)(?<!Rattler)UnsatisfiableError|(?:each other|your system|in conflict)\b", case.line):
+    held = case.mentions.get("held")
+    if not held and re.search(
+        r"(?<!LibMamba)(?<!Rattler)UnsatisfiableError|(?:each other|your system|in conflict)\b", case.line
+    ):
         remedy = (
             "let libmamba solve it: the classic solver gives up where releases of the system are listed that fit, and "
             "libmamba names the two requirements that do exclude each other"

@@ -155,9 +155,23 @@ def dnf_dependencies(case: LogContext) -> Joined:
     if case.mentions.get("hint") == "allowerasing" and "transaction" in case.mentions:
         remedy = "let dnf replace the packages that conflict: it lists them, and asks before it erases any"
         return Joined(remedy=remedy, command=f"sudo {case.mentions['transaction']} --allowerasing")
-    if re.search(r"nothing provides dkms\b", case.line) and re.search(r"\.(?:el|rhel)[0-9]", case.line):
+    if re.search(r"nothing provides dkms\b|Package: \S*-dkms-", case.line) and re.search(
+        r"\.(?:el|rhel)[0-9]", case.line
+    ):
         return Joined(command="sudo dnf install -y epel-release")
     return Joined()
+
+
+@join
+def pacman(case: LogContext) -> Joined:
+    """Files that no package owns are those of the driver's own installer, which renewing does not remove."""
+    if "conflicting files" not in case.line:
+        return Joined()
+    remedy = (
+        "ask pacman -Qo who owns the files that the lines below name; where nobody does, an installer of NVIDIA put "
+        "them there: sudo nvidia-installer --uninstall removes its driver"
+    )
+    return Joined(remedy=remedy, command="")
 
 
 @join

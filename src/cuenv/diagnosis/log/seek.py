@@ -69,6 +69,7 @@ _HOOK = b"Error in sys.excepthook:"
 """What Python prints where an exception has ended it already."""
 _ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in atexit.", _HOOK)
 _ASIDE_REACH = 30
+_CMAKE = b"CMake Error"
 _TRACEBACK = b"Traceback (most recent call last"
 _CHAINED = (b"During handling of the above exception", b"direct cause of the following exception")
 _RANKS = (b"[rank", b"torch.distributed.elastic", b"local_rank", b"<stderr>", b"multiprocessing.spawn", b"[default")
@@ -158,6 +159,7 @@ class Seeker:
         self.late: deque[FailedLine] = deque(maxlen=_KEPT)
         self.outer: deque[FailedLine] = deque(maxlen=_LAST)
         self.exception = 0
+        self.cmake = 0
         self.warned = 0
         self.aside = 0
         self.left = 0
@@ -282,6 +284,8 @@ class Seeker:
             about = self._of_english(shape_of(line))
         if any(mark in line for mark in _ASIDE):
             self.aside = number
+        if _CMAKE in line:
+            self.cmake = number
         if about.special is None or about.special:
             self._special(line, number, about.special)
         if self.others and _STOPPED.search(line):
@@ -361,6 +365,8 @@ class Seeker:
             grade = "warning"  # it is only printed, or the message of a warning goes on
         if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
             grade = "exception"  # the message of an exception goes on
+        if grade == "line" and self.cmake and number - self.cmake <= _NEAR:
+            grade = "error"  # the message of CMake stands below its head
         if len(self.where[row.id]) < MANY:
             self.where[row.id].add(number)
         rank = rank_of(part)

@@ -215,14 +215,16 @@ def _cmake(text: str) -> Iterator[Told]:
     begun, words = 0, ""
     deep = -1
     for number, line in numbered(text):
-        if deep >= 0 and line.strip() and (len(line) - len(line.lstrip()) <= deep or number - begun > _CMAKE_REACH):
+        ends = len(line) - len(line.lstrip()) <= deep and "set to NOTFOUND" not in words
+        if deep >= 0 and line.strip() and (ends or number - begun > _CMAKE_REACH):
             deep = -1
         if deep < 0 and words:
             yield Told("cmake", shown(words), begun, shown(words))
             words = ""
         if head := _CMAKE.search(line):
             begun, deep, words = number, len(line) - len(line.lstrip()), head["rest"].strip()
-        elif deep >= 0:
+            words = "set to NOTFOUND:" if "set to NOTFOUND" in words else words
+        elif deep >= 0 and not line.startswith("Please set them"):
             words = f"{words} {line.strip()}".strip()
     if words:
         yield Told("cmake", shown(words), begun, shown(words))
@@ -266,6 +268,7 @@ MESSAGES = by_patterns(
         *("which is incompatible.", "Depends: libc6 ", "torch==", " CPython 3.", "Using CPython", "Using Python"),
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
         *("apt install ", "apt-get install ", " cuda : Depends: ", "Because "),
+        *("is not installable because", "are not installable because", "with the existing python"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
         *(
             "conda install ",
@@ -299,7 +302,7 @@ MESSAGES = by_patterns(
         ("manager", regex(r"\b(Resolved) [0-9]{1,5} packages? in [0-9.]{1,6}m?s\b")),
         ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
         ("manager", regex(r"Failed to update (PyPI packages for environment)|/(?P<value>rattler)/cache/")),
-        ("failed", regex(r"likely indicates that `(?P<value>[A-Za-z][\w.-]{1,60})@[^`\n]{1,40}` depends on")),
+        ("failed", regex(r"likely indicates that `(?P<value>[A-Za-z][\w.-]{1,60})@[^`\n]{1,40}` depends\b")),
         (
             "manager",
             regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)"),
@@ -331,6 +334,8 @@ MESSAGES = by_patterns(
         ("python", regex(r"\bUsing (?:C?Python|Python interpreter)[ :]{1,3}(3\.[0-9]{1,2})\.[0-9]{1,2}\b")),
         ("toolkit", regex(r"\bapt(?:-get)? install (?:[\w=.-]+ )*(cuda(?:-[0-9]{1,2}-[0-9])?)(?=\s|$)")),
         ("toolkit", regex(r"^\W*cuda : Depends: (cuda-[0-9]{1,2}-[0-9])\b[^\n]{0,40} not going to be installed")),
+        ("held", regex(r"incompatible with the existing (python) installation")),
+        ("tree", regex(r"[├└]─ (\S[^\n]{2,80} (?:is|are) not installable because [^\n]{5,100})(?<!it requires)")),
         ("tree", regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,240})")),
         (
             "asked",

@@ -472,6 +472,7 @@ _SOFTWARE = {
             "newer",
             "toolkit",
             "tree",
+            "held",
             "asked",
             "transaction",
             "driver-package",
