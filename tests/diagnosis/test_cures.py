@@ -265,9 +265,10 @@ MISSING = {
     'k.cu(9): error: identifier "__shfl_sync" is undefined': "cuda-nvcc cuda-cudart-dev",
     'k.cu(9): error: class "cudaDeviceProp" has no member "memoryClockRate"': "cuda-version=12.9",
     "/usr/bin/python3: No module named pip": "python3-pip",
-    "hint: This error likely indicates that `flash-attn@2.8.0` depends\nModuleNotFoundError: No module named 'torch'\n": (
-        "--no-build-isolation flash-attn"
-    ),
+    (
+        "hint: This error likely indicates that `flash-attn@2.8.0` depends\n"
+        "ModuleNotFoundError: No module named 'torch'\n"
+    ): "--no-build-isolation flash-attn",
     (
         "mamba install scikit-image\nUnsatisfiableError: The following specifications were found\n"
         "to be incompatible with the existing python installation in your environment:\n"

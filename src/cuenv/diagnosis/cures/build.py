@@ -34,7 +34,8 @@ from cuenv.resolver.candidates import bare_candidate
 from cuenv.resolver.compose import HEADERS
 
 _OF_CMAKE = regex(
-    r"CMake|CMAKE_|CUDACXX|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|default CUDA arch"
+    r"CMake|CMAKE_|CUDACXX|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|"
+    r"default CUDA arch"
 )
 _FOUND_THERE = " && export CPATH=$CONDA_PREFIX/include LIBRARY_PATH=$CONDA_PREFIX/lib CMAKE_PREFIX_PATH=$CONDA_PREFIX"
 """Compilers and a CMake of the system do not look into an environment by themselves."""

@@ -206,8 +206,7 @@ def conda_file(case: LogContext) -> Joined:
 
 def _asked_of_conda(case: LogContext) -> Joined:
     """What helps where no file was given and torch is not asked for: the newer solver, or an environment of its own."""
-    held = case.mentions.get("held")
-    if not held and re.search(
+    if "held" not in case.mentions and re.search(
         r"(?<!LibMamba)(?<!Rattler)UnsatisfiableError|(?:each other|your system|in conflict)\b", case.line
     ):
         remedy = (

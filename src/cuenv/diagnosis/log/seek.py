@@ -284,8 +284,6 @@ class Seeker:
             about = self._of_english(shape_of(line))
         if any(mark in line for mark in _ASIDE):
             self.aside = number
-        if _CMAKE in line:
-            self.cmake = number
         if about.special is None or about.special:
             self._special(line, number, about.special)
         if self.others and _STOPPED.search(line):
@@ -360,13 +358,7 @@ class Seeker:
         return False
 
     def _sighted(self, row: Symptom, part: bytes, found: re.Match[bytes], number: int) -> None:
-        grade = grade_of(part, found.start())
-        if self._is_aside(number, grade) or (self.warned and number == self.warned + 1):
-            grade = "warning"  # it is only printed, or the message of a warning goes on
-        if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
-            grade = "exception"  # the message of an exception goes on
-        if grade == "line" and self.cmake and number - self.cmake <= _NEAR:
-            grade = "error"  # the message of CMake stands below its head
+        grade = self._graded(part, found.start(), number)
         if len(self.where[row.id]) < MANY:
             self.where[row.id].add(number)
         rank = rank_of(part)
@@ -397,6 +389,18 @@ class Seeker:
         if grade == "exception":
             self.exception = 0
         self.first[row.id] = replace(before, ranks=ranks)
+
+    def _graded(self, part: bytes, at: int, number: int) -> Grade:
+        """How a line says what stands at a place of it, as the lines before it tell."""
+        self.cmake = number if _CMAKE in part else self.cmake
+        grade = grade_of(part, at)
+        if self._is_aside(number, grade) or (self.warned and number == self.warned + 1):
+            return "warning"  # it is only printed, or the message of a warning goes on
+        if grade == "line" and 0 <= number - self.exception <= _LAST and self.exception:
+            return "exception"  # the message of an exception goes on
+        if grade == "line" and self.cmake and number - self.cmake <= _NEAR:
+            return "error"  # the message of CMake stands below its head
+        return grade
 
     def _failure(self, line: bytes, number: int) -> None:
         part = line[:WINDOW]
