@@ -908,3 +908,9 @@ def test_the_words_of_cmake_lead_before_what_pip_says_of_the_build() -> None:
 def test_a_plug_in_that_conda_does_without_ends_no_run() -> None:
     said = b"Error while loading conda entry point: conda-libmamba-solver (libarchive.so.20: cannot open)\n"
     assert read(said + b"Collecting package metadata: done\n").verdict == "harmless"
+
+
+def test_what_a_build_only_tries_is_no_failure_where_pip_ends_well() -> None:
+    tried = b"/tmp/a.cpp:1:10: fatal error: cusparseLt.h: No such file or directory\nld: cannot find -lcutensor\n"
+    assert read(tried + b"Successfully installed fast-ops-1.0\n[notice] A new release of pip\n").verdict == "harmless"
+    assert read(b"ERROR: Failed building wheel for x\n" + tried + b"Successfully installed y-1\n").verdict == "known"

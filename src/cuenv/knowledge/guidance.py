@@ -170,8 +170,8 @@ class Provider(Row, key=("kind", "name")):
         TEXT,
         "what provides it: what pip is asked for (`{major}` is the CUDA major), the last Python that has it or that it "
         "has wheels for, the first or last CUDA whose headers have a name, a command in the folder of the program, the "
-        "package of Debian and Ubuntu, the first GCC; for kernels the variables with which pip compiles them (`{list}` are the compute capabilities), a command, or "
-        "`wheel`: another one is needed",
+        "package of Debian and Ubuntu, the first GCC; for kernels the variables with which pip compiles them (`{list}` "
+        "are the compute capabilities), a command, or `wheel`: another one is needed",
     )
 
 

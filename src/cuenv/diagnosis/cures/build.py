@@ -62,7 +62,10 @@ def toolchain(case: LogContext) -> Joined:
     _, cuda = torch_of(case)
     because = [*_toolkits(case)]
     if command := _without_toolkit(case):
-        return Joined(because=tuple(because), command=command)
+        remedy = (
+            "take the wheel of CuPy for the CUDA of the driver, which wants no compiler" if "cupy-" in command else ""
+        )
+        return Joined(because=tuple(because), remedy=remedy, command=command)
     if case.prefix and case.prefix.kind == "conda":
         there = [name for name in ("cuda-nvcc", "cuda-nvcc-impl", "cudatoolkit-dev") if case.prefix.package(name)]
         lacking = [name for name in HEADERS if not case.prefix.package(name)]
@@ -98,7 +101,9 @@ def _without_toolkit(case: LogContext) -> str:
         return f"conda install -c conda-forge cudnn{_FOUND_THERE}"
     if header.startswith("nccl"):
         return f"conda install -c conda-forge nccl{_FOUND_THERE}"
-    if "nvcc command " in case.line:  # so CuPy tells what it found: its wheels want no compiler
+    if (
+        "nvcc command " in case.line or "cupy" in case.frameworks
+    ):  # so CuPy tells what it found: its wheels want no compiler
         _, cuda = torch_of(case)
         return f"{PIP} install cupy-cuda{cuda.major if cuda else 12}x"
     if re.search(r"(?:^|[\s'\"]):/\S*cuda", case.line):

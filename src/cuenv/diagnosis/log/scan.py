@@ -11,7 +11,7 @@ from cuenv.diagnosis.log.frames import Frame, frame_before, frame_named
 from cuenv.diagnosis.log.lines import fails, in_rank, is_exception, of_an_installation, of_the_gpu, plain
 from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, told_by
 from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
-from cuenv.diagnosis.log.text import goes_on, outlived, quoted_lines, shown, whole_lines, worked
+from cuenv.diagnosis.log.text import goes_on, installed, outlived, quoted_lines, shown, whole_lines, worked
 from cuenv.host.paste.reading import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
@@ -19,6 +19,7 @@ _HEAD, _TAIL = 64 * 1024, 256 * 1024
 _BUFFERED, _BUFFERED_OF_MANY, _OF_MANY = 16 * 1024, 32 * 1024, 128 * 1024
 
 _TRACEBACK = b"Traceback (most recent call last"
+_PIP_FAILED = "pip-build-failed"
 _UNNAMED = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")
 """An exception of any name."""
 _PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
@@ -53,6 +54,10 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     known = {*(one.line for one in failed), *(line for where in seeker.where.values() for line in where)}
     failed = tuple(sorted((*failed, *ends.unnamed(known)), key=lambda one: one.line))
     failures = tuple(ends.judged(one, seeker.wanted) for one in failed)
+    done = 0 if seeker.chain else installed(tail, total)
+    if done and not any(one.symptom.id == _PIP_FAILED for one in sightings):
+        failures = tuple(one for one in failures if one.line > done)
+        sightings = tuple(_probed(one) if one.last < done else one for one in sightings)
     causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
     last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
     on = goes_on(tail, total)
@@ -72,6 +77,11 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
         outlived=max(seeker.begun, outlived(tail, total, far, ends=on > last)),
     )
+
+
+def _probed(one: SymptomMatch) -> SymptomMatch:
+    """What a build only tried, which pip ended well."""
+    return replace(one, kind="remark") if one.symptom.layer == "build" and one.grade != "exception" else one
 
 
 class _End:

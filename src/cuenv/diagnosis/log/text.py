@@ -122,6 +122,14 @@ def goes_on(tail: bytes, total: int) -> int:
     return next((number for number, line in backwards(tail, total) if AT_WORK.search(line)), 0)
 
 
+_INSTALLED = regex(rb"^[^A-Za-z]{0,40}Successfully (?:installed|built) [A-Za-z]")
+
+
+def installed(tail: bytes, total: int) -> int:
+    """The line near the end by which pip says that it has done what it was asked for; 0 without any."""
+    return next((number for number, line in backwards(tail, total) if _INSTALLED.search(line)), 0)
+
+
 def worked(tail: bytes, total: int, before: int) -> int:
     """The last line of a run that makes steps before a line, as far as the end of the log shows; 0 without any."""
     lines = tail.split(b"\n")
