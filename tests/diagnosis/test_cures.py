@@ -265,6 +265,8 @@ MISSING = {
     'k.cu(9): error: identifier "__shfl_sync" is undefined': "cuda-nvcc cuda-cudart-dev",
     'k.cu(9): error: class "cudaDeviceProp" has no member "memoryClockRate"': "cuda-version=12.9",
     "/usr/bin/python3: No module named pip": "python3-pip",
+    "kernel.h:3:10: fatal error: cutlass/arch/new.h: No such file or directory": "git submodule update",
+    "OSError: Cython needs to be installed in Python as a module": "python -m pip install cython",
     (
         "hint: This error likely indicates that `flash-attn@2.8.0` depends\n"
         "ModuleNotFoundError: No module named 'torch'\n"

@@ -371,6 +371,8 @@ def header(case: LogContext) -> Joined:
         return Joined(
             remedy="the header is of another release of torch: take the torch that the sources were written for"
         )
+    if name.startswith(("cutlass/", "cute/", "cudnn_frontend")):
+        return Joined(remedy=_SUBMODULES, command="git submodule update --init --recursive")
     if in_python := provider(case, "include", name.split("/")[0] + "/"):
         folder = f'$(python -c "import {in_python}; print({in_python}.get_include())")'
         return Joined(
@@ -449,10 +451,12 @@ def repository(case: LogContext) -> Joined:
     return Joined()
 
 
+_SUBMODULES = "fetch the submodules of the repository, in the state that it asks for, and build again"
+
+
 @join
 def sources(case: LogContext) -> Joined:
     """Sources of another repository that git did not fetch with the program's own."""
     if not re.search(r"submodules?/|third_?party/|extern(?:al)?/", case.line):
         return Joined()
-    remedy = "fetch the submodules of the repository, and install again"
-    return Joined(remedy=remedy, command="git submodule update --init --recursive")
+    return Joined(remedy=_SUBMODULES, command="git submodule update --init --recursive")

@@ -188,6 +188,14 @@ def conda_file(case: LogContext) -> Joined:
     says = f"the log is from {platform}, for which many packages of {usual} were never built"
     tree = case.mentions.get("tree", "")
     because = ((says,) if platform != usual else ()) + ((f"it says: {tree}",) if tree else ())
+    if "listed" in case.mentions:
+        says = "lines that end with =pypi_0 are packages of pip in a list of conda: no channel of conda has them"
+        remedy = (
+            "take those lines out of the file and install them with pip, or write the file with cuenv lock --repair"
+        )
+        because = (*because, says)
+        if not name:
+            return Joined(because=because, remedy=remedy)
     if name:
         asked = f" --platform {platform}" if platform != usual else ""
         return Joined(because=because, command=f"cuenv lock {quote(name)} --repair{asked} -o environment.new.yml")

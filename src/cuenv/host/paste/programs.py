@@ -271,7 +271,7 @@ MESSAGES = by_patterns(
         *("which is incompatible.", "Depends: libc6 ", "torch==", " CPython 3.", "Using CPython", "Using Python"),
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
         *("apt install ", "apt-get install ", " cuda : Depends: ", "Because "),
-        *("is not installable because", "are not installable because", "with the existing python"),
+        *("is not installable because", "are not installable because", "with the existing python", "=pypi_0"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
         *(
             "conda install ",
@@ -337,6 +337,7 @@ MESSAGES = by_patterns(
         ("python", regex(r"\bUsing (?:C?Python|Python interpreter)[ :]{1,3}(3\.[0-9]{1,2})\.[0-9]{1,2}\b")),
         ("toolkit", regex(r"\bapt(?:-get)? install (?:[\w=.-]+ )*(cuda(?:-[0-9]{1,2}-[0-9])?)(?=\s|$)")),
         ("toolkit", regex(r"^\W*cuda : Depends: (cuda-[0-9]{1,2}-[0-9])\b[^\n]{0,40} not going to be installed")),
+        ("listed", regex(r"=(pypi)_0\s*$")),
         ("held", regex(r"incompatible with the existing (python) installation")),
         ("tree", regex(r"[├└]─ (\S[^\n]{2,80} (?:is|are) not installable because [^\n]{5,100})(?<!it requires)")),
         ("tree", regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,240})")),

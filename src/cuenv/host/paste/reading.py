@@ -473,6 +473,7 @@ _SOFTWARE = {
             "toolkit",
             "tree",
             "held",
+            "listed",
             "asked",
             "transaction",
             "driver-package",
