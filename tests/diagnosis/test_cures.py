@@ -265,6 +265,12 @@ MISSING = {
     'k.cu(9): error: identifier "__shfl_sync" is undefined': "cuda-nvcc cuda-cudart-dev",
     'k.cu(9): error: class "cudaDeviceProp" has no member "memoryClockRate"': "cuda-version=12.9",
     "/usr/bin/python3: No module named pip": "python3-pip",
+    "Could not find a version that satisfies the requirement torch==2.1.0+cu118": "--index-url https://download.pytorch",
+    (
+        "There are no g++ version bounds defined for CUDA version 12.1\n"
+        "nvcc fatal   : Unsupported gpu architecture 'compute_37'"
+    ): "export TORCH_CUDA_ARCH_LIST",
+    "RuntimeError: Found incorrect download: cuda-nvcc. Aborting": "conda clean",
     "kernel.h:3:10: fatal error: cutlass/arch/new.h: No such file or directory": "git submodule update",
     "OSError: Cython needs to be installed in Python as a module": "python -m pip install cython",
     (

@@ -13,6 +13,7 @@ from cuenv.knowledge.io.load import load_guidance
 
 PIP_ANEW = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
 _INNER = regex(r"(?:^|/)(?:site|dist)-packages/([A-Za-z][\w.-]{1,60})/")
+_EGG = regex(r"-[0-9][\w.+]*-py[0-9.]+(?:-[\w-]+)?\.egg$")
 _BINARY = regex(r"(?<![-\w.])([A-Za-z][\w]{1,60}?)(?:_[0-9])?(?:_cuda|_C|_ext|_cpp)?(?:\.cpython-[\w-]+|\.abi3)?\.so\b")
 _PARTS = {
     "amp": "apex",
@@ -54,7 +55,7 @@ def package_in(text: str) -> str:
     text = straight(text)
     for name in _INNER.findall(text):
         if name.split(".")[0] not in _OWN:
-            return package_of(name)
+            return package_of(_EGG.sub("", name))
     for name in _BINARY.findall(text):
         if not name.startswith(("lib", "_")) and name not in _OWN:
             return package_of(name)

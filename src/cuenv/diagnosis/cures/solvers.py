@@ -91,7 +91,8 @@ def lacking(case: LogContext) -> Joined:
     if found := _LOCAL.search(case.line):
         because = (f"versions with +{found['tag']} are not on PyPI",)
         index = f"--index-url {INDEX}{found['tag']}" if name.startswith("torch") else f"-f {_OF_JAX}"
-        return Joined(because=because, command=f"{PIP} install {found['asked']} {index}")
+        remedy = "name the index that has the builds of this CUDA"
+        return Joined(because=because, remedy=remedy, command=f"{PIP} install {found['asked']} {index}")
     if python := _last_python(case, name):
         asked = f"{name}=={python[0]}"
         because = (f"{asked} has wheels up to Python {python[1]}",)
@@ -117,7 +118,7 @@ def _last_python(case: LogContext, name: str) -> tuple[str, str] | None:
 
 
 _LOCAL = regex(
-    r"(?P<asked>(?:torch(?:vision|audio)|jaxlib)==[0-9][\w.]{1,20}\+(?P<tag>cu[0-9]{2,3}|cpu|cuda[\w.]{1,20}))"
+    r"(?P<asked>(?:torch(?:vision|audio)?|jaxlib)==[0-9][\w.]{1,20}\+(?P<tag>cu[0-9]{2,3}|cpu|cuda[\w.]{1,20}))"
 )
 _OF_JAX = "https://storage.googleapis.com/jax-releases/jax_cuda_releases.html"
 

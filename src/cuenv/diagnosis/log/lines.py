@@ -109,7 +109,7 @@ _FAILURE = regex(
     rb"\bcorrupted (?:size|double-linked|unsorted)|"
     rb"^\W{0,12}what\(\): |HYDRA_FULL_ERROR=1 for|"
     rb"(?:^|[\]>:|Z] ?|^\W{1,12})(?:\^C)?(?:KeyboardInterrupt|StopIteration)(?::|\s|$)|"
-    rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between)|[Uu]nsatisfiable"
+    rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between|for:)|[Uu]nsatisfiable"
 )
 _HARMLESS_WORDS = regex(
     rb"\b(?:[Ff]ailed: )?(?:0|[Nn]o|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|\b(?:errors?|failed|"

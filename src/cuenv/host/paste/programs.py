@@ -79,9 +79,14 @@ DEEPSPEED = by_patterns(
 
 NVCC = by_patterns(
     "nvcc --version",
-    ("Cuda compilation tools, release",),
+    ("Cuda compilation tools, release", "bounds defined for CUDA version"),
     0,
-    (("nvcc", regex(r"Cuda compilation tools, release ([0-9]{1,2}\.[0-9]{1,2})\b")),),
+    (
+        (
+            "nvcc",
+            regex(r"(?:Cuda compilation tools, release|bounds defined for CUDA version) ([0-9]{1,2}\.[0-9]{1,2})\b"),
+        ),
+    ),
     of_host=False,
 )
 
