@@ -254,7 +254,7 @@ def test_a_compiler_that_fails_is_quoted(tmp_path: Path) -> None:
 
 
 def test_without_torch_the_rest_is_left_out(tmp_path: Path) -> None:
-    checks = run_checks(find_prefix(make_venv(tmp_path / "env")), 0, ENVIRON, timeout=20)
+    checks = tuple(run_checks(find_prefix(make_venv(tmp_path / "env")), 0, ENVIRON, timeout=20))
     assert [check.name for check in checks] == [f"run:{item.name}" for item in PROBES]
     assert {check.status for check in checks} == {"skip"}
     assert checks[0].says == "torch is not installed"
@@ -263,7 +263,7 @@ def test_without_torch_the_rest_is_left_out(tmp_path: Path) -> None:
 
 def test_a_driver_that_kills_is_asked_once(tmp_path: Path) -> None:
     body = "\ncuda.is_available = lambda: os.kill(os.getpid(), signal.SIGSEGV)"
-    checks = run_checks(find_prefix(make_venv(tmp_path / "env", torch=torch_like(body))), 1, ENVIRON, timeout=20)
+    checks = tuple(run_checks(find_prefix(make_venv(tmp_path / "env", torch=torch_like(body))), 1, ENVIRON, timeout=20))
     assert [check.status for check in checks] == ["ok", "fail", *["skip"] * (len(PROBES) - 2)]
 
 

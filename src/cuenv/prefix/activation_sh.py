@@ -30,10 +30,14 @@ class Token:
     operator: bool = False
 
 
-def tokens(text: str) -> list[Token] | None:
-    """The words and operators of a script, without comments and redirections; ``None`` when it is not understood."""
+class _UnreadableError(ValueError):
+    """The text is no shell that is understood."""
+
+
+def _tokens(text: str) -> list[Token]:
+    """The words and operators of a script, without comments and redirections."""
     if "\0" in text:
-        return None
+        raise _UnreadableError
     text = text.replace("\\\r\n", "").replace("\\\n", "\0")
     found: list[Token] = []
     at, line = 0, 1
@@ -41,20 +45,19 @@ def tokens(text: str) -> list[Token] | None:
         end = _skipped(text, at)
         if end == at:
             operator = next((item for item in _OPERATORS if text.startswith(item, at)), None)
-            end = at + len(operator) if operator else _word(text, at) or at
-            raw = text[at:end].replace("\0", "")
-            goes_on = operator == "\n" and found and found[-1].operator and found[-1].text in _GOES_ON
+            end = at + len(operator) if operator else _word(text, at)
+            if end == at:
+                raise _UnreadableError
+            goes_on = operator == "\n" and found and found[-1].text in _GOES_ON
             if not goes_on:
-                found.append(Token(text=raw, line=line, operator=operator is not None))
-        if end is None or end == at:
-            return None
+                found.append(Token(text=text[at:end].replace("\0", ""), line=line, operator=operator is not None))
         line += text.count("\n", at, end) + text.count("\0", at, end)
         at = end
     return found
 
 
-def _skipped(text: str, at: int) -> int | None:
-    """Behind a space, a comment, or a redirection with its file; ``None`` when it is not understood."""
+def _skipped(text: str, at: int) -> int:
+    """Behind a space, a comment, or a redirection with its file."""
     if text[at] in _SPACE:
         return at + 1
     if text[at] == "#":
@@ -64,73 +67,54 @@ def _skipped(text: str, at: int) -> int | None:
     if redirected is None:
         return at
     if redirected[0].endswith("<") and text.startswith("<", redirected.end()):
-        return None  # a text that stands in the script
+        raise _UnreadableError  # a text that stands in the script
     at = redirected.end()
     while at < len(text) and text[at] in _SPACE:
         at += 1
     return _word(text, at)
 
 
-def _word(text: str, at: int) -> int | None:
-    """Where the word that begins here ends; ``None`` when a quote or a bracket is not closed."""
+def _word(text: str, at: int) -> int:
+    """Where the word that begins here ends."""
     while at < len(text) and text[at] not in " \t\r\n;&|()<>":
-        end = _piece(text, at)
-        if end is None:
-            return None
-        at = end
+        at = _piece(text, at)
     return at
 
 
-def _piece(text: str, at: int) -> int | None:
+def _piece(text: str, at: int) -> int:
+    """Behind a character, or behind the quote or bracket that it opens.
+
+    Raises:
+        ValueError: that is not closed.
+    """
     char = text[at]
     if char == "\\":
         return min(at + 2, len(text))
-    if char == "'":
-        end = text.find("'", at + 1)
-        return None if end < 0 else end + 1
+    if char in "'`":
+        return text.index(char, at + 1) + 1
     if char == '"':
-        return _quoted(text, at + 1)
-    if char == "`":
-        end = text.find("`", at + 1)
-        return None if end < 0 else end + 1
+        at += 1
+        while text[at : at + 1] not in ('"', ""):
+            at = _piece(text, at) if text[at] in "\\`$" else at + 1
+        return text.index('"', at) + 1
     if char == "$" and text.startswith(("{", "("), at + 1):
         return _bracketed(text, at + 1)
     return at + 1
 
 
-def _quoted(text: str, at: int) -> int | None:
-    while at < len(text):
-        if text[at] == '"':
-            return at + 1
-        end = _piece(text, at) if text[at] in "\\`$" else at + 1
-        if end is None:
-            return None
-        at = end
-    return None
-
-
-def _bracketed(text: str, at: int) -> int | None:
+def _bracketed(text: str, at: int) -> int:
     """Behind the bracket that closes the one here; quotes inside are passed over."""
     opened, closes, depth = text[at], "}" if text[at] == "{" else ")", 0
     while at < len(text):
         char = text[at]
-        if char == opened:
-            depth += 1
-        elif char == closes:
-            depth -= 1
-            if not depth:
-                return at + 1
-        elif char in "'\"\\`$":
-            end = _piece(text, at)
-            if end is None:
-                return None
-            at = end
-            continue
-        at += 1
-    return None
+        depth += (char == opened) - (char == closes)
+        if char == closes and not depth:
+            return at + 1
+        at = _piece(text, at) if char in "'\"\\`$" else at + 1
+    raise _UnreadableError
 
 
-def expand(raw: str, values: Mapping[str, str | None]) -> str | None:
+def _expanded(raw: str, values: Mapping[str, str | None]) -> str | None:
     """The value of a word; ``None`` when only a shell could tell it.
 
     Args:
@@ -177,8 +161,8 @@ def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[s
     if not raw.startswith("{", at + 1):
         return (None, at + 1) if raw[at + 1 : at + 2] not in ("", " ", '"', "/", ":") else ("$", at + 1)
     end = _bracketed(raw, at + 1)
-    inner = _BRACED.fullmatch(raw[at + 2 : (end or 0) - 1]) if end else None
-    if inner is None or end is None:
+    inner = _BRACED.fullmatch(raw[at + 2 : end - 1])
+    if inner is None:
         return None, at + 1
     name, sign, other = inner[1], inner[2] or "", inner[3] or ""
     known = values.get(name, "")
@@ -188,8 +172,8 @@ def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[s
         return None, end  # it is set, or it is not
     there = bool(known) if sign.startswith(":") else name in values
     if sign.endswith("+"):
-        return (expand(other, values) if there else ""), end
-    return (known if there else expand(other, values)), end
+        return (_expanded(other, values) if there else ""), end
+    return (known if there else _expanded(other, values)), end
 
 
 There = Callable[[str, str], bool]
@@ -201,11 +185,20 @@ _DEFAULTS = regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
 _INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
-_ANYTHING = frozenset({"eval", "source", ".", "exec", "trap", "alias", "command", "builtin", "conda", "unalias"})
+_LEADS = frozenset({*_OPENS, "then", "do", "else", "elif", "!"})
+"""Behind these a command begins."""
+_ANYTHING = frozenset(
+    {"eval", "source", ".", "exec", "trap", "alias", "command", "builtin", "conda", "unalias", "exit", "return"}
+)
 _NAMING = frozenset(
-    {"read", "declare", "typeset", "local", "readonly", "let", "printf", "mapfile", "readarray", "getopts"}
+    {
+        *("read", "declare", "typeset", "local", "readonly", "let", "printf", "mapfile", "readarray", "getopts"),
+        *("export", "unset", "for"),
+    }
 )
 _STATUS = {"true": True, ":": True, "false": False}
+_OF_PROGRAM = str.maketrans("+-.", "X__")
+"""How conda-forge's packages of compilers make the variable of a program: ``CXX`` of ``c++``."""
 _TOOLCHAIN, _MARK = "_tc_activation", "CONDA_BACKUP_"
 _PAIR = regex(r"([A-Za-z_][A-Za-z0-9_]*),(.*)", re.DOTALL)
 
@@ -243,10 +236,6 @@ class Shell:
             self.unknown.pop(name, None)
 
 
-class _UnreadableError(Exception):
-    """The text is no shell that is understood."""
-
-
 def source(text: str, name: str, shell: Shell) -> None:
     """Follow one script.
 
@@ -256,11 +245,10 @@ def source(text: str, name: str, shell: Shell) -> None:
         shell: what is there before; changed to what is there after it.
     """
     try:
-        found = tokens(text)
-        if found is None:
-            raise _UnreadableError  # noqa: TRY301 - as what is found out later
-        _Script(name, shell).run(found)
-    except (_UnreadableError, RecursionError):
+        _Script(name, shell).follow(_tokens(text))
+    except _ReturnError:
+        return
+    except (ValueError, RecursionError):
         shell.anything = shell.anything or name
 
 
@@ -273,16 +261,10 @@ class _Script:
         self.name = name
         self.shell = shell
 
-    def run(self, words: list[Token]) -> None:
-        try:
-            self._list(words)
-        except _ReturnError:
-            return
-
     def _where(self, token: Token) -> str:
         return f"{self.name}:{token.line}"
 
-    def _list(self, words: Sequence[Token]) -> bool | None:
+    def follow(self, words: Sequence[Token]) -> bool | None:
         """Follow commands one after the other; the status of the last one, ``None`` when it cannot be told."""
         status: bool | None = True
         joined, at = "", 0
@@ -309,7 +291,7 @@ class _Script:
         """Where the command that begins here ends."""
         first = words[at]
         if first.text == "function" or _is_function(words, at):
-            brace = next((i for i in range(at, len(words)) if words[i].text == "{" and not words[i].operator), None)
+            brace = next((i for i in range(at, len(words)) if words[i].text == "{"), None)
             if brace is None:
                 raise _UnreadableError
             return _closed(words, brace)
@@ -317,7 +299,7 @@ class _Script:
             return _closed(words, at)
         depth = 0
         for i in range(at, len(words)):
-            if words[i].text == "[[" and not words[i].operator:
+            if words[i].text == "[[":
                 depth += 1
             elif words[i].text == "]]":
                 depth -= 1
@@ -337,7 +319,7 @@ class _Script:
         if first.text == "if":
             return self._if(words)
         if first.text == "{":
-            return self._list(words[1:-1])
+            return self.follow(words[1:-1])
         if first.text in _OPENS:
             self._perhaps(words)
             return None
@@ -347,9 +329,9 @@ class _Script:
         """The branch that is taken; where that cannot be told, what any of them may set is not known."""
         parts = _branches(words)
         for i, (condition, body) in enumerate(parts):
-            taken = self._list(condition) if condition is not None else True
+            taken = self.follow(condition) if condition is not None else True
             if taken:
-                return self._list(body)
+                return self.follow(body)
             if taken is None:
                 for other, rest in parts[i:]:
                     self._perhaps(rest)
@@ -368,13 +350,11 @@ class _Script:
                 self.shell.set(name, None, self._where(token))
             if begins and (token.text in _ANYTHING or token.text.startswith(("$", "`"))):
                 self.shell.anything = self.shell.anything or self._where(token)
-            if begins and token.text in ("exit", "return"):
-                self.shell.anything = self.shell.anything or self._where(token)
             if begins and token.text in self.shell.functions:
                 self._called(token.text, words[i:])
-            if begins and (token.text in _NAMING or token.text in ("export", "unset", "for")):
+            if begins and token.text in _NAMING:
                 self._named(words[i + 1 :])
-            begins = begins and (token.text in _OPENS or token.text in ("then", "do", "else", "!", "elif"))
+            begins = begins and token.text in _LEADS
 
     def _named(self, words: Sequence[Token]) -> None:
         for token in words:
@@ -478,7 +458,7 @@ class _Script:
             return None
         told = [self._value(word.text) for word in words]
         prefix = ""
-        if told[:1] == ["activate"]:
+        if told[:1] == ["activate"] and told[1:]:
             prefix, told, words = told[1] or "", told[2:], words[2:]
         root = self.shell.values.get("CONDA_PREFIX") or ""
         for word, value in zip(words, told, strict=True):
@@ -486,8 +466,8 @@ class _Script:
             pair = _PAIR.fullmatch(value) if value is not None else None
             if pair or raw:
                 name, given = (pair[1], pair[2]) if pair else (raw[1] if raw else "", None)
-            elif value is not None and prefix and VARIABLE.fullmatch(re.sub(r"[+.-]", "_", value)):
-                name, given = _variable(value), f"{root}/bin/{prefix}{value}"
+            elif value is not None and prefix and VARIABLE.fullmatch(value.translate(_OF_PROGRAM)):
+                name, given = value.translate(_OF_PROGRAM).upper(), f"{root}/bin/{prefix}{value}"
                 if not self.shell.there("x", given):
                     return False
             else:
@@ -503,7 +483,7 @@ class _Script:
         return not value or value != "".join(value.split()) or bool(re.search(r"[*?\[]", value))
 
     def _value(self, raw: str) -> str | None:
-        return expand(raw, self.shell.values)
+        return _expanded(raw, self.shell.values)
 
     def _test(self, words: list[str]) -> bool | None:
         for joint in ("||", "&&", "-o", "-a"):
@@ -540,14 +520,8 @@ def _not(status: bool | None) -> bool | None:
     return None if status is None else not status
 
 
-def _variable(program: str) -> str:
-    """The variable of a program, as conda-forge's packages of compilers make it: ``CXX`` of ``c++``."""
-    return program.upper().replace("+", "X").replace("-", "_").replace(".", "_")
-
-
 def _is_function(words: Sequence[Token], at: int) -> bool:
-    after = [(token.operator, token.text) for token in words[at + 1 : at + 3]]
-    return not words[at].operator and after == [(True, "("), (True, ")")]
+    return [token.text for token in words[at + 1 : at + 3]] == ["(", ")"]
 
 
 def _closed(words: Sequence[Token], at: int) -> int:
@@ -566,8 +540,7 @@ def _closed(words: Sequence[Token], at: int) -> int:
                 raise _UnreadableError
             if not stack:
                 return i + 1
-        begins = begins and token.text in (*_OPENS, "then", "do", "else", "elif", "!")
-        begins = begins and token.text not in ("for", "case", "select")
+        begins = begins and token.text in _LEADS - {"for", "case", "select"}
     raise _UnreadableError
 
 
@@ -577,16 +550,13 @@ def _branches(words: Sequence[Token]) -> list[tuple[Sequence[Token] | None, Sequ
     at, begins = 1, True
     while at < len(words) - 1:
         token = words[at]
-        if begins and not token.operator and token.text in _OPENS:
-            at = _closed(words, at)
-            begins = False
+        if begins and token.text in _OPENS:
+            at, begins = _closed(words, at), False
             continue
-        if begins and not token.operator and token.text in ("then", "elif", "else"):
+        if begins and token.text in ("then", "elif", "else"):
             marks.append((token.text, at))
         else:
             begins = token.operator
-            at += 1
-            continue
         at += 1
     marks.append(("fi", len(words) - 1))
     found: list[tuple[Sequence[Token] | None, Sequence[Token]]] = []

@@ -276,7 +276,7 @@ def checked(
             part=what.part,
         )
         if limit is not None:
-            other = with_runs(other, options.environ, knowledge, limit=limit, say=say)
+            other = _with_runs(other, options.environ, knowledge, limit, say)
         found.append(CheckResult(report=other.report, host=host_line(other.facts), checks=other.checks))
     return tuple(found)
 
@@ -312,7 +312,9 @@ def one_each(findings: Iterable[Finding]) -> list[Finding]:
                 left = [item for item in left if item not in effects]
                 left[left.index(cause)] = replace(cause, evidence=tuple(told))
     led = {path for item in left if item.code == "CU212" for path in item.evidence}
-    return [item for item in left if not (item.code == "CU412" and any(_within(path, item.subject) for path in led))]
+    return [
+        item for item in left if not (item.code == "CU412" and any(path.startswith(f"{item.subject}/") for path in led))
+    ]
 
 
 def _names(cause: Finding) -> frozenset[str]:
@@ -341,68 +343,34 @@ def _same(wanted: str, name: str) -> bool:
     return name.startswith(stem) if star else name == wanted
 
 
-def _within(path: str, folder: str) -> bool:
-    return path.startswith(f"{folder}/")
-
-
-def with_runs(
-    checked: PrefixChecked,
-    environ: Mapping[str, str],
-    knowledge: Knowledge,
-    *,
-    limit: float,
-    say: Progress | None = None,
+def _with_runs(
+    checked: PrefixChecked, environ: Mapping[str, str], knowledge: Knowledge, limit: float, say: Progress | None
 ) -> PrefixChecked:
-    """What was found without running the environment, and what running it on this machine adds.
-
-    Args:
-        checked: the first; it may have been judged for another host.
-        environ: the variables of this process.
-        limit: seconds for each probe.
-        say: told what runs at the moment.
-
-    Raises:
-        OutsideError: no folder can be made for what the probes build.
-    """
+    """What was found without running the environment, and what running it on this machine adds."""
     here = checked.facts if checked.facts.detected else this_machine(environ, knowledge)
-    ran = run_checks(checked.prefix, len(here.gpus), environ, timeout=limit, say=say)
+    ran = tuple(run_checks(checked.prefix, len(here.gpus), environ, timeout=limit, say=say))
     findings = (*checked.report.findings, *(finding for check in ran for finding in check.findings))
     told = report(checked.report.title, findings, checked.report.looked_at, FIRST)
     return replace(checked, checks=(*checked.checks, *ran), report=told)
 
 
 def run_checks(
-    prefix: Prefix,
-    gpus: int,
-    environ: Mapping[str, str],
-    *,
-    timeout: float,
-    say: Progress | None = None,
-) -> tuple[Check, ...]:
-    """What the environment does when it runs; nothing of it is changed.
+    prefix: Prefix, gpus: int, environ: Mapping[str, str], *, timeout: float, say: Progress | None = None
+) -> Iterator[Check]:
+    """What the environment does when it runs, a check for each probe; nothing of it is changed.
 
     Args:
         gpus: how many GPUs this machine has.
-        environ: the variables of this process.
         timeout: seconds for one probe.
         say: told what is tried at the moment.
-
-    Returns:
-        A check for each probe, in their order; without torch the others are skipped.
 
     Raises:
         OutsideError: no folder can be made for what the probes build.
     """
-    return tuple(_checks(prefix, gpus, environ, timeout, say))
-
-
-def _checks(
-    prefix: Prefix, gpus: int, environ: Mapping[str, str], timeout: float, say: Progress | None
-) -> Iterator[Check]:
-    without: str | None = None
     from cuenv.prefix.io.probe import ask, bench  # noqa: PLC0415 - only with --run
     from cuenv.prefix.probing import PROBES, Around, check_of  # noqa: PLC0415 - as above
 
+    without: str | None = None
     with bench(prefix, environ) as place:
         around = Around(prefix=prefix.path, python=place.python, gpus=gpus, environ=place.given)
         for probe in PROBES:

@@ -32,11 +32,9 @@ from cuenv.prefix.io.activation import activated
 from cuenv.prefix.io.compile import Toolchain, try_out
 from cuenv.prefix.io.linkage_plan import library_packages
 from cuenv.prefix.io.toolchain import built_libraries, home_of, library_folders, look, nvcc_at, nvccs_in, torch_includes
-from cuenv.prefix.linkage.check import (
-    check_linkage,
-)
+from cuenv.prefix.linkage.check import check_linkage
 from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings
-from cuenv.prefix.policy import cpu_torch, numpy_findings, prefix_findings, two_sources
+from cuenv.prefix.policy import numpy_findings, prefix_findings, two_sources
 from cuenv.prefix.runtime_policy import compiler_findings, runtime_findings, runtime_line
 from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain.policy import (
@@ -253,7 +251,7 @@ def _variants(subject: Subject) -> Iterator[Finding]:
     conda = [replace(item, fix=_cuda_build(item.subject, subject) or item.fix) for item in twins]
     yield from conda
     torch = find_torch_here(prefix)
-    if torch is None or any(item.subject == "pytorch" for item in conda):
+    if torch is None or torch.cuda or any(item.subject == "pytorch" for item in conda):
         return
     wheels = [wheel.name for wheel in prefix.wheels if wheel.name.startswith("nvidia-")]
     locked = subject.solution.package("pytorch") if subject.solution else None
@@ -265,13 +263,22 @@ def _variants(subject: Subject) -> Iterator[Finding]:
         )
     else:
         wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
+    if not wanted:
+        return
     release = torch.version.partition("+")[0]
     own = None if subject.cuda_files.by_pip else _cuda_build("pytorch", subject)
     fix = own or _cuda_torch(release, subject)
     if locked:
         out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
         fix = " && ".join([*out, put_back(locked, prefix)])
-    yield from cpu_torch(torch.version, torch.cuda, wanted=wanted, grave=bool(locked or cuda or wheels), fix=fix)
+    yield Finding(
+        code="CU209",
+        severity="error" if locked or cuda or wheels else "warning",
+        subject="torch",
+        message=f"torch {torch.version} is a CPU build, and {wanted}",
+        evidence=("torch/version.py names no CUDA release",),
+        fix=fix,
+    )
 
 
 _BNB = "bitsandbytes"
@@ -388,19 +395,15 @@ def toolchain(found: CudaToolchain, environ: dict[str, str]) -> Toolchain | None
     if found.nvcc is None or found.nvcc.release is None:
         return None
     cxx = next((item.path for item in found.compilers if item.does == "C++" and item.version), None)
-    libraries = dict.fromkeys([*library_folders(found.home), *_folders(environ)])
+    own = [f"{environ['CONDA_PREFIX']}/lib"] if environ.get("CONDA_PREFIX") else []
     return Toolchain(
         nvcc=found.nvcc.path,
         cxx=cxx,
         ccbin=environ.get("CC") or None,
         includes=found.includes,
-        libraries=tuple(libraries),
+        libraries=tuple(dict.fromkeys([*library_folders(found.home), *own])),
         environ=environ,
     )
-
-
-def _folders(environ: dict[str, str]) -> list[str]:
-    return [f"{environ['CONDA_PREFIX']}/lib"] if environ.get("CONDA_PREFIX") else []
 
 
 def _wanted(subject: Subject) -> Wants:

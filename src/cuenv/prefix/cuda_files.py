@@ -140,7 +140,6 @@ def _release(text: str) -> Version | None:
 
 
 _LIBRARIES = {"cudnn": "libcudnn", "nccl": "nccl"}
-_CUDNN = ("libcudnn", "cudnn")
 
 
 def as_solution(prefix: Prefix, files: CudaFiles, platform: str) -> Solution:
@@ -177,8 +176,7 @@ def _beside(files: CudaFiles, conda: dict[str, LockedPackage], platform: str) ->
         if wheel and wheel.version:
             found[name] = _by_pip(name, wheel.version, "0", platform)
             if kind == "cudnn":
-                for other in _CUDNN[1:]:
-                    conda.pop(other, None)
+                conda.pop("cudnn", None)
     return found
 
 

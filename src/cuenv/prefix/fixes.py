@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from packaging.version import Version
@@ -24,7 +25,6 @@ _CHANNEL = regex(r"[A-Za-z0-9_][A-Za-z0-9._/:+~-]*")
 _LOCAL = regex(r"\+(cu[0-9]{3}|cpu)$")
 _OF_PYTORCH = frozenset({"torch", "torchvision", "torchaudio"})
 """What PyTorch's own indexes hold, one for each CUDA release; a version from there ends like ``+cu128``."""
-"""PyTorch's own indexes, by CUDA release."""
 _NVIDIA = ("cuda-", "libcu", "libnv", "libnpp", "cudnn", "nccl")
 AGAIN = "make the environment again from its lock"
 
@@ -75,14 +75,10 @@ def put_back(package: LockedPackage, prefix: Prefix) -> str:
     conda leaves a URL alone whose record the environment holds, with ``--force-reinstall`` as well, so the record is
     removed first; micromamba installs it anew.
     """
-    if not _URL.fullmatch(package.url) or not _NAME.fullmatch(package.name):
+    named = _URL.fullmatch(package.url) and _NAME.fullmatch(package.name)
+    if not named or (prefix.anew and not prefix.client):
         return prefix.anew or AGAIN
-    if not prefix.client:
-        return prefix.anew or _put_back(package, prefix, "conda")
-    return _put_back(package, prefix, prefix.client)
-
-
-def _put_back(package: LockedPackage, prefix: Prefix, client: str) -> str:
+    client = prefix.client or "conda"
     if client == "micromamba":
         return shlex.join([client, "install", "-y", "--force-reinstall", "-p", prefix.path, package.url])
     there = prefix.package(package.name)
@@ -148,11 +144,12 @@ def override(prefix: Prefix) -> str:
 
 def _channels(prefix: Prefix) -> list[str]:
     """The channels of what is installed; the one of most packages last, as it is the general one."""
-    counts: dict[str, int] = {}
-    for package in prefix.conda:
-        if _CHANNEL.fullmatch(package.channel_name):
-            counts[package.channel_name] = counts.get(package.channel_name, 0) + 1
-    return sorted(counts, key=lambda name: counts[name]) or ["conda-forge"]
+    counts = _counted(prefix.conda)
+    return sorted(counts, key=counts.__getitem__) or ["conda-forge"]
+
+
+def _counted(packages: Iterable[LockedPackage]) -> Counter[str]:
+    return Counter(package.channel_name for package in packages if _CHANNEL.fullmatch(package.channel_name))
 
 
 def _fitting(name: str, prefix: Prefix) -> str:
@@ -168,11 +165,8 @@ def _at_home(spec: str, prefix: Prefix) -> str:
     """A spec with its channel where an environment has several: NVIDIA's packages come from one alone."""
     if len(_channels(prefix)) < 2 or not spec.startswith(_NVIDIA):
         return spec
-    counts: dict[str, int] = {}
-    for package in prefix.conda:
-        if package.name.startswith("cuda-") and _CHANNEL.fullmatch(package.channel_name):
-            counts[package.channel_name] = counts.get(package.channel_name, 0) + 1
-    home = max(counts, key=lambda name: counts[name], default=None)
+    counts = _counted(package for package in prefix.conda if package.name.startswith("cuda-"))
+    home = max(counts, key=counts.__getitem__, default=None)
     return f"{home}::{spec}" if home else spec
 
 
@@ -190,9 +184,9 @@ def for_this_torch(
         rows: on libraries that use PyTorch.
         pins: whether a distribution asks for one release of torch.
     """
-    if prefix.package(name) and _by_conda(name, prefix):
-        return with_torch(prefix, name)
     wheel, mine = prefix.wheel(name), prefix.wheel("torch")
+    if prefix.package(name) and (wheel is None or (wheel.conda and not wheel.replaced)):  # Python finds conda's
+        return with_torch(prefix, name)
     local = mine.version if mine else ""
     release = _release_for(name, torch, rows)
     if release:
@@ -213,9 +207,3 @@ def _release_for(name: str, torch: Version | None, rows: Iterable[Extension]) ->
     exact = [row for row in fit if row.torch and row.torch.first and row.torch.below == Version(f"{row.torch.first}.1")]
     public = Version(torch.public)
     return max((row.releases[-1] for row in exact if row.torch and row.torch.admits(public)), default=None)
-
-
-def _by_conda(name: str, prefix: Prefix) -> bool:
-    """Whether what Python finds of a library is conda's."""
-    wheel = prefix.wheel(name)
-    return wheel is None or (wheel.conda is not None and not wheel.replaced)

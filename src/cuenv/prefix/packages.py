@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from cuenv.core.findings import Finding, Severity, first_of
 from cuenv.core.record import dataclass
@@ -96,8 +96,6 @@ def _requirement(item: PipLocked) -> str:
 
 def same_version(left: str, right: str) -> bool:
     """Whether two versions of a distribution are the same; dist-info may write ``1.0_1`` for ``1.0-1``."""
-    from packaging.version import InvalidVersion  # noqa: PLC0415 - only with a pip part
-
     try:
         return Version(left.replace("_", "-")) == Version(right)
     except InvalidVersion:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from cuenv.core.findings import Finding, Severity, first_of
 from cuenv.core.regex import regex
+from cuenv.core.versions import version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, InstalledCudaLibrary
 from cuenv.prefix.fixes import conda_exactly, pip_again, pip_command, pip_exactly, put_back
@@ -16,30 +17,8 @@ from cuenv.solve.environment_spec import normalise
 _GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
 """Where a second copy breaks what was compiled against the first one."""
 _SHOWN = 5
-_NUMBERS = regex(r"([0-9]{1,4})\.([0-9]{1,4})")
 _RECORD = regex(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
 """How conda-meta names its records: name, version, build."""
-
-
-def cpu_torch(torch: str | None, cuda: str | None, *, wanted: str, grave: bool, fix: str) -> Iterator[Finding]:
-    """A torch from pip that cannot use a GPU, where something says that one is wanted.
-
-    Args:
-        torch: its version; ``None`` without one.
-        cuda: the CUDA that ``torch/version.py`` names; ``None`` in a CPU build.
-        wanted: what says so; empty when nothing does.
-        grave: the environment itself says so, and not only the machine.
-        fix: how to get the other one.
-    """
-    if torch and cuda is None and wanted:
-        yield Finding(
-            code="CU209",
-            severity="error" if grave else "warning",
-            subject="torch",
-            message=f"torch {torch} is a CPU build, and {wanted}",
-            evidence=("torch/version.py names no CUDA release",),
-            fix=fix,
-        )
 
 
 def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> Iterator[Finding]:
@@ -54,11 +33,11 @@ def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> I
     package, wheel = prefix.package("pytorch"), prefix.wheel("torch")
     mind = package is not None and package.channel_name == "conda-forge" and (wheel is None or bool(wheel.conda))
     numpy = prefix.wheel("numpy")
-    built, there = _release(torch), _release(numpy.version) if numpy else None
+    built, there = version_or_none(torch), version_or_none(numpy.version) if numpy else None
     row = next((row for row in knowledge.conflicts if row.package == "numpy"), None)
     if numpy is None or built is None or there is None or mind or row is None:
         return
-    if built >= row.torch_below.release[:2] or there < row.first.release:
+    if built.release[:2] >= row.torch_below.release[:2] or there.release[:2] < row.first.release:
         return
     own = prefix.package("numpy")
     by_conda = own is not None and bool(numpy.conda) and not numpy.replaced
@@ -71,12 +50,6 @@ def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> I
         evidence=(f"{numpy.folder}/{numpy.info}",),
         fix=conda_exactly(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2"),
     )
-
-
-def _release(text: str | None) -> tuple[int, ...] | None:
-    """The first two numbers of a version; ``None`` for what is none."""
-    found = _NUMBERS.match(text or "")
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def prefix_findings(

@@ -63,7 +63,7 @@ def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> It
             subject=name,
             message=f"torch {found.torch} (CUDA {found.cuda}) needs {name}, but the environment {has}",
             evidence=tuple(other.path for other in others),
-            fix=None if elsewhere else _bring(packages.get(f"lib{kind}", ""), found, prefix, wrong=bool(others)),
+            fix=None if elsewhere else _bring([packages.get(f"lib{kind}", "")], found, prefix, wrong=bool(others)),
         )
 
 
@@ -77,38 +77,31 @@ def _all_missing(names: Sequence[str], found: CudaFiles, prefix: Prefix, package
         subject=", ".join(names),
         message=f"torch {found.torch} (CUDA {found.cuda}) needs {len(names)} NVIDIA libraries that the "
         f"environment does not have: {', '.join(names)}",
-        fix=None if elsewhere else _bring_all(tuple(brings), found, prefix),
+        fix=None if elsewhere else _bring(list(brings), found, prefix),
     )
 
 
-def _bring_all(brings: tuple[str, ...], found: CudaFiles, prefix: Prefix) -> str:
+def _bring(names: Sequence[str], found: CudaFiles, prefix: Prefix, *, wrong: bool = False) -> str:
+    """What puts libraries there: the wheels that torch pins, or conda's packages for torch as it is.
+
+    Args:
+        names: of the packages that bring them; empty where no row says so.
+        found: what torch pins.
+        wrong: another release of the one is there.
+    """
     if found.by_pip:
         pinned = {name: f"{name}=={number}" for name, number in found.requires}
-        wanted = [pinned[name] for name in brings if name in pinned]
-        complete = wanted if len(wanted) == len(brings) else list(pinned.values())
+        wanted = [pinned[name] for name in names if name in pinned]
+        complete = wanted if len(wanted) == len(names) else list(pinned.values())
         return pip_exactly(prefix, *(complete or [f"torch=={found.torch}"]), index=found.torch or "")
-    return with_torch(prefix, *(name for name in brings if name))
+    known = [name for name in names if name]
+    if len(names) > 1 or wrong or not known:
+        return with_torch(prefix, *known)
+    return conda_install(prefix, known[0])
 
 
 def _of(kind: str, found: CudaFiles) -> list[InstalledCudaLibrary]:
     return [library for library in found.libraries if family(library.soname) == kind]
-
-
-def _bring(package: str, found: CudaFiles, prefix: Prefix, *, wrong: bool) -> str:
-    """What puts a library there: the wheel that torch pins, or conda's package for torch as it is.
-
-    Args:
-        package: that brings it; empty when no row says so.
-        found: what torch pins.
-        wrong: another release of it is there.
-    """
-    if found.by_pip:
-        pinned = [f"{name}=={number}" for name, number in found.requires]
-        wanted = [item for item in pinned if item.startswith(f"{package}==")]
-        return pip_exactly(prefix, *(wanted or pinned or [f"torch=={found.torch}"]), index=found.torch or "")
-    if not package:
-        return with_torch(prefix)
-    return with_torch(prefix, package) if wrong else conda_install(prefix, package)
 
 
 def _release(found: CudaFiles) -> Iterator[Finding]:

@@ -55,25 +55,16 @@ def compile_cuda(source: Path, target: Path, tools: Toolchain, *, capabilities: 
     return _call(command, target, tools)
 
 
-def compile_host(source: Path, target: Path, tools: Toolchain) -> Compiled:
-    """Compile a C++ file that includes CUDA headers, as torch's builder does.
-
-    Raises:
-        ValueError: the tools hold no C++ compiler.
-    """
-    command = [_cxx(tools), *_includes(tools), "-fPIC", "-std=c++17", "-c", str(source), "-o", str(target)]
+def _compile_host(cxx: str, source: Path, target: Path, tools: Toolchain) -> Compiled:
+    """Compile a C++ file that includes CUDA headers, as torch's builder does."""
+    command = [cxx, *_includes(tools), "-fPIC", "-std=c++17", "-c", str(source), "-o", str(target)]
     return _call(command, target, tools)
 
 
-def link(objects: Sequence[Path], target: Path, tools: Toolchain, libraries: Sequence[str]) -> Compiled:
-    """Link objects to a shared library with the C++ compiler, as torch's builder does.
-
-    Raises:
-        ValueError: the tools hold no C++ compiler.
-    """
+def _link(cxx: str, objects: Sequence[Path], target: Path, tools: Toolchain) -> Compiled:
+    """Link objects to a shared library with the CUDA runtime, as torch's builder does."""
     folders = [f"-L{folder}" for folder in tools.libraries]
-    wanted = [f"-l{name}" for name in libraries]
-    command = [_cxx(tools), *map(str, objects), "-shared", *folders, *wanted, "-o", str(target)]
+    command = [cxx, *map(str, objects), "-shared", *folders, "-lcudart", "-o", str(target)]
     return _call(command, target, tools)
 
 
@@ -103,16 +94,10 @@ def try_out(
         objects = [folder / "probe.o", folder / "probe_host.o"]
         done = [compile_cuda(folder / "probe.cu", objects[0], private, capabilities=capabilities)]
         if tools.cxx:
-            done.append(compile_host(folder / "probe_host.cpp", objects[1], private))
+            done.append(_compile_host(tools.cxx, folder / "probe_host.cpp", objects[1], private))
             if runtime and not any(item.reason for item in done):
-                done.append(link(objects, folder / "probe.so", private, ("cudart",)))
+                done.append(_link(tools.cxx, objects, folder / "probe.so", private))
         return tuple(_without(item, folder) for item in done)
-
-
-def _cxx(tools: Toolchain) -> str:
-    if tools.cxx is None:
-        raise ValueError("no C++ compiler")
-    return tools.cxx
 
 
 def _includes(tools: Toolchain) -> list[str]:

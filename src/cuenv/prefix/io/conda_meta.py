@@ -261,7 +261,8 @@ def owner_of(prefix: Prefix, path: str) -> Owner | None:
                 return Owner(wheel=wheel)
     for place in places:
         name = place.removeprefix(f"{prefix.path}/")
-        if name != place and (package := _of_conda(prefix, name)):
+        package = next((package for package, files in prefix.files.items() if name in files), None)
+        if name != place and package:
             return Owner(package=prefix.package(package))
     return None
 
@@ -270,27 +271,6 @@ def _real(path: str) -> str:
     """The path with links of folders followed, and not that of the file itself, which may be gone."""
     folder, _, name = path.rpartition("/")
     return f"{os.path.realpath(folder)}/{name}"
-
-
-def _of_conda(prefix: Prefix, name: str) -> str | None:
-    """The conda package whose record lists a file; a record that cannot be read lists nothing."""
-    quoted = json.dumps(name).encode()
-    for entry in names_in(Path(prefix.path) / "conda-meta"):
-        path = Path(prefix.path) / "conda-meta" / entry
-        if not entry.endswith(".json") or not is_file(path):
-            continue
-        try:
-            with path.open("rb") as stream:
-                raw = stream.read(LIMIT + 1)
-            if len(raw) > LIMIT or quoted not in raw:
-                continue
-            record = json.loads(raw)
-        except (OSError, ValueError, RecursionError):
-            continue
-        files = record.get("files") if isinstance(record, dict) else None
-        if isinstance(files, list) and name in files and isinstance(record.get("name"), str):
-            return str(record["name"])
-    return None
 
 
 def pins_torch(wheel: Wheel) -> bool:
@@ -335,11 +315,21 @@ class TorchHere:
 
 def find_torch_here(prefix: Prefix) -> TorchHere | None:
     """The torch that the environment's Python finds first among its own folders."""
-    for site in prefix.site_packages:
-        folder = Path(site) / "torch"
-        if not is_file(folder / "version.py"):
-            continue
-        told = parse_version_py(read(folder, "version.py").text)
-        if told:
-            return TorchHere(folder=folder, version=told[0], cuda=told[1])
-    return None
+    return next(filter(None, map(torch_in, prefix.site_packages)), None)
+
+
+def torch_in(site: str) -> TorchHere | None:
+    """The torch in a folder of packages."""
+    folder = Path(site) / "torch"
+    told = parse_version_py(read(folder, "version.py").text) if is_file(folder / "version.py") else None
+    return TorchHere(folder=folder, version=told[0], cuda=told[1]) if told else None
+
+
+def built_extensions(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> Iterator[str]:
+    """What torch compiled on first use for this Python and CUDA: in TORCH_EXTENSIONS_DIR, or in a folder of its own."""
+    base = environ.get("TORCH_EXTENSIONS_DIR")
+    if not base and environ.get("HOME") and prefix.python:
+        build = f"py{prefix.python.replace('.', '')}_{'cu' + cuda.replace('.', '') if cuda else 'cpu'}"
+        base = f"{environ['HOME']}/.cache/torch_extensions/{build}"
+    paths = (f"{base}/{name}/{name}.so" for name in names_in(base)) if base else ()
+    yield from filter(is_file, paths)

@@ -19,7 +19,7 @@ from cuenv.host.io.surroundings import read
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family
 from cuenv.prefix.device_code import TORCH, CodeFile
 from cuenv.prefix.inventory import Prefix, Wheel, told_by
-from cuenv.prefix.io.conda_meta import TorchHere, files_of, find_torch_here, text_of
+from cuenv.prefix.io.conda_meta import TorchHere, built_extensions, files_of, find_torch_here, text_of
 
 _TORCH_LIBRARIES = regex(r"lib(torch_cuda\w*|torch_cpu|torch_nvshmem|c10_cuda|torch_global_deps)\.so")
 _REQUIRES = regex(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
@@ -226,7 +226,9 @@ def find_code_files(prefix: Prefix, known: frozenset[str], environ: Mapping[str,
     files: list[CodeFile] = []
     unreadable: list[tuple[str, str]] = []
     seen: set[str] = set()
-    built = list(_built(prefix, environ, cuda))
+    built = [
+        (f"{Path(path).stem} (compiled on first use)", None, path) for path in built_extensions(prefix, environ, cuda)
+    ]
     for library, number, path in [*_of_torch(prefix), *_of_wheels(prefix, known), *built]:
         real = os.path.realpath(path)
         if real in seen or not is_file(real):
@@ -265,20 +267,6 @@ def _of_wheels(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str
         if wheel.name in known or _ON_TORCH.search(text_of(wheel, "METADATA")):
             shared = (name for name in files_of(wheel) if name.endswith(".so"))
             yield from ((wheel.name, wheel.version, f"{wheel.folder}/{name}") for name in shared)
-
-
-def _built(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> Iterator[tuple[str, str | None, str]]:
-    """What torch compiled on first use for this Python and this CUDA; another machine may have done it."""
-    python = (prefix.python or "").replace(".", "")
-    given, home = environ.get("TORCH_EXTENSIONS_DIR"), environ.get("HOME")
-    root = Path(given) if given else Path(home or "/nowhere") / ".cache/torch_extensions"
-    folders = [root] if given else []
-    if cuda and python:
-        folders.append(root / f"py{python}_cu{cuda.replace('.', '')}")
-    for folder in folders:
-        for name in names_in(folder)[:_MOST]:
-            if is_file(folder / name / f"{name}.so"):
-                yield f"{name} (compiled on first use)", None, str(folder / name / f"{name}.so")
 
 
 def _declared(prefix: Prefix) -> tuple[str | None, str]:

@@ -15,9 +15,8 @@ from cuenv.binary.loader import CacheEntry, Look, System, chosen, parse_ld_cache
 from cuenv.core.io.files import DATA, is_file, names_in, why
 from cuenv.core.regex import regex
 from cuenv.host.io.surroundings import read
-from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.conda_meta import files_of
+from cuenv.prefix.io.conda_meta import built_extensions, files_of, torch_in
 from cuenv.prefix.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
 from cuenv.solve.environment_spec import normalise
 
@@ -63,9 +62,11 @@ def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: 
     """
     home = next((folder for folder in prefix.site_packages if is_file(f"{folder}/torch/__init__.py")), None)
     torch = _torch(Path(home), prefix) if home else None
-    cuda = _cuda(Path(home)) if home else None
+    found = torch_in(home) if home else None
+    cuda = found.cuda if found else None
     roots = [root for folder in prefix.site_packages for root in _extensions(folder, prefix, look, cuda)]
-    roots += _compiled(prefix, environ, cuda) if torch else []
+    for path in built_extensions(prefix, environ, cuda) if torch else ():
+        roots.append(Root(path=path, label=path, kind="extension", needed=False, built=True))
     roots += _libraries(prefix, stems)
     return Plan(python=_python(prefix), torch=torch, roots=tuple(dict.fromkeys(roots)))
 
@@ -89,11 +90,6 @@ def _python(prefix: Prefix) -> str | None:
         if is_file(path):
             return path
     return None
-
-
-def _cuda(site: Path) -> str | None:
-    found = parse_version_py(read(site, "torch/version.py").text)
-    return found[1] if found else None
 
 
 def _torch(site: Path, prefix: Prefix) -> TorchPlan:
@@ -188,20 +184,6 @@ def _shared_objects(folder: str) -> Iterator[str]:
                     stack.append((entry.path, depth + 1))
             elif entry.name.endswith(".so") and is_file(entry.path):
                 yield entry.path
-
-
-def _compiled(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> list[Root]:
-    """What torch compiled for this Python and CUDA: its own folder, or TORCH_EXTENSIONS_DIR."""
-    base = environ.get("TORCH_EXTENSIONS_DIR")
-    if not base and environ.get("HOME") and prefix.python:
-        build = f"py{prefix.python.replace('.', '')}_{'cu' + cuda.replace('.', '') if cuda else 'cpu'}"
-        base = f"{environ['HOME']}/.cache/torch_extensions/{build}"
-    found = []
-    for folder in names_in(base) if base else ():
-        path = f"{base}/{folder}/{folder}.so"
-        if is_file(path):
-            found.append(Root(path=path, label=path, kind="extension", needed=False, built=True))
-    return found
 
 
 def _libraries(prefix: Prefix, stems: frozenset[str]) -> Iterator[Root]:

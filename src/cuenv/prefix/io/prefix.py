@@ -22,9 +22,8 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import strip_credentials
 from cuenv.host.io.surroundings import read
-from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
-from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_records
+from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_records, torch_in
 from cuenv.solve.environment_spec import normalise
 
 _HINT = "name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
@@ -195,15 +194,11 @@ def outside_sites(prefix: Prefix, environ: Mapping[str, str]) -> tuple[Site, ...
         real = os.path.realpath(folder)
         if real not in own and real not in found and is_folder(folder):
             wheels = tuple(wheels_in(folder))
-            found[real] = Site(path=str(folder), via=via, first=first, wheels=wheels, torch=torch_in(folder))
+            torch = torch_in(str(folder))
+            found[real] = Site(
+                path=str(folder), via=via, first=first, wheels=wheels, torch=torch.version if torch else None
+            )
     return tuple(found.values())
-
-
-def torch_in(folder: Path) -> str | None:
-    """The version of the torch in a folder of packages, by ``torch/version.py``."""
-    file = folder / "torch/version.py"
-    told = parse_version_py(read(folder, "torch/version.py").text) if is_file(file) else None
-    return told[0] if told else None
 
 
 def _folders(prefix: Prefix, library: str, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, bool]]:

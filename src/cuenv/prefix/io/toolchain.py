@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import InputError
@@ -17,7 +17,7 @@ from cuenv.core.reading import shell_words
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
-from cuenv.prefix.inventory import Prefix, Wheel
+from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, CudaToolchain, HostCompiler, Nvcc, library_of
 
@@ -64,7 +64,7 @@ def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[H
     """
     find = _compiler if running else _read
     return (
-        find("C++", *_named(environ, ("CXX",), "c++"), environ),
+        find("C++", *((environ["CXX"], "CXX") if environ.get("CXX") else ("c++", "PATH")), environ),
         find("nvcc", *nvcc_host(environ), environ),
     )
 
@@ -90,10 +90,6 @@ def ccbin(flags: str) -> str | None:
         if match:
             found = match[1] if match[1] is not None else after
     return found or None
-
-
-def _named(environ: Mapping[str, str], names: tuple[str, ...], otherwise: str) -> tuple[str, str]:
-    return next(((environ[name], name) for name in names if environ.get(name)), (otherwise, "PATH"))
 
 
 def _compiler(does: str, asked: str, via: str, environ: Mapping[str, str]) -> HostCompiler:
@@ -193,7 +189,7 @@ _SYSTEM_LIBRARIES = (
 
 def nvccs_in(prefix: Prefix) -> tuple[str, ...]:
     """The nvcc programs of an environment itself: conda's, then those of NVIDIA's wheels."""
-    places = [prefix.path, *_wheel_folders(prefix)]
+    places = [prefix.path, *wheel_folders(prefix)]
     return tuple(path for place in places if os.access(path := f"{place}/bin/nvcc", os.X_OK) and is_file(path))
 
 
@@ -203,7 +199,7 @@ def target_folders(prefix: Prefix, platform: str) -> tuple[str, ...]:
     return tuple(folder for folder in found if is_folder(folder))
 
 
-def _wheel_folders(prefix: Prefix) -> Iterator[str]:
+def wheel_folders(prefix: Prefix) -> Iterator[str]:
     """The folders of NVIDIA's wheels: ``nvidia/cu13``, ``nvidia/cusparse``."""
     for site in prefix.site_packages:
         for name in names_in(f"{site}/nvidia"):
@@ -220,14 +216,10 @@ def torch_includes(prefix: Prefix) -> tuple[str, ...]:
     return tuple(found)
 
 
-def built_libraries(prefix: Prefix, names: Iterable[str]) -> frozenset[str]:
+def built_libraries(prefix: Prefix, names: Collection[str]) -> frozenset[str]:
     """Those of the named distributions whose files include compiled modules."""
-    wanted = set(names)
-    return frozenset(wheel.name for wheel in prefix.wheels if wheel.name in wanted and _holds_module(wheel))
-
-
-def _holds_module(wheel: Wheel) -> bool:
-    return any(name.endswith(".so") for name in files_of(wheel))
+    wheels = [wheel for wheel in prefix.wheels if wheel.name in names]
+    return frozenset(wheel.name for wheel in wheels if any(name.endswith(".so") for name in files_of(wheel)))
 
 
 def _text(path: str) -> str:
@@ -260,7 +252,7 @@ def look(
     includes += [f"{prefix.path}/include"] if prefix.kind == "conda" else []
     looks = [*includes, *_listed(environ, "CPATH"), *_listed(environ, "CPLUS_INCLUDE_PATH")]
     looks += _SYSTEM_INCLUDES if outside else ()
-    wheels = tuple(_wheel_folders(prefix))
+    wheels = tuple(wheel_folders(prefix))
     places = dict.fromkeys([*looks, *(f"{folder}/include" for folder in (prefix.path, *splayed, *wheels))])
     names = tuple(headers)
     libraries = [*library_folders(home), *_listed(environ, "LIBRARY_PATH")]

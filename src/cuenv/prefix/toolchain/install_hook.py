@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import is_folder, names_in
+from cuenv.core.io.files import is_folder
 from cuenv.core.record import dataclass, replace
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts, outside
@@ -16,7 +16,7 @@ from cuenv.lockfile.files import read_lock, recorded_host
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.hooks import ENDINGS, Scripts, remove_hook, write_hook
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.io.toolchain import library_folders, nvcc_at, nvccs_in, target_folders, unlinked
+from cuenv.prefix.io.toolchain import library_folders, nvcc_at, nvccs_in, target_folders, unlinked, wheel_folders
 from cuenv.prefix.toolchain.hook import OWN, Hook, activate, arch_list, deactivate, exports
 from cuenv.prefix.toolchain.policy import targets_of
 
@@ -101,8 +101,8 @@ def _conda_places(prefix: Prefix, platform: str) -> tuple[str, ...]:
 
 
 def _wheel_places(prefix: Prefix) -> tuple[str, ...]:
-    found = (f"{site}/nvidia/{name}" for site in prefix.site_packages for name in names_in(f"{site}/nvidia"))
-    return tuple(place.removeprefix(f"{prefix.path}/") for place in found if is_folder(f"{place}/include"))
+    found = (place for place in wheel_folders(prefix) if is_folder(f"{place}/include"))
+    return tuple(place.removeprefix(f"{prefix.path}/") for place in found)
 
 
 def _includes(root: str, place: str) -> list[str]:
