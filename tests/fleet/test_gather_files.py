@@ -162,7 +162,7 @@ def test_what_cannot_be_gathered(tmp_path: Path, words: tuple[str, ...], code: E
 def test_without_clustershell_files_are_read_and_nodes_are_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ClusterShell", None)
+    monkeypatch.setitem(sys.modules, "ClusterShell.NodeSet", None)
     (tmp_path / "gpu1.json").write_text(record())
     assert inside("fleet", "gather", "--from", "gpu1.json", folder=tmp_path).returncode == ExitCode.OK
     done = inside("fleet", "gather", "--ssh", "gpu1", folder=tmp_path)

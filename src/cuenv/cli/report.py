@@ -168,8 +168,7 @@ def _nothing_to_choose(about: str) -> None:
 
 
 def _fleet(path: Path) -> ReportPage:
-    from cuenv.fleet.deliver import PLAN  # noqa: PLC0415 - as above
-    from cuenv.fleet.plan_json import read_whole  # noqa: PLC0415 - as above
+    from cuenv.fleet.deliver import PLAN, read_whole  # noqa: PLC0415 - as above
     from cuenv.report.make import fleet_page  # noqa: PLC0415 - as above
 
     file = path / PLAN if path.is_dir() else path

@@ -216,6 +216,37 @@ class Reader:
             return None
 
 
+_OF_SCHEMA: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
+_MANY = 10**9
+
+
+def fitted(value: Any, schema: Mapping[str, Any], faults: Faults, path: str = "", kinds: Any = None) -> Any:
+    """What a schema that ships names of a JSON value; what is absent or of another type is a fault at its path.
+
+    A whole number in it is a count or a place: none is negative, or as many as a billion.
+    """
+    kinds = schema.get("$defs", {}) if kinds is None else kinds
+    if "$ref" in schema:
+        schema = kinds[schema["$ref"].rpartition("/")[2]]
+    if "const" in schema or (value is None and ("anyOf" in schema or "null" in schema["type"])):
+        return value
+    if "anyOf" in schema:  # with null
+        return fitted(value, schema["anyOf"][0], faults, path, kinds)
+    names = schema["type"]
+    kind = _OF_SCHEMA[names if isinstance(names, str) else names[0]]
+    fits = type(value) is kind
+    if not fits or (kind is int and not 0 <= value < _MANY):
+        what = "a count" if kind is int else _NAMES[kind]
+        faults.add(path, f"expected {what}, got {describe(value)}")
+        return kind()
+    if kind is list:
+        return [fitted(item, schema["items"], faults, f"{path}[{at}]", kinds) for at, item in enumerate(value)]
+    if kind is dict:
+        wanted = ((key, of) for key, of in schema["properties"].items() if key in value or key in schema["required"])
+        return {key: fitted(value.get(key), of, faults, f"{path}.{key}".lstrip("."), kinds) for key, of in wanted}
+    return value
+
+
 def _nearest(word: str, known: set[str]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 

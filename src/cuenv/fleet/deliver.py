@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError, Progress
-from cuenv.core.io.files import is_file, make_folder, read_text
+from cuenv.core.io.files import DATA, is_file, make_folder, read_text
 from cuenv.core.io.products import remove_untouched, write_product
 from cuenv.core.io.templates import fill
 from cuenv.core.io.writing import write_atomically
+from cuenv.core.reading import Faults, fitted
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.render import json_text
 from cuenv.fleet.plan import Environment, FleetPlan
-from cuenv.fleet.plan_json import identity, plan_plain, read_whole
+from cuenv.fleet.plan_json import MAKE, SCHEMA, identity, plan_plain, read_plan
 from cuenv.host.facts import HostFacts
 from cuenv.host.host_json import dump
 from cuenv.host.select import HostOptions
@@ -26,6 +29,9 @@ from cuenv.resolver.resolve import composed
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 from cuenv.solve.environment_yml import render
 from cuenv.solve.io.sources import Sources
+
+if TYPE_CHECKING:  # a type alone
+    from cuenv.fleet.documents import FleetPlanDocument
 
 PLAN = "fleet.json"
 HOSTS = "hosts.ndjson"
@@ -135,6 +141,20 @@ def deliver(
         left=tuple(left),
         instead=tuple(instead),
     )
+
+
+def read_whole(text: str, source: str) -> FleetPlanDocument:
+    """Read all of a plan, by the schema that ships of it.
+
+    Raises:
+        InputError: with every fault in it and its path.
+    """
+    read_plan(text, source)
+    faults = Faults(source)
+    schema = json.loads(read_text(Path(DATA, "schemas", f"{SCHEMA.removeprefix('cuenv/').replace('/', '-')}.json")))
+    found: FleetPlanDocument = fitted(json.loads(text), schema, faults)
+    faults.check(hint=MAKE)
+    return found
 
 
 def _of_earlier(folder: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from cuenv.core.findings import counted
 from cuenv.fleet.nodes import Unknown, fold
 from cuenv.fleet.plan import FleetPlan, Less, Price, short
 from cuenv.fleet.plan_json import helps
@@ -26,9 +27,9 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
     placed = sum(len(item.names) for item in plan.environments)
     if plan.environments:
         count = len(plan.environments)
-        yield f"plan    {_counted(count, 'environment')} for {_counted(placed, 'host')}"
+        yield f"plan    {counted(count, 'environment')} for {counted(placed, 'host')}"
         for item in plan.environments:
-            hosts = _counted(len(item.names), "host")
+            hosts = counted(len(item.names), "host")
             yield f"        {item.name}: {short(item.candidate)}: {_nodes(item.names, whole=verbose)} ({hosts})"
     yield from _price_lines(plan, knowledge, verbose=verbose)
     for hint in plan.merges:
@@ -39,7 +40,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
             yield f"note    no environment for {_nodes(hopeless.names, whole=verbose)}: {found.because}"
             continue
         would = f"; what would help: {found.would_help}" if found.would_help else ""
-        names, hosts = _nodes(hopeless.names, whole=verbose), _counted(len(hopeless.names), "host")
+        names, hosts = _nodes(hopeless.names, whole=verbose), counted(len(hopeless.names), "host")
         yield f"error: nothing serves {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
     yield from unknown_lines(plan.unknown)
     if plan.assumed:
@@ -49,7 +50,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
 def unknown_lines(items: Iterable[Unknown], then: str = "; --assume-glibc VERSION assumes one") -> Iterator[str]:
     """Hosts that lack facts."""
     for item in items:
-        lacks, hosts = " and ".join(item.lacks), _counted(len(item.names), "host")
+        lacks, hosts = " and ".join(item.lacks), counted(len(item.names), "host")
         more = then if item.lacks == ("glibc",) else ""
         verb = "is" if len(item.lacks) == 1 else "are"
         yield f"unknown {fold(item.names)}: the {lacks} of {hosts} {verb} not known{more}"
@@ -59,14 +60,14 @@ def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator
     """Which hosts each lock serves, for people."""
     for item in found.locks:
         serves = _nodes(item.names, whole=verbose) or "none"
-        yield f"lock    {item.path} serves {serves} ({len(item.names)} of {_counted(found.hosts, 'host')})"
+        yield f"lock    {item.path} serves {serves} ({len(item.names)} of {counted(found.hosts, 'host')})"
         for refusal in item.refusals:
             names = _nodes(refusal.names, whole=verbose)
             yield f"        not {names}: {refusal.finding.code} {refusal.finding.message}"
     if found.bare:
         yield f"note    not judged: {_nodes(found.bare, whole=verbose)}, without a GPU"
     if found.unserved:
-        hosts = _counted(len(found.unserved), "host")
+        hosts = counted(len(found.unserved), "host")
         yield f"error: no lock serves {_nodes(found.unserved, whole=verbose)} ({hosts})"
     yield from unknown_lines(found.unknown, then="")
 
@@ -74,12 +75,12 @@ def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator
 def diff_fleet_lines(found: FleetDiff, *, verbose: bool = False) -> Iterator[str]:
     """What a change of a fleet changes, for people."""
     before, after = len(found.old.environments), len(found.new.environments)
-    yield f"plan    {_counted(before, 'environment')} before, {after} after"
+    yield f"plan    {counted(before, 'environment')} before, {after} after"
     for title, some in (("added", found.added), ("removed", found.removed)):
         if some:
-            yield f"{title:7} {_nodes(some, whole=verbose)} ({_counted(len(some), 'host')})"
+            yield f"{title:7} {_nodes(some, whole=verbose)} ({counted(len(some), 'host')})"
     for move in found.moves:
-        names, hosts = _nodes(move.names, whole=verbose), _counted(len(move.names), "host")
+        names, hosts = _nodes(move.names, whole=verbose), counted(len(move.names), "host")
         if move.before is None:
             yield f"gets    {names} ({hosts}): {move.after}"
         elif move.after is not None:
@@ -100,7 +101,7 @@ def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Ite
             yield f"{fewer}     impossible: {' '.join(_proof(plan, 0, knowledge))}"
         yield from _price(price, verbose=verbose)
     if least and plan.limit is not None and plan.limit < least.count:
-        yield f"error: {_counted(plan.limit, 'environment')} cannot serve all hosts; {least.count} are needed"
+        yield f"error: {counted(plan.limit, 'environment')} cannot serve all hosts; {least.count} are needed"
     if len(plan.proofs) > 1:
         well = plan.proofs[1]
         reasons = " ".join(_proof(plan, 1, knowledge))
@@ -124,12 +125,12 @@ def _price(price: Price, *, verbose: bool) -> Iterator[str]:
         yield f"k={price.number}     {choice}: every host gets its best{exact}"
         return
     verb = "gets" if count == 1 else "get"
-    yield f"k={price.number}     {choice}: {_counted(count, 'host')} {verb} less than their best{exact}"
+    yield f"k={price.number}     {choice}: {counted(count, 'host')} {verb} less than their best{exact}"
     shown = _joined(price.less, whole=verbose)
     for text in shown if verbose else shown[:_SHOWN]:
         yield f"        {text}"
     if len(shown) > _SHOWN and not verbose:
-        yield f"        and {_counted(len(shown) - _SHOWN, 'further group')}; -v names them"
+        yield f"        and {counted(len(shown) - _SHOWN, 'further group')}; -v names them"
 
 
 def _joined(items: Iterable[Less], *, whole: bool) -> list[str]:
@@ -149,7 +150,3 @@ def _nodes(names: Iterable[str], *, whole: bool) -> str:
     """Names, folded; of those that do not fold the first."""
     text = fold(names)
     return text if whole or len(text) <= _LONG else f"{text[: text.rindex(',', 0, _LONG)]}, ... (-v names all)"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

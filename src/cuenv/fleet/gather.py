@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from cuenv.core.errors import InputError, Progress
@@ -131,7 +131,7 @@ def _ask(
     from cuenv.fleet.answers import asks  # noqa: PLC0415 - only where nodes are asked
     from cuenv.fleet.io import cluster  # noqa: PLC0415 - as above
 
-    limits, command = cluster.AskLimits(timeout=asked.timeout, fanout=asked.fanout), asks(asked.program)
+    limits, command = cluster.AskLimits(asked.timeout, asked.fanout), asks(asked.program)
     over_ssh = cluster.node_set(",".join(asked.ssh)) if asked.ssh else None
     listed = cluster.nodes_of_slurm(asked.nodes) if asked.slurm else None
     every = {*map(str, over_ssh or ()), *(listed.names() if listed else ())}
@@ -178,11 +178,10 @@ def command_again(asked: GatherRequest, by: str, nodes: str, output: Path | None
         "slurm": ["--slurm", "--nodes", nodes, *(["--srun-options", asked.srun_options] if asked.srun_options else [])],
     }[by]
     usual = GatherRequest()
-    options: Mapping[str, object] = {"--program": asked.program, "--timeout": asked.timeout, "--fanout": asked.fanout}
-    standard: Mapping[str, object] = {"--program": usual.program, "--timeout": usual.timeout, "--fanout": usual.fanout}
-    changed = [word for flag, value in options.items() if value != standard[flag] for word in (flag, _word(value))]
+    options = (
+        ("--program", asked.program, usual.program),
+        ("--timeout", f"{asked.timeout:g}", f"{usual.timeout:g}"),
+        ("--fanout", str(asked.fanout), str(usual.fanout)),
+    )
+    changed = [word for flag, value, standard in options if value != standard for word in (flag, value)]
     return ("cuenv", "fleet", "gather", *own, *changed, *(["-o", str(output)] if output else []))
-
-
-def _word(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -36,9 +36,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.fleet.nodes import Unknown
 
 SCHEMA = "cuenv/fleet-plan/1"
-_MANY = 10**9
-"""More hosts than any fleet has."""
-_MAKE = "cuenv fleet plan fleet.ndjson --json > plan.json"
+MAKE = "cuenv fleet plan fleet.ndjson --json > plan.json"
 
 
 def plan_plain(
@@ -232,12 +230,12 @@ def read_plan(text: str, source: str) -> Claimed:
     try:
         data: Any = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source} is not JSON: {error}", hint=_MAKE) from error
+        raise InputError(f"{source} is not JSON: {error}", hint=MAKE) from error
     reader = Reader(data, faults)
     schema = reader.text("schema")
     if schema != SCHEMA:
         faults.add("schema", f"expected {SCHEMA}, got {schema!r}")
-        faults.check(hint=_MAKE)
+        faults.check(hint=MAKE)
     asked = reader.reader("request")
     request = _read_request(asked, source) if asked else Request()
     kinds = [_read_kind(item) for item in reader.readers("kinds", required=True)]
@@ -265,7 +263,7 @@ def read_plan(text: str, source: str) -> Claimed:
         limit=reader.get("at_most", int),
         nowhere=tuple(facts for facts, _, home in kinds if home is None),
     )
-    faults.check(hint=_MAKE)
+    faults.check(hint=MAKE)
     return found
 
 
@@ -294,119 +292,3 @@ def _read_kind(reader: Reader) -> tuple[HostFacts, int, str | None]:
         environment=Surroundings(wsl=bool(reader.get("wsl", bool))),
     )
     return replace(facts, label=said(facts)), reader.get("hosts", int) or 0, reader.get("environment", str)
-
-
-def read_whole(text: str, source: str) -> FleetPlanDocument:
-    """Read all of a plan, for a report.
-
-    Raises:
-        InputError: with every fault in it and its path.
-    """
-    read_plan(text, source)
-    faults = Faults(source)
-    reader = Reader(json.loads(text), faults)
-    asked = reader.reader("request")
-    request = _read_request(asked, source) if asked else Request()
-    found: FleetPlanDocument = {
-        "schema": "cuenv/fleet-plan/1",
-        "knowledge": reader.text("knowledge"),
-        "request": _request(request),
-        "hosts": _count(reader),
-        "at_most": reader.get("at_most", int),
-        "assumed_glibc": reader.get("assumed_glibc", str),
-        "environments": [_read_environment(item) for item in reader.readers("environments")],
-        "kinds": [_read_kind_plain(item) for item in reader.readers("kinds")],
-        "prices": [_read_price(item) for item in reader.readers("prices")],
-        "proofs": [_read_proof(item) for item in reader.readers("proofs")],
-        "unknown": [
-            {"nodes": item.text("nodes"), "hosts": _count(item), "lacks": list(item.texts("lacks"))}
-            for item in reader.readers("unknown")
-        ],
-        "hopeless": [
-            {
-                "nodes": item.text("nodes"),
-                "hosts": _count(item),
-                "says": item.text("says"),
-                "rule": item.text("rule"),
-                "because": item.text("because"),
-                "would_help": item.get("would_help", str),
-            }
-            for item in reader.readers("hopeless")
-        ],
-        "hints": [
-            {"saves": item.text("saves"), "drivers": [], "text": item.text("text")} for item in reader.readers("hints")
-        ],
-        "broken": list(reader.texts("broken")),
-        "written": list(reader.texts("written")),
-    }
-    faults.check(hint=_MAKE)
-    return found
-
-
-def _count(reader: Reader, key: str = "hosts") -> int:
-    found = reader.get(key, int, 0, required=True) or 0
-    if not 0 <= found < _MANY:
-        reader.faults.add(reader.at(key), f"expected a count, got {found if abs(found) < _MANY else 'far too many'}")
-        return 0
-    return found
-
-
-def _read_environment(item: Reader) -> FleetEnvironmentFields:
-    return {
-        "name": item.text("name"),
-        "nodes": item.text("nodes"),
-        "hosts": _count(item),
-        "pytorch": item.text("pytorch"),
-        "build": item.text("build"),
-        "stack": item.text("stack"),
-        "cuda": item.get("cuda", str),
-        "python": item.text("python"),
-        "label": item.get("label", str),
-        "platform": item.text("platform"),
-    }
-
-
-def _read_kind_plain(item: Reader) -> FleetKindFields:
-    libc = item.reader("libc")
-    return {
-        "nodes": item.text("nodes"),
-        "hosts": _count(item),
-        "platform": item.text("platform"),
-        "gpus": [
-            {"name": gpu.get("name", str) or "", "capability": gpu.text("capability")} for gpu in item.readers("gpus")
-        ],
-        "driver": item.get("driver", str),
-        "cuda": item.get("cuda", str),
-        "libc": {"family": libc.text("family"), "version": libc.text("version")} if libc else None,
-        "wsl": bool(item.get("wsl", bool)),
-        "environment": item.get("environment", str),
-    }
-
-
-def _read_price(item: Reader) -> FleetPriceFields:
-    return {
-        "environments": _count(item, "environments"),
-        "possible": bool(item.get("possible", bool)),
-        "choice": list(item.texts("choice")),
-        "hosts_with_less": _count(item, "hosts_with_less"),
-        "less": [
-            {
-                "nodes": one.text("nodes"),
-                "hosts": _count(one),
-                "gets": one.text("gets"),
-                "best": one.text("best"),
-                "worse": bool(one.get("worse", bool)),
-            }
-            for one in item.readers("less")
-        ],
-        "exact": bool(item.get("exact", bool)),
-    }
-
-
-def _read_proof(item: Reader) -> FleetProofFields:
-    pairs: list[FleetPairFields] = [
-        {"one": _count(one, "one"), "other": _count(one, "other"), "says": one.text("says"), "rules": []}
-        for one in item.readers("pairs")
-    ]
-    count = _count(item, "environments")
-    return {"environments": count, "well": bool(item.get("well", bool)), "kinds": [], "pairs": pairs}

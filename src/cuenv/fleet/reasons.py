@@ -32,8 +32,6 @@ class Parted(NamedTuple):
         rules: for each of them what keeps it from most of what serves the other: the rule and its words.
     """
 
-    one: NodeKind
-    other: NodeKind
     says: str
     rules: tuple[Rejection, ...]
 
@@ -50,7 +48,7 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
     names = f"{one.says} and {other.says}"
     if one.facts.platform != other.facts.platform:
         platforms = f"{one.facts.platform} against {other.facts.platform}"
-        return Parted(one, other, f"{names} share no build: {platforms}", ())
+        return Parted(f"{names} share no build: {platforms}", ())
     first, second = (decide(Context(facts=kind.facts, request=request, knowledge=knowledge)) for kind in (one, other))
     mine, theirs = (_able(decision, well=well) for decision in (first, second))
     rules = tuple(found for found in (_against(first, theirs), _against(second, mine)) if found is not None)
@@ -59,13 +57,13 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
         [item.build.version for item in mine], [item.build.version for item in theirs], "PyTorch"
     )
     if bounds and rules:
-        return Parted(one, other, f"{names} share no build: {bounds}", rules)
+        return Parted(f"{names} share no build: {bounds}", rules)
     if rules:
-        return Parted(one, other, f"{names} share no build: {'; '.join(item.because for item in rules)}", rules)
+        return Parted(f"{names} share no build: {'; '.join(item.because for item in rules)}", rules)
     together = decide(Context(facts=pool((one.facts, other.facts)), request=request, knowledge=knowledge))
     lead = together.rejections[:1] if not together.chosen else ()
     because = lead[0].because if lead else "what serves both serves the GPUs of one less well than its best"
-    return Parted(one, other, f"{names} share no build: {because}", lead)
+    return Parted(f"{names} share no build: {because}", lead)
 
 
 def _able(decision: Decision, *, well: bool) -> tuple[Candidate, ...]:

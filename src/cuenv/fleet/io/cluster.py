@@ -26,17 +26,11 @@ _LAST_WORDS = 2000
 _RANGE = regex(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskLimits:
-    """How nodes are asked.
+class AskLimits(NamedTuple):
+    """Seconds for each node that is asked, and how many are asked at a time."""
 
-    Attributes:
-        timeout: seconds for each node.
-        fanout: nodes that are asked at a time.
-    """
-
-    timeout: float = 60
-    fanout: int = 64
+    timeout: float
+    fanout: int
 
 
 def node_set(text: str) -> NodeSet:
@@ -46,9 +40,11 @@ def node_set(text: str) -> NodeSet:
         UsageError: it means none, or more than a cluster has.
         OutsideError: ClusterShell is not installed.
     """
-    _demand()
-    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - few commands ask nodes
-
+    try:
+        from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - few commands ask nodes
+    except ImportError as error:
+        install = f"{shlex.quote(sys.executable)} -m pip install ClusterShell"
+        raise OutsideError("asking nodes needs ClusterShell, which is not installed", hint=install) from error
     hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
     if any(int(to) - int(start) >= MOST_NODES for start, to in _RANGE.findall(text)):
         raise UsageError(f"{text!r} means more than {MOST_NODES} nodes", hint=hint)
@@ -62,14 +58,6 @@ def node_set(text: str) -> NodeSet:
     if odd is not None:
         raise UsageError(f"{odd!r} is no name of a node", hint=hint)
     return found
-
-
-def _demand() -> None:
-    try:
-        import ClusterShell  # noqa: F401, PLC0415 - as in `node_set`
-    except ImportError as error:
-        hint = f"{shlex.quote(sys.executable)} -m pip install ClusterShell"
-        raise OutsideError("asking nodes needs ClusterShell, which is not installed", hint=hint) from error
 
 
 def without(nodes: NodeSet, names: Collection[str]) -> NodeSet:
@@ -280,7 +268,7 @@ def nodes_of_slurm(chosen: str) -> SlurmNodes:
 
 def _listed(text: str, only: NodeSet | None) -> SlurmNodes:
     """The nodes in the lines of sinfo; one of several partitions is asked in the first that is up."""
-    every = node_set("unknown") - node_set("unknown")
+    every = without(node_set("unknown"), {"unknown"})
     ready: dict[_Group, NodeSet] = {}
     why: dict[str, str] = {}
     taken = every.copy()
