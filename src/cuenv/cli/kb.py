@@ -267,8 +267,9 @@ def learn_command(  # noqa: PLR0917 - one argument for each option
       cuenv kb learn --save tables && cuenv resolve --knowledge tables --prove
     """
     from cuenv.knowledge.io.load import lay_over, load  # noqa: PLC0415 - as above
-    from cuenv.maintain.maintain import Question, learn_rows, table_texts  # noqa: PLC0415 - not needed for --help
-    from cuenv.maintain.maintain import save as save_rows  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import save as save_tables  # noqa: PLC0415 - not needed for --help
+    from cuenv.maintain.learn import table_texts  # noqa: PLC0415 - as above
+    from cuenv.maintain.maintain import Question, learn_rows  # noqa: PLC0415 - as above
 
     base = load()
     knowledge = lay_over(base, values["tables"]) if values["tables"] else base
@@ -284,7 +285,7 @@ def learn_command(  # noqa: PLR0917 - one argument for each option
     quiet = values["quiet"] or values["as_json"]
     say([_learned_line(learned)], quiet=quiet)
     if save and texts:
-        paths = save_rows(learned, save)
+        paths = save_tables(save, table_texts(learned.overlay))
         again = f"cuenv resolve --knowledge {shlex.quote(str(save))} --prove"
         say([f"wrote   {', '.join(map(str, paths))}; next: {again}"], quiet=quiet)
     if values["as_json"]:

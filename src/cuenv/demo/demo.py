@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.core.errors import Progress
-from cuenv.core.findings import Finding, Report, report
+from cuenv.core.findings import Report, report
 from cuenv.core.record import dataclass
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
@@ -19,7 +19,6 @@ from cuenv.lockfile.files import LOCK_NAME
 from cuenv.lockfile.lock import Locked, LockRequest, lock
 from cuenv.prefix.packages import installed_findings
 from cuenv.resolver.resolve import Resolution, resolve
-from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution
 
@@ -58,7 +57,9 @@ def demonstrate(folder: Path, environ: Mapping[str, str], knowledge: Knowledge, 
         environ: of the process.
         say: called with what happens next.
     """
-    from cuenv.demo.io.sample import write_sample  # noqa: PLC0415 - only the demo has a sample
+    from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - only once the demo runs
+    from cuenv.demo.io.sample import write_sample  # noqa: PLC0415 - as above
+    from cuenv.solve.environment_yml import render  # noqa: PLC0415 - as above
 
     facts = this_machine(environ, knowledge)
     recorded = not facts.gpus
@@ -71,7 +72,7 @@ def demonstrate(folder: Path, environ: Mapping[str, str], knowledge: Knowledge, 
     if resolution.spec is None:
         return Demonstration(facts=facts, recorded=recorded, resolution=resolution)
     path = folder / "environment.yml"
-    _write(path, resolution.spec)
+    write_atomically(path, render(resolution.spec))
     say("lock")
     locked = lock(LockRequest(path=path, host=options, sources=sources), knowledge)
     if locked.lock is None:
@@ -91,21 +92,13 @@ def demonstrate(folder: Path, environ: Mapping[str, str], knowledge: Knowledge, 
     )
 
 
-def _write(path: Path, spec: EnvironmentSpec) -> None:
-    from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - as above
-    from cuenv.solve.environment_yml import render  # noqa: PLC0415 - as the other flows
-
-    write_atomically(path, render(spec))
-
-
 def _install(solution: Solution, prefix: Path, sources: Sources) -> Report:
     from cuenv.install.io.installer import install  # noqa: PLC0415 - the installer is heavy
-    from cuenv.prefix.io.conda_meta import read_conda_meta  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
 
     install(solution, prefix, sources)
-    packages = read_conda_meta(prefix)
-    findings: tuple[Finding, ...] = installed_findings(packages, solution)
-    return report(str(prefix), findings, (f"{len(packages)} packages installed",))
+    made = find_prefix(prefix)
+    return report(str(prefix), installed_findings(made, solution), (f"{len(made.conda)} packages installed",))
 
 
 def real_commands(facts: HostFacts, *, recorded: bool) -> tuple[str, ...]:

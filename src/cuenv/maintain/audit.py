@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import NamedTuple
-from cuenv.core.versions import minor, version
+from cuenv.core.versions import minor, version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import BuildKey, Discontinued, LabelFit, TorchBuild
@@ -164,8 +164,8 @@ def discontinued_findings(rows: Iterable[Discontinued], records: Iterable[Record
     """Packages that ended, says a row, and that have a later release."""
     there = tuple(records)
     for row in rows:
-        last = max(map(_number, row.versions), default=_NONE)
-        later = sorted({release for item in there if item.name == row.package and (release := _release(item)) > last})
+        last = max(filter(None, map(version_or_none, row.versions)), default=_NONE)
+        later = sorted({release for item in there if item.name == row.package and (release := release_of(item)) > last})
         if later:
             yield Finding(
                 code="CU604",
@@ -192,23 +192,16 @@ def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[F
 
 def nvcc_minors(records: Iterable[Record]) -> set[Version]:
     """The CUDA minors that ``cuda-nvcc`` is there for."""
-    releases = (_release(item) for item in records if item.name == "cuda-nvcc")
+    releases = (release_of(item) for item in records if item.name == "cuda-nvcc")
     return {minor(item) for item in releases if len(item.release) > 1}
 
 
 _NONE = version("0")
 
 
-def _release(record: Record) -> Version:
-    return _number(record.version)
-
-
-def _number(text: str) -> Version:
-    """A version, the lowest for a text that Python takes for none (``2019a_1``)."""
-    try:
-        return version(text)
-    except ValueError:
-        return _NONE
+def release_of(record: Record) -> Version:
+    """The version of a record, the lowest for a text that Python takes for none (``2019a_1``)."""
+    return version_or_none(record.version) or _NONE
 
 
 def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record]) -> Iterator[Finding]:
@@ -221,9 +214,9 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
     """
     there: dict[str, list[Version]] = {}
     for record in label:
-        there.setdefault(record.name, []).append(_release(record))
+        there.setdefault(record.name, []).append(release_of(record))
     for pin in pins:
-        if _release(pin) != row.cuda or not fnmatchcase(pin.build, row.build):
+        if release_of(pin) != row.cuda or not fnmatchcase(pin.build, row.build):
             continue
         for text in pin.depends:
             name, asked = split_name(text)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from packaging.version import Version
 
-from cuenv.core.record import NamedTuple, replace
+from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import DeviceCode, version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import Cuda, CudaVariant, Extension, Source, TorchBuild
 from cuenv.knowledge.tables import TABLES, dump, merge, rows_of
-from cuenv.maintain.audit import faults, loosest
+from cuenv.maintain.audit import faults, loosest, release_of
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import names_cpu, names_cuda
 from cuenv.solve.observed import Record, SeenBuild
@@ -67,8 +67,8 @@ def _told_apart(records: list[Record]) -> str | None:
     both = {item.version for item in cuda} & {item.version for item in other}
     if not cuda or not (both or any(names_cpu(item.build) for item in other)):
         return None
-    last = max(map(_number, cuda))
-    newest = [item for item in cuda if _number(item) == last]
+    last = max(map(release_of, cuda))
+    newest = [item for item in cuda if release_of(item) == last]
     return _glob(cuda, other) or _glob(newest, other)
 
 
@@ -80,21 +80,6 @@ def _glob(cuda: list[Record], other: list[Record]) -> str | None:
         and not any(fnmatchcase(item.build, glob) for item in other)
     )
     return next(fits, None)
-
-
-def _number(record: Record) -> Version:
-    return version_or_none(record.version) or version("0")
-
-
-class _Seen(NamedTuple):
-    """Builds of one release of a library for some CUDA minors."""
-
-    package: str
-    release: Version
-    cudas: tuple[Version, ...]
-    channel: str
-    platform: str
-    source: str
 
 
 def extensions_of(
@@ -120,8 +105,17 @@ def extensions_of(
         rows = [row for row in knowledge.extension(name) if channel in row.comes and row.covers(release)]
         for torch, cudas in same.values():
             if not any(_says(row, torch, cudas, platform) for row in rows):
-                seen = _Seen(name, release, tuple(cudas), channel, platform, source.id)
-                found.append(_row(seen, torch))
+                found.append(
+                    Extension(
+                        package=name,
+                        comes=(channel,),
+                        releases=(release,),
+                        torch=torch,
+                        cuda=tuple(cudas),
+                        platforms=(platform,),
+                        sources=(source.id,),
+                    )
+                )
     return found
 
 
@@ -139,30 +133,6 @@ def _within(outer: Requirement, inner: Requirement) -> bool:
     """Whether a range lies within another; the patch release that a build asks for at least is no matter of a row."""
     starts = outer.first is None or inner.first is None or outer.first.release[:2] <= inner.first.release[:2]
     return starts and (outer.below is None or (inner.below is not None and inner.below <= outer.below))
-
-
-def _row(seen: _Seen, torch: Requirement) -> Extension:
-    """A row on the builds of one release for one platform."""
-    return Extension(
-        package=seen.package,
-        comes=(seen.channel,),
-        releases=(seen.release,),
-        first=None,
-        below=None,
-        torch=torch,
-        cuda=seen.cudas,
-        match="exact",
-        platforms=(seen.platform,),
-        serves_from=None,
-        nvcc=None,
-        tolerates=(),
-        checks=False,
-        headers=(),
-        tools=(),
-        sources=(seen.source,),
-        low=False,
-        note="",
-    )
 
 
 def _cuda_of(record: Record) -> Version | None:
@@ -185,19 +155,13 @@ def _torch_of(record: Record) -> Requirement | None:
 
 def _joined(ranges: Iterable[Requirement]) -> Requirement:
     """Ranges that touch as one; of several stretches the newest."""
-    ordered = sorted(_ends(ranges))
+    ordered = sorted((item.first, item.below) for item in ranges if item.first and item.below)
     first, below = ordered[-1]
     for start, end in reversed(ordered[:-1]):
         if end < first and end.release[:2] != first.release[:2]:
             break
         first = min(first, start)
     return Requirement(package="", first=first, below=below)
-
-
-def _ends(ranges: Iterable[Requirement]) -> Iterator[tuple[Version, Version]]:
-    for item in ranges:
-        if item.first is not None and item.below is not None:
-            yield item.first, item.below
 
 
 _RULE = Source(
@@ -273,9 +237,14 @@ def own(base: Knowledge, merged: Knowledge) -> Knowledge:
     return _only(merged, found, merged.edition)
 
 
+def table_texts(overlay: Knowledge) -> dict[str, str]:
+    """The canonical text of each table of an overlay that has rows."""
+    return {name: dump(overlay, name) for name in TABLES if rows_of(overlay, name)}
+
+
 def texts_of(overlay: Knowledge) -> dict[str, object]:
-    """The tables of an overlay that have rows, as decoded JSON, in the form of the files."""
-    return {name: json.loads(dump(overlay, name)) for name in TABLES if rows_of(overlay, name)}
+    """The same as decoded JSON."""
+    return {name: json.loads(text) for name, text in table_texts(overlay).items()}
 
 
 def _only(knowledge: Knowledge, found: Mapping[str, Iterable[Any]], edition: str) -> Knowledge:
@@ -375,14 +344,8 @@ def _cuda(minor: Version, source: Source, knowledge: Knowledge, *, compiler: boo
     model = max(earlier, key=lambda row: row.version, default=None)
     return Cuda(
         version=minor,
-        isa=None,
         targets=model.targets if model else (),
-        gcc_min=None,
-        gcc_max=None,
-        conda_gcc_max=None,
         conda_nvcc=compiler,
-        labels=(),
-        glibc=None,
         sources=tuple(dict.fromkeys((source.id, *((_RULE.id, *model.sources) if model else ())))),
         low=True,
         note=f"targets inferred: as in CUDA {model.version}" if model else "what its compiler targets is unknown",

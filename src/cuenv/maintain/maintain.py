@@ -18,10 +18,8 @@ from cuenv.export import tables as delivery
 from cuenv.knowledge import guidance, tables
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load, read_texts
-from cuenv.knowledge.io.load import save as save_tables
 from cuenv.knowledge.rows import PLATFORMS, STACKS, Discontinued, LabelFit
 from cuenv.knowledge.schema import DAY, TableRow, read_all, rows_in, text_of
-from cuenv.knowledge.tables import TABLES, dump, rows_of
 from cuenv.maintain import audit as judge
 from cuenv.maintain.learn import learn, own
 from cuenv.solve.io.sources import Sources
@@ -119,20 +117,6 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
         records=records,
     )
     return Learned(overlay=own(base, merged), fresh=own(knowledge, merged), day=day)
-
-
-def save(learned: Learned, folder: Path) -> tuple[Path, ...]:
-    """Write an overlay, a file for each table, for ``--knowledge``.
-
-    Raises:
-        OutsideError: a file cannot be written.
-    """
-    return save_tables(folder, table_texts(learned.overlay))
-
-
-def table_texts(overlay: Knowledge) -> dict[str, str]:
-    """The canonical text of each table of an overlay that has rows."""
-    return {name: dump(overlay, name) for name in TABLES if rows_of(overlay, name)}
 
 
 def _day(text: str) -> str:

@@ -205,7 +205,7 @@ def _other_platforms(subject: Subject) -> str:
 def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
     prefix = subject.prefix
     if prefix.kind == "conda":
-        yield from installed_findings(prefix.conda, solution, prefix)
+        yield from installed_findings(prefix, solution)
     elif solution.packages:
         yield Finding(
             code="CU201",

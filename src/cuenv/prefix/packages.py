@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from cuenv.core.findings import Finding, Severity, first_of
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.prefix.fixes import AGAIN, pip_again, pip_command, pip_exactly, put_back, take_out
+from cuenv.prefix.fixes import pip_again, pip_command, pip_exactly, put_back, take_out
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
@@ -18,18 +18,16 @@ _ADDED = frozenset({"pip", "setuptools", "wheel", "packaging"})
 """What conda's solvers add to a Python that nobody asked for: pip, and what pip's builds ask for."""
 
 
-def installed_findings(
-    installed: Iterable[LockedPackage], solution: Solution, prefix: Prefix | None = None
-) -> tuple[Finding, ...]:
+def installed_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...]:
     """The conda packages of an environment against its lock."""
-    have = {package.name: package for package in installed}
+    have = {package.name: package for package in prefix.conda}
     locked = {package.name: package for package in solution.packages}
     found = []
     for name in sorted(have.keys() | locked.keys()):
         mine, asked = have.get(name), locked.get(name)
         if asked is None and mine is not None:
             text = f"{name} {mine.version} is installed, but it is not in the lock"
-            fix = take_out(name, prefix) if prefix else AGAIN
+            fix = take_out(name, prefix)
             if name in _ADDED and "pip" in have and "pip" not in locked:
                 text += ": conda adds it to a Python by itself, which CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false prevents"
                 found.append(_finding("CU203", name, text, fix, "info"))
@@ -37,9 +35,9 @@ def installed_findings(
                 found.append(_finding("CU203", name, text, fix))
         elif mine is None and asked is not None:
             text = f"{name} {asked.version} is in the lock, but it is not installed"
-            found.append(_finding("CU201", name, text, put_back(asked, prefix) if prefix else AGAIN))
+            found.append(_finding("CU201", name, text, put_back(asked, prefix)))
         elif mine is not None and asked is not None and (text := _changed(mine, asked)):
-            found.append(_finding("CU202", name, text, put_back(asked, prefix) if prefix else AGAIN))
+            found.append(_finding("CU202", name, text, put_back(asked, prefix)))
     return tuple(found)
 
 
