@@ -833,6 +833,29 @@ def test_an_nvcc_that_a_shell_misses_where_no_torch_is_comes_alone() -> None:
     assert "torch.version.cuda" in led("import torch.utils\n/bin/sh: 1: nvcc: not found\n").command
     image = led("docker build .\n/bin/sh: 1: nvcc: not found\n")
     assert (image.command, "devel image" in image.remedy) == ("", True)
+    assert led("configure: error: Couldn't find nvcc\n").command.startswith("export PATH=/usr/local/cuda")
+    assert "PATH=/usr/local" not in led("sh: 1: cicc: not found\n").command
+
+
+def test_a_library_of_cuda_that_no_torch_asks_for_comes_without_torch() -> None:
+    found = led("gcc -o miner a.o -lcudart\n/usr/bin/ld: cannot find -lcudart\n")
+    assert (found.symptom.id, found.command.partition(" && ")[0]) == (
+        "lib-missing-link",
+        "conda install -c conda-forge cuda-cudart-dev",
+    )
+
+
+def test_files_that_other_repositories_hold_are_submodules() -> None:
+    assert led("error: package directory 'third_party/sums' does not exist\n").command.startswith(
+        "git submodule update"
+    )
+    assert not led("g++: error: sums.cpp: No such file or directory\n").command
+
+
+def test_what_pip_collects_for_a_build_is_not_what_is_built() -> None:
+    lines = "Collecting setuptools>=40\nGetting requirements to build wheel\nNo module named 'torch'\n"
+    said = lines.replace("No module", "ModuleNotFoundError: No module")
+    assert "setuptools" not in led(said).command
 
 
 def test_what_a_setup_refuses_is_told_with_its_place() -> None:

@@ -914,3 +914,25 @@ def test_what_a_build_only_tries_is_no_failure_where_pip_ends_well() -> None:
     tried = b"/tmp/a.cpp:1:10: fatal error: cusparseLt.h: No such file or directory\nld: cannot find -lcutensor\n"
     assert read(tried + b"Successfully installed fast-ops-1.0\n[notice] A new release of pip\n").verdict == "harmless"
     assert read(b"ERROR: Failed building wheel for x\n" + tried + b"Successfully installed y-1\n").verdict == "known"
+
+
+def test_what_configure_says_leads_before_what_make_misses_afterwards() -> None:
+    refused = (
+        b"configure: error: fabric was asked for, and is not there\nmake: *** No rule to make target 'all'.  Stop.\n"
+    )
+    assert [cause.symptom.id for cause in read(refused).causes] == ["configure-refused"]
+    assert read(b"configure: error: Couldn't find nvcc\n").causes[0].symptom.id == "nvcc-not-found"
+
+
+def test_a_cmake_that_asks_for_a_ninja_that_is_gone_is_told_as_such() -> None:
+    ninja = (
+        "\n   '/tmp/pip-build-env-a1/overlay/bin/ninja' '--version'\n\n  failed with:\n\n   no such file or directory\n"
+    )
+    found = read(f"CMake Error at CMakeLists.txt:3 (project):\n  Running\n{ninja}".encode()).causes
+    assert [cause.symptom.id for cause in found] == ["build-folder-stale"]
+
+
+def test_a_glibc_that_every_linux_has_is_no_matter_of_the_system() -> None:
+    old = b"Problem: nothing provides __glibc >=2.17 needed by sums-1.0\n"
+    assert read(old).causes[0].symptom.id == "conda-too-old"
+    assert read(old.replace(b"2.17", b"2.28")).causes[0].symptom.id == "glibc-of-solver"

@@ -75,8 +75,15 @@ def toolchain(case: LogContext) -> Joined:
             return Joined(because=tuple(because), command=f"cuenv hook --prefix {quote(case.prefix.path)}")
     told = case.frameworks | case.mentions.keys()
     if _SHELL.search(case.line) and not told & {"torch", "companions"}:
-        remedy = "in a container start from a devel image of nvidia/cuda; elsewhere install a compiler of conda-forge"
-        return Joined(because=tuple(because), remedy=remedy, command="" if in_image(case) else _NVCC_ALONE)
+        remedy = (
+            "in a container start from a devel image of nvidia/cuda; elsewhere put the bin folder of the toolkit on "
+            "PATH (sudo has a PATH of its own), or install a compiler of conda-forge where there is none"
+        )
+        alone = _NVCC_ALONE if "cicc" in case.line else _NVCC_OF_PATH
+        return Joined(because=tuple(because), remedy=remedy, command="" if in_image(case) else alone)
+    if "asked" in case.told and not told & {"torch", "companions", "python"}:  # a program that make links
+        package = "cuda-cudart-dev" if case.told["asked"] == "cudart" else f"lib{case.told['asked']}-dev"
+        return Joined(because=tuple(because), command=f"conda install -c conda-forge {package}{_FOUND_THERE}")
     elsewhere = " && export CUDA_HOME=$CONDA_PREFIX" if "/bin/nvcc" in case.line else ""
     if cuda is None:
         return Joined(because=tuple(because), command=toolkit_of_torch() + elsewhere)
@@ -84,11 +91,15 @@ def toolchain(case: LogContext) -> Joined:
     return Joined(because=tuple(because), command=install_toolchain(case, cuda) or resolve_anew(case))
 
 
-_SHELL = regex(r"\b(?:nvcc|cicc)\W{0,12}: (?:command |executable file )?not found")
+_SHELL = regex(
+    r"\b(?:nvcc|cicc)\W{0,12}: (?:[Cc]ommand |executable file )?not found|command not found: nvcc|"
+    r"configure: error: .*nvcc"
+)
 _NVCC_ALONE = (
     "conda install -c conda-forge cuda-nvcc cuda-cudart-dev libcublas-dev && "
     "export CUDA_HOME=$CONDA_PREFIX CUDACXX=$CONDA_PREFIX/bin/nvcc"
 )
+_NVCC_OF_PATH = f"export PATH=/usr/local/cuda/bin:$PATH; command -v nvcc || {{ {_NVCC_ALONE}; }}"
 
 
 def _without_toolkit(case: LogContext) -> str:
@@ -390,6 +401,17 @@ _HEADERS_OF_TORCH = (
     "export CPATH=$(python -c \"from torch.utils.cpp_extension import include_paths as p; print(':'.join(p()))\")"
     "${CPATH:+:$CPATH}"
 )
+
+
+@join
+def source_file(case: LogContext) -> Joined:
+    """Folders in which repositories keep those of others are fetched with git."""
+    if _OF_OTHERS.search(case.told.get("name", "")):
+        return Joined(remedy=_SUBMODULES, command="git submodule update --init --recursive")
+    return Joined()
+
+
+_OF_OTHERS = regex(r"(?i)(?:^|/)(?:3rd_?party|third[_-]?party|submodules?|externals?|extern|cutlass|_deps)(?:/|$)")
 
 
 @join

@@ -496,7 +496,7 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
     managers = (tally.first("manager"), *(name for name in ("conda", "system") if name in tally.by_fact))
     if manager := next(filter(None, managers), None):
         yield "manager", _MANAGERS.get(manager, manager)
-    collected = [*tally.by_fact.get("collecting", {})]
+    collected = [name for name in tally.by_fact.get("collecting", {}) if name.lower() not in _BUILD_TOOLS]
     if collected and not tally.first("failed", "building"):
         yield "building", collected[-1]
     paths = [*tally.by_fact.get("path", {})]
@@ -513,6 +513,8 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
 
 _MANAGERS = {"Resolved": "uv", "rattler": "pixi", "PyPI packages for environment": "pixi"}
 """Managers by what they alone print."""
+_BUILD_TOOLS = frozenset({"setuptools", "wheel", "packaging", "ninja", "cmake", "pip", "cython", "scikit-build-core"})
+"""What pip collects for the environment of a build, and seldom builds itself."""
 _FOREIGN = regex(r"/(?:site|dist)-packages/|/lib/python3|/bin/|<|__init__|/torch/")
 
 
