@@ -168,7 +168,6 @@ def read_file(data: Data, *, deep: bool = False) -> FileCode:
     """The device code of a file of any kind that holds some.
 
     Args:
-        data: the file.
         deep: also search the sections in which many of NVIDIA's own libraries keep code.
 
     Raises:
@@ -269,19 +268,14 @@ def read_code(data: Data, elf: Elf, *, deep: bool = False) -> FileCode:
     """The device code of an ELF file.
 
     Args:
-        data: the bytes that ``elf`` was read from.
-        elf: the file.
         deep: also search the other sections with data, in which many of NVIDIA's own libraries keep code.
 
     Raises:
         BinaryError: a container is damaged.
     """
     reader = FatbinReader(data)
-    loadable = _of_section(reader, elf, LOADABLE)
-    return FileCode(
-        machine=elf.machine,
-        objects=tuple(item for item in loadable if not item.bare),
-        bare=sum(item.bare for item in loadable),
+    return replace(
+        _files(elf.machine, _of_section(reader, elf, LOADABLE)),
         possible=_of_section(reader, elf, RELOCATABLE),
         elsewhere=tuple(_found(reader, elf)) if deep else None,
     )

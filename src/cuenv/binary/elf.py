@@ -137,22 +137,6 @@ class Symbol:
     file: str | None
 
 
-def file_offset(address: int, segments: tuple[Segment, ...], sections: tuple[Section, ...]) -> tuple[int, int] | None:
-    """Where in the file an address lies, and how many bytes of the file follow it there.
-
-    Segments are asked first, as the loader does; sections where there are none (object files).
-    """
-    for segment in segments:
-        if segment.kind == LOAD and segment.address <= address < segment.address + segment.file_size:
-            into = address - segment.address
-            return segment.offset + into, segment.file_size - into
-    for section in sections:
-        if section.address and section.kind != NOBITS and section.address <= address < section.address + section.size:
-            into = address - section.address
-            return section.offset + into, section.size - into
-    return None
-
-
 _ENTRY = struct.Struct("<qQ")
 _NEED = struct.Struct("<HHIII")
 _NEED_AUX = struct.Struct("<IHHII")
@@ -177,15 +161,22 @@ class Layout:
     segments: tuple[Segment, ...]
 
     def offset(self, address: int, what: str) -> tuple[int, int]:
-        """Where in the file an address lies, and how many bytes follow.
+        """Where in the file an address lies, and how many bytes of the file follow it there.
+
+        Segments are asked first, as the loader does; sections where there are none (object files).
 
         Raises:
             BinaryError: no bytes of the file are mapped there.
         """
-        found = file_offset(address, self.segments, self.sections)
-        if found is None:
-            raise BinaryError(f"damaged: {what} is at address {address:#x}, where the file has no bytes")
-        return found
+        for segment in self.segments:
+            into = address - segment.address
+            if segment.kind == LOAD and 0 <= into < segment.file_size:
+                return segment.offset + into, segment.file_size - into
+        for section in self.sections:
+            into = address - section.address
+            if section.address and section.kind != NOBITS and 0 <= into < section.size:
+                return section.offset + into, section.size - into
+        raise BinaryError(f"damaged: {what} is at address {address:#x}, where the file has no bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +285,9 @@ def needed_versions(data: Data, layout: Layout, tables: Tables, strings: Strings
     for _ in range(min(tables.needs_count, _MOST_ENTRIES)):
         _, count, file, first, following = numbers(data, offset, _NEED, "a needed version")
         name, aux = strings.at(file), offset + first
-        left = _spend(left, count)
+        left -= count
+        if left < 0:
+            raise BinaryError(f"hostile: more than {_MOST_ENTRIES} needed versions")
         for _ in range(count):
             _, flags, index, version, step = numbers(data, aux, _NEED_AUX, "a needed version")
             yield Version(index & 0x7FFF, strings.at(version), name, bool(flags & _WEAK))
@@ -325,12 +318,6 @@ def defined_versions(data: Data, layout: Layout, tables: Tables, strings: String
         offset += following
 
 
-def _spend(left: int, count: int) -> int:
-    if count > left:
-        raise BinaryError(f"hostile: more than {_MOST_ENTRIES} needed versions")
-    return left - count
-
-
 SYMBOL = struct.Struct("<IBBHQQ")
 HASH_HEADER = struct.Struct("<IIII")
 _WORDS = struct.Struct("<II")
@@ -347,8 +334,6 @@ def symbols(data: Data, elf: Elf, *, most: int | None = None) -> Iterator[Symbol
     """The dynamic symbols, local and nameless ones left out, in their order.
 
     Args:
-        data: the bytes that ``elf`` was read from.
-        elf: the file.
         most: how many to look at, from the first one on; all when it is ``None``.
 
     Raises:

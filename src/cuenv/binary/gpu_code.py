@@ -218,11 +218,7 @@ def scan_paths(
     """Scan files, and folders with all that is below them.
 
     Args:
-        paths: files and folders.
-        options: the host; this machine when none is named.
-        knowledge: the tables, which know the CUDA release of a PTX ISA.
         deep: also look for code outside of the usual sections.
-        say: called now and then with how far it is.
 
     Raises:
         BinaryError: none of the paths can be read.

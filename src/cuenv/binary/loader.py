@@ -121,8 +121,6 @@ def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: Sys
     Args:
         name: with a slash it is a path, and nothing is searched.
         asker: the object whose NEEDED holds the name; ``None`` when nothing is known of the caller.
-        main: the executable.
-        system: the rest.
     """
     if "/" in name:
         yield LibraryCandidate(_absolute(_expand(name, asker, system), system), "path")
@@ -403,7 +401,6 @@ class Process:
         """Open a file by its path, as an import of Python or ctypes does; what fails leaves nothing behind.
 
         Args:
-            path: of the file.
             everybody: its symbols are for all that is loaded later (RTLD_GLOBAL).
             mended: as if what it misses were there: all that was found stays.
         """

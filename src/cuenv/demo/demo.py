@@ -33,7 +33,6 @@ class Demonstration:
     Attributes:
         recorded: the host is a recorded one, as this machine has no NVIDIA GPU.
         reports: of the lock, of the prefix.
-        prefix: where the sample was installed.
     """
 
     facts: HostFacts
@@ -54,8 +53,6 @@ def demonstrate(folder: Path, environ: Mapping[str, str], knowledge: Knowledge, 
 
     Args:
         folder: scratch; the sample channel, the files and the prefix go there.
-        environ: of the process.
-        say: called with what happens next.
     """
     from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - only once the demo runs
     from cuenv.demo.io.sample import write_sample  # noqa: PLC0415 - as above

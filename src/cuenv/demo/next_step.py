@@ -29,7 +29,6 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     """Look at a folder: no solve, no network, and no question to the driver.
 
     Args:
-        folder: where the user stands.
         environ: for the active environment.
     """
     file, lock = locked_from(folder), folder / LOCK_NAME

@@ -35,7 +35,6 @@ class Content:
 
     Attributes:
         locked: exact packages with hashes; else an environment file that is solved while the image is built.
-        platforms: the conda platforms.
         cuda: the minor of its CUDA; ``None`` for a CPU build.
         torch: its release, where it is known.
         stack: where torch comes from.
@@ -74,7 +73,6 @@ def content_of_lock(
     Args:
         lock: with one solution at least.
         spec: its environment file, where that lies beside it, for its variables.
-        host: options of the host that it is for.
 
     Raises:
         ValueError: what the lock remembers is not as cuenv writes it.
@@ -167,8 +165,6 @@ class Stages:
 
     Attributes:
         base: ``micromamba``, ``cuda`` or ``pytorch``.
-        why: one sentence each.
-        build: what it is built in.
         run: what it runs in; the same where the compiler has to be there.
         installer: where micromamba is copied from, when ``build`` does not have it.
     """
@@ -198,8 +194,6 @@ def stages(content: Content, delivery: Delivery, base: str = "auto") -> Stages |
     """Choose the images that a container is built in and run from, or say why there are none.
 
     Args:
-        content: what the container is to hold.
-        delivery: the images that are known to exist.
         base: one of `cuenv.export.tables.BASES`.
     """
     lacking = bool(content.compiling) and not content.nvcc and content.cuda is not None

@@ -91,8 +91,6 @@ class Recipe:
     """Everything that a Dockerfile is written from.
 
     Attributes:
-        version: of cuenv.
-        command: of export, which wrote it.
         origin: what it was made from, in words.
         kind: of ``file``: ``conda-lock``, ``explicit`` or ``environment``; empty for none.
         file: what micromamba reads, its path in the build context.

@@ -19,8 +19,8 @@ from cuenv.core.urls import redact
 from cuenv.core.versions import Capability, minor, version
 from cuenv.export import toolkit as toolkit_sh
 from cuenv.export.container import Content, Refused, Stages, content_of_decision, content_of_lock, stages
-from cuenv.export.dockerfile import WORK, Recipe, ignore, render_dockerfile
-from cuenv.export.io.own_wheel import Own, own
+from cuenv.export.dockerfile import WORK, Recipe, ignore, render_apptainer, render_devcontainer, render_dockerfile
+from cuenv.export.io.own_wheel import own
 from cuenv.export.jobs import BatchJob, render_batch_job
 from cuenv.export.tables import Delivery, Image, load_delivery
 from cuenv.export.toolkit import Need, choose
@@ -55,7 +55,6 @@ class Exported:
         kind: the command that wrote it.
         files: the texts by name, the first of them the product.
         talk: what to say about it.
-        more: for JSON, besides.
         wheel: of cuenv, by its name, for the files to install from; empty where a URL brings it.
         refused: why there is nothing, and what would help.
     """
@@ -90,7 +89,6 @@ class ExportRequest:
     """What a container is asked for.
 
     Attributes:
-        kind: of export.
         lock: its file; ``None`` for a decision.
         folder: what the image is built from; ``None`` for the folder of the lock.
         base: one of `cuenv.export.tables.BASES`.
@@ -154,7 +152,14 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
         kind=asked.kind,
         files={**texts, **(files if chosen.base != "pytorch" else {})},
         wheel=mine.beside,
-        talk=(*(f"warning {note}" for note in notes), *_choice(chosen, about["origin"]), own_line(mine)),
+        talk=(
+            *(f"warning {note}" for note in notes),
+            f"from    {about['origin']}",
+            f"base    {chosen.base}: {chosen.why[0]}",
+            *(f"        {why}" for why in chosen.why[1:]),
+            f"images  {', '.join(image.name for image in chosen.images)}",
+            f"cuenv   {mine.url or f'{mine.name}, SHA-256 {mine.sha256[:16]}..., in the folder that it is built from'}",
+        ),
         more={
             "cuenv": mine.plain(),
             "base": chosen.base,
@@ -167,27 +172,10 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
 def _texts(recipe: Recipe, asked: ExportRequest) -> dict[str, str]:
     """The files of a kind, the product first."""
     if asked.kind == "apptainer":
-        from cuenv.export.dockerfile import render_apptainer  # noqa: PLC0415 - only for this kind
-
         return {"apptainer.def": render_apptainer(recipe)}
     if asked.kind == "devcontainer":
-        from cuenv.export.dockerfile import render_devcontainer  # noqa: PLC0415 - only for this kind
-
         return render_devcontainer(recipe, asked.name)
     return {"Dockerfile": render_dockerfile(recipe), ".dockerignore": ignore(recipe)}
-
-
-def _choice(chosen: Stages, origin: str) -> Iterable[str]:
-    yield f"from    {origin}"
-    yield f"base    {chosen.base}: {chosen.why[0]}"
-    yield from (f"        {why}" for why in chosen.why[1:])
-    names = [image.name for image in chosen.images]
-    yield f"images  {', '.join(names)}"
-
-
-def own_line(mine: Own) -> str:
-    """Which cuenv will be installed."""
-    return f"cuenv   {mine.url or f'{mine.name}, SHA-256 {mine.sha256[:16]}..., in the folder that it is built from'}"
 
 
 def _source(image: Image, delivery: Delivery) -> str:
@@ -414,11 +402,8 @@ def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...],
     """A batch script for Slurm that checks the lock on each of its nodes, and runs a command in the environment.
 
     Args:
-        lock: what the environment was made from.
         prefix: the folder of the environment, as the nodes see it.
         gpus: of each node, as Slurm writes it.
-        options: further options of sbatch.
-        command: the words that it runs.
 
     Raises:
         UsageError: a value that no script can hold.

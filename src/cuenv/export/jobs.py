@@ -27,16 +27,13 @@ class Workflow:
     """What a workflow is written from.
 
     Attributes:
-        version: of cuenv.
         origin: what it was made from, in words.
         lock, environment: their paths in the repository.
         own: its own path there.
-        platforms: of the lock.
         nvcc: whether it holds a CUDA compiler, which builds have to find.
         host: options of the host that it is for; empty where the lock remembers its own.
         cuenv: the requirement for pip that brings cuenv by a URL, or the path of its wheel in the repository with its
             hash, as a URL writes it.
-        wheel: whether it is the wheel.
     """
 
     version: str
@@ -54,9 +51,7 @@ class Workflow:
         """What both templates are filled with.
 
         Args:
-            kind: of export.
             root: the variable of the folder that the repository is in.
-            promises: sentences for the head.
 
         Raises:
             InputError: an option that no workflow can hold.
@@ -144,13 +139,10 @@ class BatchJob:
     """What a batch script is written from.
 
     Attributes:
-        version: of cuenv.
         origin: what the environment was made from, in words.
         lock: its path on the nodes.
         environment: the folder of the environment on the nodes.
         gpus: of each node: a number, or Slurm's type and a number.
-        options: further options of sbatch.
-        command: the words that the job runs.
     """
 
     version: str

@@ -156,7 +156,9 @@ def _twin(
                 spec=replace(found, pins=pins),
                 channels=found.channels or ("defaults",),
                 platform=item.platform,
-                virtual_packages=virtual_packages(_without_gpu(answer.facts, item.platform)),
+                virtual_packages=virtual_packages(
+                    HostFacts(label="", platform=item.platform, libc=answer.facts.libc, kernel=answer.facts.kernel)
+                ),
                 prefer=item.packages,
             )
             one = solve(question, sources, progress=progress)
@@ -184,10 +186,6 @@ def _twin(
     if wrong:
         return wrong.message
     return PixiPart(name=CPU, feature=CPU, asked=found, solutions=tuple(solutions))
-
-
-def _without_gpu(facts: HostFacts, platform: str) -> HostFacts:
-    return HostFacts(label="a machine without a GPU", platform=platform, libc=facts.libc, kernel=facts.kernel)
 
 
 def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], knowledge: Knowledge) -> PixiProject:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from cuenv.core.record import NamedTuple, dataclass, field, replace
+from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import blanked, channel_url, index_url, redact
 from cuenv.core.versions import Capability, version
@@ -46,7 +46,6 @@ class PixiPart:
         name: ``default``, or ``cpu`` for the CPU twin.
         feature: what its own requirements stand under.
         asked: the environment file that it was solved from.
-        solutions: of each platform.
     """
 
     name: str
@@ -64,7 +63,6 @@ class PixiProject:
         channels: URLs in order of priority.
         index: the package index that the packages for pip come from; empty where there are none.
         head: lines for the comment at the top of both files.
-        notes: what is to be said of it.
     """
 
     parts: tuple[PixiPart, ...]
@@ -74,7 +72,6 @@ class PixiProject:
     index: str = ""
     extra: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default_factory=tuple)
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -100,13 +97,10 @@ def twin_asked(spec: EnvironmentSpec, knowledge: Knowledge) -> EnvironmentSpec |
         for pin in spec.pins
         if not knowledge.is_component(pin.name) and pin.name not in ("pytorch-cuda", "pytorch-gpu")
     ]
-    if len(kept) < len(spec.pins) and spec.pin("pytorch-gpu") and not spec.pin("pytorch"):
-        kept.append(replace(_named(spec, "pytorch-gpu"), name="pytorch", build="*cpu*"))
+    gpu = spec.pin("pytorch-gpu")
+    if gpu and not spec.pin("pytorch"):
+        kept.append(replace(gpu, name="pytorch", build="*cpu*"))
     return replace(spec, pins=tuple(kept), header=())
-
-
-def _named(spec: EnvironmentSpec, name: str) -> Pin:
-    return next(pin for pin in spec.pins if pin.name == name)
 
 
 def _platform(part: PixiPart, solution: Solution, knowledge: Knowledge) -> PixiPlatform:

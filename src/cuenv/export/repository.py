@@ -74,10 +74,7 @@ def export_gitlab(
     """Jobs of GitLab that verify a lock, and install and run it where a GPU is.
 
     Args:
-        options: the host that it is judged for; the one that it was made for when none is given.
         tags: of the runners that have a GPU.
-        target: where the file will lie.
-        cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
 
     Raises:
         UsageError: nobody knows for which host, or the lock is no ``conda-lock.yml`` of a repository.

@@ -35,7 +35,6 @@ class Need:
         gpus: what nvcc has to compile for.
         release: the release that was asked for; ``None`` for any.
         own: the package by which the environment has an nvcc of its own; empty for none.
-        cpu: torch is a CPU build.
     """
 
     cuda: Version | None = None
@@ -51,8 +50,6 @@ class Choice:
 
     Attributes:
         toolkit: what to use; ``None`` where none is needed, or none fits.
-        needed: whether one is.
-        because: one sentence each.
         others: the other toolkits, whose folders have to leave the paths.
     """
 
@@ -132,7 +129,6 @@ def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
     """The lines that make a toolkit the one that builds find.
 
     Args:
-        root: its folder.
         others: the folders of the machine's other toolkits, which leave the paths.
         head: comment lines: why this one.
     """

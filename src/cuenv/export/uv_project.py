@@ -151,8 +151,9 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> NoWheel | N
 def render(sets: list[Chosen], request: Request) -> str:
     """The tables for ``pyproject.toml``."""
     alone = sets[0] if sets[0].name == ALONE else None
-    groups = () if alone else _groups(sets)
-    return "\n".join([*_head(sets, alone, request), *groups, *_tables(sets, alone), ""])
+    groups = [f"{item.name} = [{', '.join(map(toml_string, item.needs))}]" for item in sets]
+    head = [] if alone else ["", "[dependency-groups]", *groups]
+    return "\n".join([*_head(sets, alone, request), *head, *_tables(sets, alone), ""])
 
 
 def _head(sets: list[Chosen], alone: Chosen | None, request: Request) -> Iterator[str]:
@@ -167,12 +168,6 @@ def _head(sets: list[Chosen], alone: Chosen | None, request: Request) -> Iterato
         yield f"# These wheels are for Python {', '.join(common)}: requires-python must admit no other."
     if alone:
         yield f"# [project] dependencies need: {', '.join(map(toml_string, alone.needs))}"
-
-
-def _groups(sets: list[Chosen]) -> Iterator[str]:
-    yield from ("", "[dependency-groups]")
-    for item in sets:
-        yield f"{item.name} = [{', '.join(map(toml_string, item.needs))}]"
 
 
 def _tables(sets: list[Chosen], alone: Chosen | None) -> Iterator[str]:

@@ -82,9 +82,7 @@ def host_of(answer: NodeAnswer, by: str, knowledge: Knowledge) -> HostFacts:
     """The host that a node says that it is, under the name by which it was asked.
 
     Args:
-        answer: what came back.
         by: ``ssh`` or ``srun``, for sentences.
-        knowledge: the tables, for compute capabilities by the name of a GPU.
 
     Raises:
         InputError: it says nothing; the message is the reason, and names no node.

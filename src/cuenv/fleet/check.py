@@ -48,7 +48,6 @@ class FleetChecked:
     """Which hosts each lock serves.
 
     Attributes:
-        hosts: how many there are.
         unserved: hosts that no lock serves.
         unknown: hosts of which facts are missing; they are not judged.
         bare: hosts without a GPU; they are not judged either.
@@ -69,8 +68,6 @@ def check_fleet(
     A lock of which nobody can say whether it serves a host does not serve it.
 
     Args:
-        paths: the locks.
-        nodes: the hosts.
         part: which part of the locks is meant that hold several.
 
     Raises:

@@ -76,12 +76,9 @@ def deliver(
     """Write the files of a plan.
 
     Args:
-        plan: with environments.
         folder: for all of them; each environment gets a folder of its name.
         sources: where channels are read; without them nothing is locked.
         prove: take the best candidate of each environment that solves on the channels.
-        broken: what of the fleet could not be read.
-        progress: called with what happens next.
 
     Raises:
         InputError: a channel cannot be read.

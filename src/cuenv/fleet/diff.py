@@ -26,7 +26,6 @@ class Move(NamedTuple):
     Attributes:
         before, after: the environment; ``None`` for a host that is not there, ``nothing`` where nothing serves it, and
             ``unknown`` where a fact of it is missing.
-        why: what changed of the first of them.
     """
 
     names: tuple[str, ...]
@@ -65,10 +64,6 @@ def diff_fleets(
     """Plan two states of a fleet, and compare what each host gets.
 
     Args:
-        old: the hosts before.
-        new: the hosts after.
-        request: what is wanted on all of them.
-        at_most: how many environments there may be.
         glibc: assumed of hosts whose glibc is not known.
     """
     pools: dict[str, Pool] = {}

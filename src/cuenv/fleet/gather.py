@@ -47,7 +47,6 @@ class Gathering:
     """What was gathered so far.
 
     Attributes:
-        hosts: by name.
         failures: why there is no record of others, by what asked them: ``ssh``, ``slurm`` or ``files``.
         kept: names that were in the fleet file, and were not asked again.
         asked: how many were asked or read.
@@ -98,10 +97,7 @@ def gather(
     """Gather hosts; nothing that a node or a file does stops the others.
 
     Args:
-        asked: what is to be gathered.
         before: a fleet file; its nodes are not asked again.
-        stdin: reads standard input to its end.
-        tell: hears how far it is.
         again: ask also the nodes that are in the fleet file; its others stay in it.
         into: what is gathered goes there as it comes, so that somebody who stops it has what is there.
 
@@ -168,10 +164,8 @@ def command_again(asked: GatherRequest, by: str, nodes: str, output: Path | None
     """The command that asks only these nodes again.
 
     Args:
-        asked: what was asked before.
         by: what asked them: ``ssh`` or ``slurm``.
         nodes: the set of those that failed.
-        output: the fleet file.
     """
     own = {
         "ssh": ["--ssh", nodes, *(["--ssh-options", asked.ssh_options] if asked.ssh_options else [])],

@@ -117,7 +117,6 @@ class Proof:
     """Why fewer environments do not do: hosts that cannot be divided into fewer groups.
 
     Attributes:
-        count: so many are needed.
         well: they are needed for all GPUs to get what they get on their best; else for all to get something.
         hosts: one host of each of the classes that show it.
     """
@@ -167,8 +166,6 @@ def plan(
     environment; with one, those of so many at most that cost least.
 
     Args:
-        nodes: the hosts, in any order.
-        request: what is wanted on all of them.
         at_most: how many environments there may be.
         glibc: assumed of hosts whose glibc is not known.
         pools: the candidates of each platform with what the rules said of them, kept between plans of one request.

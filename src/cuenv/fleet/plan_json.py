@@ -42,14 +42,7 @@ MAKE = "cuenv fleet plan fleet.ndjson --json > plan.json"
 def plan_plain(
     plan: FleetPlan, knowledge: Knowledge, broken: Iterable[str] = (), written: Iterable[str] = ()
 ) -> FleetPlanDocument:
-    """A plan as plain data.
-
-    Args:
-        plan: the plan.
-        knowledge: the tables that it was made by.
-        broken: what of the input could not be read.
-        written: the files that were written.
-    """
+    """A plan as plain data."""
     places = {kind.names: place for place, kind in enumerate(plan.kinds)}
     homes = {kind.names: item.name for item in plan.environments for kind in item.kinds}
     return {

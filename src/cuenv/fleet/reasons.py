@@ -28,7 +28,6 @@ class Parted(NamedTuple):
     """Why two hosts share no environment.
 
     Attributes:
-        says: in one sentence.
         rules: for each of them what keeps it from most of what serves the other: the rule and its words.
     """
 
@@ -40,9 +39,6 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
     """Why two hosts share no environment, or none that serves both well.
 
     Args:
-        one: a host.
-        other: another.
-        request: what is wanted on both.
         well: environments that serve the GPUs of a host less well than its best count for nothing.
     """
     names = f"{one.says} and {other.says}"
@@ -204,7 +200,6 @@ def merge_text(found: Merge, nodes: Mapping[str, str]) -> str:
     """A merge in words.
 
     Args:
-        found: the merge.
         nodes: for each driver the names of the hosts, folded.
     """
     parts = [f"driver {driver} on {nodes[driver]}" for driver, _ in found.drivers]

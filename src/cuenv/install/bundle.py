@@ -165,7 +165,6 @@ def render(subdir: str, records: Mapping[str, Mapping[str, Any]]) -> str:
     """Write the file, the same bytes for the same records.
 
     Args:
-        subdir: platform or ``noarch``.
         records: file name to record, as ``info/index.json`` of the package has it, with hashes and size.
     """
     conda = {name: dict(record) for name, record in records.items() if name.endswith(".conda")}

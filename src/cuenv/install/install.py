@@ -32,7 +32,6 @@ class InstallRequest:
         prefix: folder of the environment.
         platform: empty for this machine's.
         replacing: put this in the place of an environment that cuenv made.
-        environ: the user's variables.
         jobs: files fetched at the same time.
         environment: of a ``pixi.lock``; empty for the one that pixi takes itself.
     """
@@ -54,7 +53,6 @@ class Installed:
     Attributes:
         report: why it was refused, if it was.
         solution: what is installed; ``None`` when refused.
-        changed: whether there was anything to do.
         lock: the file that names the GPUs that builds are for.
         folder: where the lock lies; ``None`` for a bundle.
     """

@@ -99,7 +99,6 @@ class BundleRequest:
         path: a lock, or the folder it lies in.
         out: a folder, or a file that ends in ``.tar``.
         platforms: empty for all of the lock.
-        environ: the user's variables.
         jobs: files fetched at the same time.
     """
 

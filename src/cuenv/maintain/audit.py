@@ -38,9 +38,7 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
     """Compare the rows of ``torch`` with the builds of a channel.
 
     Args:
-        seen: the builds of the channel.
         stack: the channel, ``conda-forge`` or ``pytorch``.
-        platform: which builds are compared.
     """
     rows = {row.key: row for row in knowledge.torch if (row.stack, row.platform) == (stack, platform)}
     builds = {build.key: build for build in seen}
@@ -208,8 +206,6 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
     """A label of the nvidia channel whose libraries do not lie within the bounds of ``pytorch-cuda``.
 
     Args:
-        row: what the tables say.
-        pins: the records of ``pytorch-cuda``.
         label: the records of the label, as far as ``pytorch-cuda`` asks for them.
     """
     there: dict[str, list[Version]] = {}

@@ -186,11 +186,7 @@ def learn(
     """Lay over the tables what a channel's records say and the tables do not.
 
     Args:
-        seen: the torch builds of the channel.
-        knowledge: the tables so far.
         nvccs: CUDA minors that conda-forge has ``cuda-nvcc`` for; empty for another channel.
-        stack: the channel, ``conda-forge`` or ``pytorch``.
-        platform: of the records.
         day: ``YYYY-MM-DD``, the day of the records.
         records: of further packages, in which CPU and CUDA builds under one name are found, and libraries on torch.
 

@@ -89,7 +89,6 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
     """The rows that a channel's records add to the tables.
 
     Args:
-        question: which channel.
         base: the tables that ship.
         knowledge: the same with every overlay so far.
         read_on: the day for the source row; empty for the day of the newest record.

@@ -118,7 +118,6 @@ def _expanded(raw: str, values: Mapping[str, str | None]) -> str | None:
     """The value of a word; ``None`` when only a shell could tell it.
 
     Args:
-        raw: as it is written, with its quotes.
         values: the variables; ``None`` for one whose value is not known.
     """
     found: list[str] = []
@@ -210,7 +209,6 @@ class Shell:
     Attributes:
         values: by name; ``None`` for a value that cannot be told.
         exported: those that programs get.
-        there: how files are asked for.
         unknown: what sets the values that cannot be told: name to script and line.
         anything: the first line that may set any variable at all; ``None`` without one.
         unsure: names that may be exported or not, or gone; what they are set to later tells nothing.
@@ -240,8 +238,6 @@ def source(text: str, name: str, shell: Shell) -> None:
     """Follow one script.
 
     Args:
-        text: of the script.
-        name: of the script, for what is told.
         shell: what is there before; changed to what is there after it.
     """
     try:

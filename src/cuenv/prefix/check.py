@@ -58,7 +58,6 @@ def check_prefix(
     """Check an environment for a host; nothing of it is run unless that is asked for.
 
     Args:
-        path: its folder.
         options: the host; this machine when none is named.
         lock: the lock that it was made from.
         named: whether the user said so; else it is only at hand, and the environment may be another's.
@@ -138,8 +137,6 @@ class CheckRequest:
     """What ``cuenv check`` looks at: a lock, an environment, or both.
 
     Attributes:
-        lock: the lock that is checked by itself.
-        prefix: the environment that is checked.
         against: the lock that the environment is compared with.
         named: the user named that lock for it; else the environment need not be made from it.
         part: which part of the lock is meant that holds several.
@@ -168,10 +165,6 @@ def asked(
     hand are: the lock in the working folder, and the environment that is active.
 
     Args:
-        path: the argument LOCK.
-        environ: for the active environment and for names.
-        prefix: of ``--prefix``.
-        name: of ``--name``.
         lock: of ``--lock``: what the environment was made from.
         part: which part of a lock is meant that holds several.
         words: the host options that were typed, for the command of a hint.
@@ -238,10 +231,7 @@ def checked(
     """The reports, the lock's first.
 
     Args:
-        what: the lock and the environment.
-        request: the profile whose memory and disk the machine should have.
         limit: run the environment as well, with so many seconds for each probe.
-        say: told what runs at the moment.
 
     Raises:
         InputError: the lock or the environment cannot be read.
@@ -362,7 +352,6 @@ def run_checks(
     Args:
         gpus: how many GPUs this machine has.
         timeout: seconds for one probe.
-        say: told what is tried at the moment.
 
     Raises:
         OutsideError: no folder can be made for what the probes build.

@@ -70,9 +70,7 @@ class CudaFiles:
         by_pip: torch came as a wheel.
         needed: the SONAMEs of NVIDIA's libraries that torch's libraries name in NEEDED.
         requires: releases of NVIDIA's wheels that torch's METADATA pins.
-        libraries: every library of NVIDIA's.
         shared: files that several wheels claim, with the wheels: the last one to be installed wrote them.
-        headers: those that name a release.
         nvcc: release of the environment's compiler and its path; ``None`` without one.
         extensions: libraries that use PyTorch, with their versions.
     """

@@ -31,7 +31,6 @@ class CodeFile:
     Attributes:
         library: the distribution that it belongs to: ``torch``, ``flash-attn``.
         version: of that distribution; ``None`` when it is not known.
-        path: of the file.
         built: torch compiled it on first use, on this machine or another.
     """
 
@@ -50,14 +49,7 @@ class CodeFile:
 def code_findings(
     files: Iterable[CodeFile], gpus: Iterable[HostGpu], knowledge: Knowledge, prefix: Prefix
 ) -> Iterator[Finding]:
-    """Judge each library for each GPU: one finding for what all of its files lack.
-
-    Args:
-        files: the libraries.
-        gpus: of the host.
-        knowledge: for the CUDA release of a PTX ISA.
-        prefix: where they are, for the commands that mend it.
-    """
+    """Judge each library for each GPU: one finding for what all of its files lack."""
     groups: dict[str, list[CodeFile]] = {}
     for file in files:
         objects = _general(file.code.objects)
@@ -156,7 +148,6 @@ def bitsandbytes_choice(
         there: the releases that it has libraries for.
         cuda: torch's own.
         release: of bitsandbytes; from which on another minor serves as well, the rows say.
-        rows: on bitsandbytes.
     """
     known = tuple(there)
     loads = (row.loads(known, cuda) for row in rows if release and row.covers(release))

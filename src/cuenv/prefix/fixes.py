@@ -61,7 +61,6 @@ def pip_exactly(prefix: Prefix, *asked: str, index: str = "") -> str:
     """What installs exact distributions, whatever is there of them, and nothing that they require.
 
     Args:
-        asked: requirements.
         index: a version whose local part says from which of PyTorch's indexes it came (``2.9.1+cu128``).
     """
     local = _LOCAL.search(index) if _OF_PYTORCH.issuperset(re.split("[=< >]", one)[0] for one in asked) else None
@@ -118,7 +117,6 @@ def conda_exactly(prefix: Prefix, *specs: str, again: bool = False) -> str:
     without GPU takes CPU builds instead.
 
     Args:
-        specs: what is asked for.
         again: a package that is installed as asked for is installed once more.
     """
     channels = _channels(prefix)
@@ -179,9 +177,6 @@ def for_this_torch(
     newest wheel would be made for the newest torch.
 
     Args:
-        name: the library, as conda or pip calls it.
-        torch: the release that is here.
-        rows: on libraries that use PyTorch.
         pins: whether a distribution asks for one release of torch.
     """
     wheel, mine = prefix.wheel(name), prefix.wheel("torch")

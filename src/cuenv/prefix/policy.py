@@ -25,10 +25,6 @@ def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> I
     """NumPy 2 beside a torch that was compiled for NumPy 1: every exchange of arrays fails.
 
     Builds of conda-forge say in their records which NumPy they take, and its solver minds it.
-
-    Args:
-        torch: its version, by its files; ``None`` without one.
-        knowledge: which torch fails with which NumPy.
     """
     package, wheel = prefix.package("pytorch"), prefix.wheel("torch")
     mind = package is not None and package.channel_name == "conda-forge" and (wheel is None or bool(wheel.conda))
@@ -59,7 +55,6 @@ def prefix_findings(
 
     Args:
         sites: folders outside of it that its Python reads as well.
-        knowledge: for what matters with CPU and CUDA builds.
         names: conda names and names on PyPI, where they differ.
         torch: the release that torch's own files say.
     """

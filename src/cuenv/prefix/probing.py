@@ -49,7 +49,6 @@ class Outcome:
         signal: the name of the signal that killed it, ``SIGSEGV``.
         late: it was stopped at its time limit.
         last: what it said last on standard error.
-        seconds: how long it ran.
     """
 
     answer: ProbeAnswer | None
@@ -66,8 +65,6 @@ class Around:
 
     Attributes:
         prefix: the environment's folder, resolved.
-        python: its interpreter.
-        gpus: how many GPUs the host has.
         environ: the variables of the user that the probes were given.
     """
 

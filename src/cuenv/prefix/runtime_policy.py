@@ -27,7 +27,6 @@ def runtime_findings(
 
     Args:
         found: what its files say; with a torch that has a CUDA.
-        prefix: where it is.
         rows: on the libraries that compile with nvcc.
         packages: which package brings a library, by the stem of its name (``libcudart``).
     """
@@ -86,7 +85,6 @@ def _bring(names: Sequence[str], found: CudaFiles, prefix: Prefix, *, wrong: boo
 
     Args:
         names: of the packages that bring them; empty where no row says so.
-        found: what torch pins.
         wrong: another release of the one is there.
     """
     if found.by_pip:

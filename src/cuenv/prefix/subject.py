@@ -23,10 +23,8 @@ class Subject:
     """What the checks look at.
 
     Attributes:
-        prefix: the environment as its records tell it.
         facts: the host that it is to run on.
         lock: that it was made from; ``None`` when none is named or found.
-        no_lock: why there is none.
         profile: what the team asked for, where it is known.
         environ: the variables of this process; a check says which of them it reads.
         running: what belongs to the environment may be run; else its files are read, and no more.

@@ -104,7 +104,6 @@ def write_channel(
 
     Args:
         folder: root of the channel; made when it is missing.
-        packages: what it holds.
         subdirs: that get a ``repodata.json`` even without packages.
         hashes: what the records carry: ``md5``, ``sha256``.
     """
@@ -136,7 +135,6 @@ def write_sample(folder: Path, platform: str) -> tuple[Mirror, ...]:
     """Write the sample channels for one platform.
 
     Args:
-        folder: a scratch folder.
         platform: ``linux-64`` or ``linux-aarch64``.
 
     Returns:

@@ -51,9 +51,7 @@ class Own:
 
     Attributes:
         url: with its hash, or with the commit of a repository; empty for a wheel.
-        name: of the wheel.
         data: the wheel, which lies beside what is written; empty for a URL.
-        sha256: of the wheel.
     """
 
     url: str = ""

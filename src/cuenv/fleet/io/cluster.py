@@ -75,11 +75,7 @@ def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, he
     """Run a command on nodes by the ssh of this machine; every node is heard once, whatever becomes of it.
 
     Args:
-        nodes: whom to ask.
-        command: for the shell of the node.
         options: of ssh, as they are typed; the user's own configuration of ssh counts as well.
-        limits: of time and number.
-        heard: hears each answer.
 
     Raises:
         UsageError: the options have a quote that does not end.
@@ -214,7 +210,6 @@ class SlurmNodes:
 
     Attributes:
         ready: the nodes that srun may ask, by the options that it needs.
-        not_ready: why others cannot be asked now.
     """
 
     ready: Mapping[_Group, NodeSet]
@@ -322,11 +317,7 @@ def ask_by_srun(listed: SlurmNodes, command: str, options: str, limits: AskLimit
     """Run a command on every node that is ready by a srun of its own; each node is heard once.
 
     Args:
-        listed: the nodes.
-        command: for a shell.
         options: more options of srun, as they are typed.
-        limits: of time and number.
-        heard: hears each answer.
 
     Raises:
         UsageError: the options have a quote that does not end.

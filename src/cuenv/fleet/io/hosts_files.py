@@ -30,8 +30,6 @@ class HostSource(NamedTuple):
 
     Attributes:
         where: the file, and the line of one that is broken.
-        facts: the host.
-        reason: why there is no host.
         own: it tells its name, and is not called by its label or file alone.
     """
 

@@ -213,9 +213,7 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
     """A verified bundle as a folder.
 
     Args:
-        path: of a folder, or of a tar.
         scratch: where a tar is unpacked; removed in the end, and what an earlier run left there before.
-        progress: told what is being done.
 
     Raises:
         InputError: it is not a bundle, or holds what a bundle must not hold.

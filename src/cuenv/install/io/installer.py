@@ -222,11 +222,9 @@ def install(
     Args:
         solution: what to install; every package has a hash.
         prefix: the folder of the environment: missing or empty.
-        sources: where the packages are read.
         archives: files that hold packages, by URL; they are hashed again.
         replacing: put this in the place of an environment that cuenv made.
         finish: called last, while the prefix still counts as unfinished; the pip part.
-        progress: told what is being done.
 
     Returns:
         whether there was anything to do.

@@ -43,7 +43,6 @@ def activated(prefix: Prefix, environ: Mapping[str, str], *, running: bool) -> t
     sourced by a bash of its own, as conda does it; what belongs to the environment that is active instead is left out.
 
     Args:
-        environ: the variables of this process.
         running: whether the scripts, which are code of the environment, may be run.
     """
     mine = {name: environ[name] for name in _VARIABLES if name in environ}

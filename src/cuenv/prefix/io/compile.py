@@ -26,12 +26,10 @@ class Toolchain:
     """What a build of a CUDA extension runs.
 
     Attributes:
-        nvcc: path of nvcc.
         cxx: path of the C++ compiler, which compiles C++ files and links.
         ccbin: the host compiler that nvcc is told to call; ``None`` when it is not told (its variables may still).
         includes: folders for ``-isystem``, as torch's builder gives them.
         libraries: folders for ``-L``.
-        environ: the variables of the environment as activation leaves it.
     """
 
     nvcc: str
@@ -81,10 +79,8 @@ def try_out(
     What needs the result of a step that failed is left out.
 
     Args:
-        tools: what runs.
         headers: what the CUDA file includes.
         plain: what the C++ file includes.
-        capabilities: the GPUs to compile for.
         runtime: link with ``-lcudart``, as every extension does.
     """
     with private_folder("build") as folder:

@@ -24,7 +24,6 @@ def entering(folder: Path, environ: Mapping[str, str]) -> Entering:
 
     Args:
         folder: of the environment: one of conda, or a venv.
-        environ: the variables of this process.
 
     Raises:
         InputError: it is not an environment, or its path cannot stand in PATH.

@@ -57,7 +57,6 @@ def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: 
 
     Args:
         environ: TORCH_EXTENSIONS_DIR and HOME say where torch keeps what it compiled.
-        look: how a file is looked at.
         stems: names of the libraries that matter (``libcudart``), which are opened on their own as well.
     """
     home = next((folder for folder in prefix.site_packages if is_file(f"{folder}/torch/__init__.py")), None)

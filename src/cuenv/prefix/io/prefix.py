@@ -250,7 +250,6 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
 
     Args:
         name: as ``conda create -n`` takes it.
-        environ: as of `named_environment`.
 
     Raises:
         UsageError: it is a path or no name, several are known, or no folder for environments can be written.
@@ -279,10 +278,6 @@ def chosen_environment(
     """The folder of the environment that ``--prefix`` or ``--name`` names.
 
     Args:
-        prefix: its folder.
-        name: as of `named_environment`, and so ``environ`` and ``command``.
-        environ: see ``name``.
-        command: see ``name``.
         active: the one that is activated will do where none is named.
 
     Raises:

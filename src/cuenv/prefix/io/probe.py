@@ -42,7 +42,6 @@ class Bench:
     """The interpreter, the folder and the variables with which probes run.
 
     Attributes:
-        python: the environment's interpreter.
         shell: the words before it, which run conda's activation scripts; none where there are none.
         folder: a private folder; extensions and caches go there.
         given: the variables of the user that a probe is given.
@@ -93,7 +92,6 @@ def ask(name: str, place: Bench, timeout: float) -> Outcome:
 
     Args:
         name: of the probe, such as ``torch``.
-        place: from `bench`.
         timeout: seconds after which it is stopped, with all that it started.
     """
     if not is_file(place.python) or not os.access(place.python, os.X_OK):

@@ -59,7 +59,6 @@ def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[H
     NVCC_APPEND_FLAGS, by its command line, by NVCC_PREPEND_FLAGS, by NVCC_CCBIN; else the gcc on PATH.
 
     Args:
-        environ: the variables as activation leaves them.
         running: whether they may be asked for their versions; else the files beside them are.
     """
     find = _compiler if running else _read
@@ -239,8 +238,6 @@ def look(
 
     Args:
         platform: which of conda's target folders counts.
-        headers: names of header files to look for.
-        environ: the variables as activation leaves them.
         running: whether compilers may be asked for their versions; else their files are.
     """
     home, via = home_of(environ)

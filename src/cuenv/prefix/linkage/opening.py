@@ -82,7 +82,6 @@ class Plan:
 
     Attributes:
         python: its interpreter, links resolved; ``None`` when it has none.
-        torch: ``None`` without a torch.
         roots: the further files, each opened on its own after torch.
     """
 
@@ -149,7 +148,6 @@ def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
 
     Args:
         process: a fresh one; it holds Python and torch at the end.
-        plan: what to open.
     """
     if plan.python:
         root = Root(path=plan.python, label="python", kind="python", needed=False)  # a script may start it
@@ -263,7 +261,6 @@ class NoSymbol:
     """A symbol that nobody defines.
 
     Attributes:
-        asker: who needs it.
         root: what was opened and brought the asker.
         symbol: its name, and the library and version it is asked of.
         winner: that library as it is loaded, for a versioned one.

@@ -54,7 +54,6 @@ def arch_list(capabilities: Iterable[Capability], able: Iterable[Capability]) ->
     """The value of TORCH_CUDA_ARCH_LIST for GPUs, and what had to be left out.
 
     Args:
-        capabilities: those of the host.
         able: what nvcc compiles for; empty when nobody knows.
     """
     known = tuple(able)

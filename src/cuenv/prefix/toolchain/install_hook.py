@@ -40,7 +40,6 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     """The hook of an environment for a host.
 
     Args:
-        path: the environment.
         options: the host whose GPUs builds are for; this machine when none is named.
         lock: the host that it was made for is taken where none is named.
 

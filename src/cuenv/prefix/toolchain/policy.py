@@ -90,7 +90,6 @@ def led_by(finding: Finding, nvcc: Nvcc, wanted: Wants, mend: str | None = None)
 
     Args:
         finding: CU212, an error.
-        nvcc: the one that a build would take.
         wanted: nothing compiles on first use where it is empty.
         mend: what leads builds to the environment's own, where it has one.
     """
@@ -380,7 +379,6 @@ class WantedHeader:
     """A header that some build includes.
 
     Attributes:
-        by: who includes it.
         holder: the conda package that brings it; ``None`` when no row knows one.
     """
 
@@ -396,7 +394,6 @@ class Wants:
     Attributes:
         why: the reasons to expect such builds; empty when there is none.
         libraries: those that compile on first use, with their versions.
-        headers: by name.
         tools: further programs: ``gxx``, ``ninja``.
     """
 
@@ -450,12 +447,8 @@ def wants(
     profile asks for one.
 
     Args:
-        knowledge: the tables on extensions and on who holds which header.
-        nvcc: the environment holds an nvcc.
         built: libraries that bring compiled code: they were built when they were installed.
         torch_includes: the CUDA headers that torch's own headers include.
-        solution: what was locked.
-        profile: what the team asked for.
     """
     libraries = [(wheel, row) for wheel, row in compiling(prefix, knowledge) if wheel.name not in built]
     why = [f"{wheel.name} {wheel.version} compiles on first use" for wheel, _ in libraries]

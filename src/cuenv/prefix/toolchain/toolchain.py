@@ -75,8 +75,6 @@ class Compiled:
     """How a compilation ended.
 
     Attributes:
-        what: the file that was made.
-        command: what was run.
         tail: the last lines that the tool wrote, when it failed.
         reason: why it failed, in a few words; ``None`` when it did not.
     """
