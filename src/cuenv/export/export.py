@@ -374,11 +374,11 @@ def export_uv(sets: Iterable[str], options: HostOptions, request: Request, knowl
     Raises:
         UsageError: a set or an option names nothing that exists, or asks for what uv cannot install.
     """
-    from cuenv.export.uv_project import NoWheel, choose_wheels, parse_sets, render  # noqa: PLC0415 - only for uv
+    from cuenv.export.uv_project import choose_wheels, parse_sets, render  # noqa: PLC0415 - only for uv
 
     made = choose_wheels(parse_sets(sets, options), request, knowledge)
-    if isinstance(made, NoWheel):
-        return Exported(kind="uv", refused=Refused(made.because, made.hint))
+    if isinstance(made, Refused):
+        return Exported(kind="uv", refused=made)
     return Exported(
         kind="uv",
         files={"pyproject.toml": render(made, request)},

@@ -10,6 +10,7 @@ from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability
+from cuenv.export.container import Refused
 from cuenv.host.describe import host_line, host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -46,14 +47,6 @@ class Chosen:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoWheel:
-    """A set of GPUs that no wheel supports, why, and what would."""
-
-    because: str
-    hint: str
-
-
 def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOptions]:
     """The hosts of each set: GPUs with a driver, or recorded hosts.
 
@@ -80,7 +73,7 @@ def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOpti
     return found or {ALONE: options}
 
 
-def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: Knowledge) -> list[Chosen] | NoWheel:
+def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: Knowledge) -> list[Chosen] | Refused:
     """The best wheel for each set of GPUs, by the rules of ``cuenv resolve``; of the first that has none the reason.
 
     Raises:
@@ -97,7 +90,7 @@ def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: 
         refused = _refused(name, decision, options)
         build = decision.chosen.candidate.build if decision.chosen else None
         if refused or not isinstance(build, TorchWheel):
-            return refused or NoWheel(because="no wheel of torch fits", hint="cuenv resolve --stack wheels")
+            return refused or Refused(because="no wheel of torch fits", hint="cuenv resolve --stack wheels")
         left = decision.case.request
         if left.packages:
             raise UsageError(
@@ -122,7 +115,7 @@ def _apart(decision: Decision) -> dict[str, list[Capability]]:
     return tags
 
 
-def _refused(name: str, decision: Decision, options: HostOptions) -> NoWheel | None:
+def _refused(name: str, decision: Decision, options: HostOptions) -> Refused | None:
     """Why no wheel supports a set, with the sets that its GPUs make; ``None`` where one does."""
     chosen, facts = decision.chosen, decision.case.facts
     if chosen and not chosen.open_layers:
@@ -145,7 +138,7 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> NoWheel | N
     look = shlex.join(["cuenv", "resolve", "--stack", "wheels", *given, *host_options(facts)])
     hint = shlex.join(words) if len(tags) > 1 else f"what each wheel lacks: {look}"
     of_set = f"the set {name}" if name else host_line(facts)
-    return NoWheel(because=f"no wheel of torch is known to support {of_set}: {lead}", hint=hint)
+    return Refused(because=f"no wheel of torch is known to support {of_set}: {lead}", hint=hint)
 
 
 def render(sets: list[Chosen], request: Request) -> str:

@@ -263,6 +263,14 @@ def read_text(path: str | os.PathLike[str], *, limit: int = LIMIT, lenient: bool
     return _decode(_read(path, limit), shown(path), limit, "replace" if lenient else "strict")
 
 
+def text_at(path: str | Path) -> str:
+    """The text of a file; empty for one that is missing, unreadable, huge, or a pipe that nobody writes to."""
+    try:
+        return read_text(path, lenient=True) if is_file(path) else ""
+    except InputError:
+        return ""
+
+
 def read_bytes(path: Path, *, limit: int) -> bytes:
     """The bytes of a file.
 

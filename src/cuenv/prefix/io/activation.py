@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import is_file, is_folder, names_in, read_text
+from cuenv.core.io.files import is_file, is_folder, names_in, read_text, text_at
 from cuenv.core.io.process import run, which
 from cuenv.core.regex import VARIABLE
-from cuenv.host.io.surroundings import read
 from cuenv.prefix.activation_sh import Shell, source
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.toolchain import hook as hook_scripts
@@ -94,7 +93,7 @@ def kept_variables(prefix: Path) -> dict[str, str]:
 
 def _json(prefix: Path, name: str) -> object:
     try:
-        data: object = json.loads(read(prefix, name).text if is_file(prefix / name) else "null")
+        data: object = json.loads(text_at(prefix / name))
     except (ValueError, RecursionError):
         return None
     return data

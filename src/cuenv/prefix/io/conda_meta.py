@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import LIMIT, is_file, look, names_in, read_text, shown, why
+from cuenv.core.io.files import LIMIT, is_file, look, names_in, shown, text_at, why
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, printable, strip_credentials
-from cuenv.host.io.surroundings import read
 from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.fixes import Owner
 from cuenv.prefix.inventory import Prefix, Wheel
@@ -278,23 +277,16 @@ def pins_torch(wheel: Wheel) -> bool:
     return bool(_TORCH.search(text_of(wheel, "METADATA")))
 
 
-_LIMIT = 16 << 20
-
-
 def text_of(wheel: Wheel, name: str) -> str:
     """A file of the dist-info, such as ``METADATA``; empty when it cannot be read."""
-    path = Path(wheel.folder) / wheel.info / name
-    try:
-        return read_text(path, limit=_LIMIT) if is_file(path) else ""
-    except InputError:
-        return ""
+    return text_at(Path(wheel.folder) / wheel.info / name)
 
 
 def files_of(wheel: Wheel) -> Iterator[str]:
     """The files that its RECORD lists, relative to the folder of packages; what lies outside of that is left out."""
     for line in text_of(wheel, "RECORD").splitlines():
         name = line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
-        if not name.startswith("/") and ".." not in name.split("/"):
+        if not name.startswith("/") and ".." not in name.split("/") and "\ufffd" not in name:  # not UTF-8
             yield name
 
 
@@ -321,7 +313,7 @@ def find_torch_here(prefix: Prefix) -> TorchHere | None:
 def torch_in(site: str) -> TorchHere | None:
     """The torch in a folder of packages."""
     folder = Path(site) / "torch"
-    told = parse_version_py(read(folder, "version.py").text) if is_file(folder / "version.py") else None
+    told = parse_version_py(text_at(folder / "version.py"))
     return TorchHere(folder=folder, version=told[0], cuda=told[1]) if told else None
 
 

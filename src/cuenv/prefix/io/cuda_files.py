@@ -11,11 +11,10 @@ from packaging.version import Version
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.io.binaries import linkage, scan
-from cuenv.core.io.files import is_file, names_in
+from cuenv.core.io.files import is_file, names_in, text_at
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
-from cuenv.host.io.surroundings import read
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family
 from cuenv.prefix.device_code import TORCH, CodeFile
 from cuenv.prefix.inventory import Prefix, Wheel, told_by
@@ -173,7 +172,7 @@ def _headers(prefix: Prefix) -> Iterator[Header]:
         folders += [Path(site) / "nvidia" / name / "include" for name in names_in(Path(site) / "nvidia")]
     for kind, (name, pattern) in _DEFINES.items():
         for folder in folders:
-            numbers = dict(pattern.findall(read(folder, name).text)) if is_file(folder / name) else {}
+            numbers = dict(pattern.findall(text_at(folder / name)))
             last = numbers.get("PATCHLEVEL", numbers.get("PATCH", "0"))
             if "MAJOR" in numbers and "MINOR" in numbers:
                 told = version(f"{numbers['MAJOR']}.{numbers['MINOR']}.{last}")
@@ -272,8 +271,7 @@ def _of_wheels(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str
 def _declared(prefix: Prefix) -> tuple[str | None, str]:
     folder = Path(prefix.path) / "etc/conda/activate.d"
     for name in names_in(folder)[:_MOST]:
-        if name.endswith(".sh") and is_file(folder / name):
-            found = _DECLARED.search(read(folder, name).text)
-            if found:
-                return found[1].strip(), name
+        found = _DECLARED.search(text_at(folder / name)) if name.endswith(".sh") else None
+        if found:
+            return found[1].strip(), name
     return None, ""

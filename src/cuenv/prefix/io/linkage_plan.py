@@ -269,12 +269,7 @@ def read_cache(root: Path, path: str, notes: list[str]) -> tuple[CacheEntry, ...
 
 def _hwcaps(root: Path) -> tuple[str, ...]:
     """The subfolders that the processor can use, best first."""
-    try:
-        with (root / "proc/cpuinfo").open(encoding="utf-8", errors="replace") as stream:
-            text = stream.read(1 << 16)
-    except OSError:
-        return ()
-    found = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
+    found = re.search(r"^flags\s*:(.*)$", read(root, "proc/cpuinfo").text, re.MULTILINE)
     flags = set(found[1].split()) if found else set()
     levels: list[str] = []
     for name, needs in _LEVELS:

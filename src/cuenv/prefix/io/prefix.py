@@ -16,12 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import exists, is_file, is_folder, look, names_in, shown
+from cuenv.core.io.files import exists, is_file, is_folder, look, names_in, shown, text_at
 from cuenv.core.reading import describe
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import strip_credentials
-from cuenv.host.io.surroundings import read
 from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
 from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_records, torch_in
 from cuenv.solve.environment_spec import normalise
@@ -113,7 +112,7 @@ def wheels_in(folder: Path) -> Iterator[Wheel]:
         found = _DIST_INFO.fullmatch(name)
         if not found or not is_file(folder / name / "METADATA"):
             continue
-        word = _small(folder, f"{name}/INSTALLER").strip().lower()
+        word = text_at(folder / name / "INSTALLER").strip().lower()
         yield Wheel(
             name=normalise(found["name"]),
             version=found["version"],
@@ -124,17 +123,9 @@ def wheels_in(folder: Path) -> Iterator[Wheel]:
         )
 
 
-def _small(folder: Path, name: str) -> str:
-    """A small file that is one; a pipe would never end."""
-    return read(folder, name).text if is_file(folder / name) else ""
-
-
 def _direct_url(folder: Path, name: str) -> str | None:
-    text = _small(folder, f"{name}/direct_url.json")
-    if not text:
-        return None
     try:
-        url = json.loads(text)["url"]
+        url = json.loads(text_at(folder / name / "direct_url.json"))["url"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return strip_credentials(url) if isinstance(url, str) and url.isprintable() else None
@@ -205,7 +196,7 @@ def _folders(prefix: Prefix, library: str, environ: Mapping[str, str]) -> Iterat
     for text in environ.get("PYTHONPATH", "").split(os.pathsep)[:_MOST]:
         if text.startswith("/"):
             yield Path(text), "PYTHONPATH", True
-    settings = dict(_SETTING.findall(read(Path(prefix.path), "pyvenv.cfg").text)) if prefix.kind == "venv" else {}
+    settings = dict(_SETTING.findall(text_at(f"{prefix.path}/pyvenv.cfg"))) if prefix.kind == "venv" else {}
     shared = settings.get("include-system-site-packages", "").lower() == "true"
     base = environ.get("PYTHONUSERBASE") or (f"{environ['HOME']}/.local" if environ.get("HOME") else "")
     if base and not environ.get("PYTHONNOUSERSITE") and (prefix.kind != "venv" or shared):
@@ -389,9 +380,7 @@ def _roots(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def _listed(environ: Mapping[str, str]) -> Iterator[Path]:
     home = Path(environ.get("HOME") or "/nowhere")
-    there = is_file(home / ".conda/environments.txt")  # a pipe would never end
-    lines = read(home, ".conda/environments.txt").text.splitlines() if there else []
-    for line in lines[:_MOST_NAMES]:
+    for line in text_at(home / ".conda/environments.txt").splitlines()[:_MOST_NAMES]:
         text = line.strip()
         if text.startswith("/") and text.isprintable() and is_folder(Path(text) / "conda-meta"):
             yield Path(text)

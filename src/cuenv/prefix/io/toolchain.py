@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cuenv.core.errors import InputError
-from cuenv.core.io.files import is_file, is_folder, names_in, read_text
+from cuenv.core.io.files import is_file, is_folder, names_in, text_at
 from cuenv.core.io.process import run, which
 from cuenv.core.reading import shell_words
 from cuenv.core.regex import regex
@@ -168,7 +167,6 @@ def _path(asked: str, environ: Mapping[str, str]) -> str | None:
 
 
 _SECONDS = 20.0
-_LARGEST = 8 * 1024 * 1024
 _TARGETS = {"linux-64": ("x86_64-linux",), "linux-aarch64": ("sbsa-linux", "aarch64-linux")}
 _CODE = regex(r"\bsm_([0-9]{2,3})\b")
 _BARE = regex(r"[0-9]{1,2}\.[0-9]{1,2}")
@@ -211,7 +209,7 @@ def torch_includes(prefix: Prefix) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for folder in (*(f"{site}/torch/include" for site in prefix.site_packages), f"{prefix.path}/include"):
         for name in _TORCH_HEADERS:
-            found |= dict.fromkeys(_INCLUDED.findall(_text(f"{folder}/{name}")))
+            found |= dict.fromkeys(_INCLUDED.findall(text_at(f"{folder}/{name}")))
     return tuple(found)
 
 
@@ -219,16 +217,6 @@ def built_libraries(prefix: Prefix, names: Collection[str]) -> frozenset[str]:
     """Those of the named distributions whose files include compiled modules."""
     wheels = [wheel for wheel in prefix.wheels if wheel.name in names]
     return frozenset(wheel.name for wheel in wheels if any(name.endswith(".so") for name in files_of(wheel)))
-
-
-def _text(path: str) -> str:
-    """The text of a file; empty for one that is missing, unreadable, huge, or a pipe that nobody writes to."""
-    if not is_file(path):
-        return ""
-    try:
-        return read_text(Path(path), limit=_LARGEST)
-    except InputError:
-        return ""
 
 
 def look(
@@ -325,7 +313,7 @@ def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
     for base in _roots(home, nvcc):
         folders = (f"{base}/include", *(f"{base}/targets/{name}/include" for name in names_in(f"{base}/targets")))
         for folder in folders:
-            found = parse(_text(f"{folder}/crt/host_config.h"))
+            found = parse(text_at(f"{folder}/crt/host_config.h"))
             if found:
                 return found
     return None
@@ -333,7 +321,7 @@ def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
 
 def _torch_looks(prefix: Prefix, home: str | None, environ: Mapping[str, str]) -> list[str]:
     """Where torch's builder tells the compiler to look for CUDA headers; conda-forge's torch 2.11 looks in targets."""
-    texts = (_text(f"{site}/torch/utils/cpp_extension.py") for site in prefix.site_packages)
+    texts = (text_at(f"{site}/torch/utils/cpp_extension.py") for site in prefix.site_packages)
     text = next((item for item in texts if item), "")
     splayed = _SPLAYED.search(text)
     conda = environ.get("CONDA_PREFIX")
