@@ -914,7 +914,20 @@ def test_an_isolated_build_of_pixi_is_mended_in_its_file_and_uv_names_the_packag
 def test_the_tree_of_uv_is_told_in_its_first_line() -> None:
     because = "Because there is no version of torch==2.5.1, your requirements are unsatisfiable."
     found = led(f"  No solution found when resolving dependencies:\n  ╰─▶ {because}\n")
-    assert found.because == (f"it says: {because}",)
+    assert found.because == (f"it says: {because.rstrip('.')}",)
+
+
+def test_the_tree_of_uv_is_told_without_its_conclusions_and_lists() -> None:
+    head = "  x No solution found when resolving dependencies:\n"
+    both = "  `-> Because a==1 depends on torch==2.6.0 and you require\n      a==1, we can conclude that it is so.\n"
+    more = "      And because you require torch==2.7.0, we can conclude that it cannot be.\n"
+    said = "it says: Because a==1 depends on torch==2.6.0 and you require a==1. And because you require torch==2.7.0"
+    assert led(head + both + more).because == (said,)
+    listed = "  `-> Because only the following versions of torch are available:\n    torch<=2.6.0\n    torch==2.7.0\n"
+    lacks = "        torch==2.7.1\n      and your project depends on torch==2.5.1+cu124, we can conclude that\n"
+    found = led(head + listed + lacks)
+    assert "available: torch<=2.6.0 ... torch==2.7.1 and your project depends on torch==2.5.1+cu124" in found.because[0]
+    assert found.command.startswith("export UV_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cu124 ")
 
 
 def test_a_compiler_that_crashes_is_replaced_by_the_newest_of_torchs_major() -> None:

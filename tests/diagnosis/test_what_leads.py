@@ -936,3 +936,9 @@ def test_a_glibc_that_every_linux_has_is_no_matter_of_the_system() -> None:
     old = b"Problem: nothing provides __glibc >=2.17 needed by sums-1.0\n"
     assert read(old).causes[0].symptom.id == "conda-too-old"
     assert read(old.replace(b"2.17", b"2.28")).causes[0].symptom.id == "glibc-of-solver"
+
+
+def test_what_pip_finds_incompatible_is_known_without_its_head() -> None:
+    line = b"torchvision 0.13.1+cpu requires torch==1.12.1, but you have torch 2.0.1 which is incompatible.\n"
+    assert read(line).causes[0].symptom.id == "pip-conflict"
+    assert read(line + b"Successfully installed torch-2.0.1\n").verdict == "harmless"

@@ -258,8 +258,19 @@ def asked_release(case: LogContext) -> Joined:
 @join
 def uv_hint(case: LogContext) -> Joined:
     """What uv proposes where its first index has a package and not the release; and what it found, in its words."""
-    found, tree = _uv_hint(case), case.mentions.get("tree")
+    found, tree = _uv_hint(case), case.mentions.get("tree", "")
+    local = _LOCAL_TORCH.search(tree)
+    if local and not found.command:
+        says = f"versions with +{local['tag']} lie on the index of PyTorch for {local['tag']} alone"
+        index = f"export UV_EXTRA_INDEX_URL={INDEX}{local['tag']} UV_INDEX_STRATEGY=unsafe-best-match"
+        found = Joined(because=(says,), remedy="name that index beside the usual one", command=index)
     return replace(found, because=(f"it says: {tree}", *found.because)) if tree else found
+
+
+_LOCAL_TORCH = regex(
+    r"only the following versions of torch(?:vision|audio)? are available: [^+]* and "
+    r".*(?:depends on|requires?) torch(?:vision|audio)?==[0-9.]+\+(?P<tag>cu[0-9]{2,3}|cpu)\b"
+)
 
 
 def _uv_hint(case: LogContext) -> Joined:

@@ -27,6 +27,7 @@ _WARNING = regex(
 _GOES_ON = regex(
     rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b(?! default algorithm)|"
     rb"\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be (?:safely )?ignored|"
+    rb", but you have \S{1,60} \S{1,60} which is incompatible\b|"
     rb"thrown while requesting HEAD|\b[Ii]gnor(?:e|ing) (?:\w{1,20} )?(?:error|exception)s?\b"
 )
 """What says, behind an error, that the program goes on without what failed."""

@@ -240,6 +240,31 @@ def _cmake(text: str) -> Iterator[Told]:
 
 _CMAKE_REACH = 9
 _CMAKE = regex(r"CMake Error(?: (?:at|in) [^\s()]{1,200}(?: \([\w ]{1,60}\))?)?:(?P<rest>[^\n]{0,400})$")
+
+
+def _because(text: str) -> Iterator[Told]:
+    """Why uv finds no solution: what it says before each of its conclusions, of lists of versions the ends alone."""
+    begun, words = 0, ""
+    for number, line in (*numbered(text), (0, "")):
+        found, said = _BECAUSE.search(line), line.strip(" │|")
+        if found and not begun:
+            begun, words = number, found[1]
+        elif begun and (not said or number - begun > _TREE_REACH):
+            told = _VERSIONS.sub(r"\1 \2 ... \3", words)
+            parts = _CONCLUDED.findall(told) or [told]
+            yield Told("tree", ". ".join(parts)[:_TREE], begun, shown(words))
+            begun = 0
+        elif begun:
+            words = f"{words} {said}"
+
+
+_TREE = 400
+_TREE_REACH = 200
+_BECAUSE = regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,})")
+_VERSIONS = regex(r"(are available:) (\S+)(?: \S+[<>=]\S+)+ (\S+[<>=]\S+)(?= and )")
+_CONCLUDED = regex(r"(?:And b|B)ecause .*?(?=, we can conclude|\.?$)")
+UV_TREE = by_patterns("uv", ("Because ",), _TREE_REACH, (), _because, of_host=False)
+"""What uv says when no versions fit together."""
 CMAKE = by_patterns(
     "CMake", ("CMake Error at ", "CMake Error in ", "CMake Error: "), _CMAKE_REACH, (), _cmake, of_host=False
 )
@@ -345,7 +370,6 @@ MESSAGES = by_patterns(
         ("listed", regex(r"=(pypi)_0\s*$")),
         ("held", regex(r"incompatible with the existing (python) installation")),
         ("tree", regex(r"[├└]─ (\S[^\n]{2,80} (?:is|are) not installable because [^\n]{5,100})(?<!it requires)")),
-        ("tree", regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,240})")),
         (
             "asked",
             regex(

@@ -44,6 +44,7 @@ READERS: tuple[PasteReader, ...] = (
     programs.GPUS,
     programs.KERNEL,
     programs.MESSAGES,
+    programs.UV_TREE,
     programs.CMAKE,
     programs.PROGRAM,
     programs.FRAMEWORKS,
