@@ -33,8 +33,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
             yield f"        {item.name}: {short(item.candidate)}: {_nodes(item.names, whole=verbose)} ({hosts})"
     yield from _price_lines(plan, knowledge, verbose=verbose)
     for hint in plan.merges:
-        nodes = {driver: fold(name for kind in kinds for name in kind.names) for driver, kinds in hint.drivers}
-        yield f"hint: {merge_text(hint, nodes)}"
+        yield f"hint: {merge_text(hint)}"
     for hopeless, found in helps(plan, knowledge):
         if hopeless.bare:
             yield f"note    no environment for {_nodes(hopeless.names, whole=verbose)}: {found.because}"
@@ -91,9 +90,8 @@ def diff_fleet_lines(found: FleetDiff, *, verbose: bool = False) -> Iterator[str
 
 def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Iterator[str]:
     """The table of how many environments cost whom what."""
-    by_count = {price.number: price for price in plan.prices}
     least = plan.proofs[0] if plan.proofs else None
-    for price in by_count.values():
+    for price in plan.prices:
         if not price.possible:
             continue
         if least and price.number == least.count > 1:

@@ -13,7 +13,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.fleet.nodes import NodeKind, fold, said
 from cuenv.fleet.plan import FleetPlan, Hopeless, Price, Proof
-from cuenv.fleet.reasons import Help, Merge, merge_text, nothing_serves, parted
+from cuenv.fleet.reasons import Help, Merge, merge_text, nodes_of, nothing_serves, parted
 from cuenv.host.facts import Driver, Gpu, HostFacts, Libc, Surroundings
 from cuenv.host.request import Request, parse
 from cuenv.knowledge.base import Knowledge
@@ -174,14 +174,13 @@ def _hopeless(item: Hopeless, helped: Help) -> FleetHopelessFields:
 
 
 def _hint(item: Merge) -> FleetHintFields:
-    nodes = {driver: fold(name for kind in kinds for name in kind.names) for driver, kinds in item.drivers}
     return {
         "saves": item.saves,
         "drivers": [
-            {"driver": driver, "nodes": nodes[driver], "hosts": sum(kind.weight for kind in kinds)}
+            {"driver": driver, "nodes": nodes_of(kinds), "hosts": sum(kind.weight for kind in kinds)}
             for driver, kinds in item.drivers
         ],
-        "text": merge_text(item, nodes),
+        "text": merge_text(item),
     }
 
 

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.versions import driver_key
-from cuenv.fleet.nodes import NodeKind
+from cuenv.fleet.nodes import NodeKind, fold
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.knowledge.base import Knowledge
@@ -196,12 +196,13 @@ def _with_driver(
     return [(lowest, then)] if _fits(then, candidate, mine).well else []
 
 
-def merge_text(found: Merge, nodes: Mapping[str, str]) -> str:
-    """A merge in words.
+def nodes_of(kinds: Iterable[NodeKind]) -> str:
+    """The names of the nodes, folded."""
+    return fold(name for kind in kinds for name in kind.names)
 
-    Args:
-        nodes: for each driver the names of the hosts, folded.
-    """
-    parts = [f"driver {driver} on {nodes[driver]}" for driver, _ in found.drivers]
+
+def merge_text(found: Merge) -> str:
+    """A merge in words."""
+    parts = [f"driver {driver} on {nodes_of(kinds)}" for driver, kinds in found.drivers]
     verb = "saves" if len(parts) == 1 else "save"
     return f"{both(parts)} {verb} the environment {found.saves}: its hosts would use {both(found.into)}"

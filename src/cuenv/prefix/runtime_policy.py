@@ -48,36 +48,23 @@ def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> It
         asked = (*asked, runtime_soname(found.cuda)) if _of("cudart", found) else asked
     lacking = [name for name in asked if name not in there]
     none = [name for name in lacking if not _of(family(name) or name, found)]
-    if len(none) > 1:
-        yield _all_missing(none, found, prefix, packages)
-        lacking = [name for name in lacking if name not in none]
-    for name in lacking:
-        kind = family(name) or name
-        others = _of(kind, found)
-        elsewhere = not others and prefix.kind == "python"
+    together = [none] if len(none) > 1 else []  # they have one cause, and one command brings them all
+    for names in (*together, *([name] for name in lacking if name not in none or not together)):
+        kinds = [family(name) or name for name in names]
+        others = _of(kinds[0], found) if names != none else []
+        many = f"{len(names)} NVIDIA libraries that the environment does not have: {', '.join(names)}"
         has = f"has {', '.join(other.shown for other in others)}" if others else "does not have it"
+        needs = many if len(names) > 1 else f"{names[0]}, but the environment {has}"
+        elsewhere = not others and prefix.kind == "python"
+        brings = list(dict.fromkeys(packages.get(f"lib{kind}", "") for kind in kinds))
         yield Finding(
-            code=_CODES.get(kind, _OTHERS),
+            code=_OTHERS if len(names) > 1 else _CODES.get(kinds[0], _OTHERS),
             severity="info" if elsewhere else "error",
-            subject=name,
-            message=f"torch {found.torch} (CUDA {found.cuda}) needs {name}, but the environment {has}",
+            subject=", ".join(names),
+            message=f"torch {found.torch} (CUDA {found.cuda}) needs {needs}",
             evidence=tuple(other.path for other in others),
-            fix=None if elsewhere else _bring([packages.get(f"lib{kind}", "")], found, prefix, wrong=bool(others)),
+            fix=None if elsewhere else _bring(brings, found, prefix, wrong=bool(others)),
         )
-
-
-def _all_missing(names: Sequence[str], found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Finding:
-    """Several libraries that are nowhere have one cause, and one command brings them all."""
-    brings = dict.fromkeys(packages.get(f"lib{family(name) or name}", "") for name in names)
-    elsewhere = prefix.kind == "python"
-    return Finding(
-        code=_OTHERS,
-        severity="info" if elsewhere else "error",
-        subject=", ".join(names),
-        message=f"torch {found.torch} (CUDA {found.cuda}) needs {len(names)} NVIDIA libraries that the "
-        f"environment does not have: {', '.join(names)}",
-        fix=None if elsewhere else _bring(list(brings), found, prefix),
-    )
 
 
 def _bring(names: Sequence[str], found: CudaFiles, prefix: Prefix, *, wrong: bool = False) -> str:

@@ -90,13 +90,6 @@ def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, he
     _ask(_bounded(WorkerSsh, SshClient), {command: nodes}, about, limits, heard)
 
 
-def ask_by_program(commands: Mapping[str, NodeSet], limits: AskLimits, heard: Heard) -> None:
-    """Run a local command for each node, such as srun; ``%h`` in it is the node, and ``%%`` a percent sign."""
-    from ClusterShell.Worker.Exec import ExecClient, ExecWorker  # noqa: PLC0415 - as in `node_set`
-
-    _ask(_bounded(ExecWorker, ExecClient), commands, {}, limits, heard)
-
-
 def _bounded(worker: Any, client: Any) -> Any:
     """A kind of worker that stops a node which writes too much, also without ever ending a line."""
 
@@ -225,10 +218,6 @@ class SlurmNodes:
         return SlurmNodes(ready, tuple(item for item in self.not_ready if item.node not in names))
 
 
-def _variables() -> dict[str, str]:
-    return {name: value for name, value in environment().items() if name.startswith("SLURM")}
-
-
 def inside_slurm() -> bool:
     """Whether this process runs in an allocation of Slurm."""
     return bool(environment().get("SLURM_JOB_ID"))
@@ -251,7 +240,8 @@ def nodes_of_slurm(chosen: str) -> SlurmNodes:
         _refuse_unknown(only, node_set(within), "the allocation")
         return SlurmNodes({_Group("", ""): kept}, ())
     argv = ["sinfo", "--noheader", f"--format={_ASKED}"]
-    done = run(argv, _PATIENCE, more=_variables())
+    own = {name: value for name, value in environment().items() if name.startswith("SLURM")}
+    done = run(argv, _PATIENCE, more=own)
     if done.reason:
         said = next((line for line in reversed(done.err.splitlines()) if line.strip()), "").strip()
         raise OutsideError(
@@ -322,11 +312,14 @@ def ask_by_srun(listed: SlurmNodes, command: str, options: str, limits: AskLimit
     Raises:
         UsageError: the options have a quote that does not end.
     """
+    from ClusterShell.Worker.Exec import ExecClient, ExecWorker  # noqa: PLC0415 - as in `node_set`
+
     try:
         more = shlex.split(options)
     except ValueError as error:
         raise UsageError(f"--srun-options: {error}", hint="--srun-options '--account=physics'") from error
-    ask_by_program({_srun(group, command, more, limits): some for group, some in listed.ready.items()}, limits, heard)
+    commands = {_srun(group, command, more, limits): some for group, some in listed.ready.items()}
+    _ask(_bounded(ExecWorker, ExecClient), commands, {}, limits, heard)
 
 
 def _srun(group: _Group, command: str, more: list[str], limits: AskLimits) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from cuenv.core.io.files import is_file, is_folder, names_in, text_at
 from cuenv.core.io.process import run, which
 from cuenv.core.reading import shell_words
+from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
@@ -60,11 +61,14 @@ def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[H
     Args:
         running: whether they may be asked for their versions; else the files beside them are.
     """
-    find = _compiler if running else _read
-    return (
-        find("C++", *((environ["CXX"], "CXX") if environ.get("CXX") else ("c++", "PATH")), environ),
-        find("nvcc", *nvcc_host(environ), environ),
-    )
+    named = (environ["CXX"], "CXX") if environ.get("CXX") else ("c++", "PATH")
+    found = []
+    for does, (asked, via) in (("C++", named), ("nvcc", nvcc_host(environ))):
+        compiler = HostCompiler(does=does, asked=asked, via=via, path=_path(asked, environ))
+        if compiler.path:
+            compiler = _asked(compiler, compiler.path, environ) if running else _read(compiler, compiler.path)
+        found.append(compiler)
+    return tuple(found)
 
 
 def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
@@ -90,33 +94,25 @@ def ccbin(flags: str) -> str | None:
     return found or None
 
 
-def _compiler(does: str, asked: str, via: str, environ: Mapping[str, str]) -> HostCompiler:
-    path = _path(asked, environ)
-    if path is None:
-        return HostCompiler(does=does, asked=asked, via=via)
+def _asked(compiler: HostCompiler, path: str, environ: Mapping[str, str]) -> HostCompiler:
     # clang knows -dumpversion alone, gcc answers with its major to that.
     for kind, question in (("gcc", ("-dumpfullversion", "-dumpversion")), ("clang", ("-dumpversion",))):
         done = run([path, *question], _COMPILER_SECONDS, environ)
         number = parse_compiler(done.out)
         if done.reason is None and number:
-            return HostCompiler(does=does, asked=asked, via=via, path=path, kind=kind, version=number)
-    return HostCompiler(does=does, asked=asked, via=via, path=path)
+            return replace(compiler, kind=kind, version=number)
+    return compiler
 
 
-def _read(does: str, asked: str, via: str, environ: Mapping[str, str]) -> HostCompiler:
+def _read(compiler: HostCompiler, path: str) -> HostCompiler:
     """A compiler by its name and the folder of its own libraries: ``lib/gcc/x86_64-conda-linux-gnu/13.3.0``."""
-    path = _path(asked, environ)
-    if path is None:
-        return HostCompiler(does=does, asked=asked, via=via)
     real = Path(os.path.realpath(path))
     found = _PROGRAM.fullmatch(real.name)
     kind = "" if found is None else "clang" if found["kind"].startswith("clang") else "gcc"
     number = _recorded(real, kind) if found else None
     if found and number is None and not _is_script(real):  # a script may call another one
         number = _number(real, kind, found)
-    return HostCompiler(
-        does=does, asked=asked, via=via, path=path, kind=kind if number else "", version=number, unread=number is None
-    )
+    return replace(compiler, kind=kind if number else "", version=number, unread=number is None)
 
 
 def _recorded(real: Path, kind: str) -> str | None:
