@@ -145,8 +145,19 @@ _DEFINE_AUX = struct.Struct("<II")
 
 _PT_DYNAMIC, _SHT_DYNAMIC = 2, 6
 _NEEDED, _SONAME, _RPATH, _RUNPATH, _FLAGS_1 = 1, 14, 15, 29, 0x6FFFFFFB
-_STRTAB, _STRSZ, _SYMTAB, _HASH, _GNU_HASH = 5, 10, 6, 4, 0x6FFFFEF5
-_VERSYM, _VERNEED, _VERNEEDNUM, _VERDEF, _VERDEFNUM = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFF, 0x6FFFFFFC, 0x6FFFFFFD
+_TABLES = {
+    "strings": 5,
+    "strings_size": 10,
+    "symbols": 6,
+    "hash": 4,
+    "gnu_hash": 0x6FFFFEF5,
+    "versions": 0x6FFFFFF0,
+    "needs": 0x6FFFFFFE,
+    "needs_count": 0x6FFFFFFF,
+    "defines": 0x6FFFFFFC,
+    "defines_count": 0x6FFFFFFD,
+}
+"""The tag of each field of `Tables`."""
 
 _MOST_ENTRIES = 1 << 16
 _BUDGET = 4 << 20  # bytes that all names of one dynamic section may have
@@ -207,7 +218,7 @@ def read_dynamic(data: Data, layout: Layout) -> Dynamic | None:
         if tag == _NEEDED:
             needed.append(value)
         last[tag] = value
-    tables = _tables(last)
+    tables = Tables(**{name: last[tag] for name, tag in _TABLES.items() if tag in last})
     strings = strings_of(data, layout, tables, _BUDGET)
     texts = {tag: strings.at(last[tag]) for tag in (_SONAME, _RPATH, _RUNPATH) if tag in last and strings}
     needs: dict[str, list[tuple[str, bool]]] = {}
@@ -243,21 +254,6 @@ def _place(layout: Layout) -> tuple[int, int] | None:
 def _is_header_only(segment: Segment, sections: tuple[Section, ...]) -> bool:
     """A file of debug symbols keeps the headers of what it was taken from, and no bytes."""
     return any(item.kind == NOBITS and item.name == ".dynamic" for item in sections) and segment.file_size > 0
-
-
-def _tables(last: dict[int, int]) -> Tables:
-    return Tables(
-        strings=last.get(_STRTAB),
-        strings_size=last.get(_STRSZ, 0),
-        symbols=last.get(_SYMTAB),
-        versions=last.get(_VERSYM),
-        hash=last.get(_HASH),
-        gnu_hash=last.get(_GNU_HASH),
-        needs=last.get(_VERNEED),
-        needs_count=last.get(_VERNEEDNUM, 0),
-        defines=last.get(_VERDEF),
-        defines_count=last.get(_VERDEFNUM, 0),
-    )
 
 
 def strings_of(data: Data, layout: Layout, tables: Tables, budget: int) -> Strings | None:

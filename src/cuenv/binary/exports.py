@@ -47,7 +47,7 @@ def wanted(data: Data, elf: Elf) -> Iterator[Symbol]:
 
 
 Finder = Callable[[bytes, str | None, int], bool]
-"""Whether a library defines a symbol: its name, its version, and `gnu_hash` of the name."""
+"""Whether a library defines a symbol, as the loader sees it: its name, its version, and `gnu_hash` of the name."""
 
 
 class Exports:
@@ -58,15 +58,6 @@ class Exports:
         self._table = _Hashed.of(data, elf, memory)
         self._all: dict[str, list[str | None]] | None = None
         self.finder: Finder = self._table.finder() if self._table else self._unhashed
-
-    def defines(self, name: str, version: str | None = None) -> bool:
-        """Whether it defines a symbol of this version, as the loader sees it: one without versions has every version.
-
-        Raises:
-            BinaryError: a table is damaged.
-        """
-        raw = name.encode("utf-8", "surrogateescape")
-        return self.finder(raw, version, gnu_hash(raw))
 
     def _unhashed(self, name: bytes, version: str | None, _hashed: int) -> bool:
         found = self._everything().get(name.decode("utf-8", "surrogateescape"))

@@ -125,17 +125,15 @@ def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: Sys
     if "/" in name:
         yield LibraryCandidate(_absolute(_expand(name, asker, system), system), "path")
         return
+    inside = [*(f"glibc-hwcaps/{hwcap}/{name}" for hwcap in system.hwcaps), name]
     for folder, via in _folders(asker, main, system):
-        for sub in (*(f"glibc-hwcaps/{hwcap}/" for hwcap in system.hwcaps), ""):
-            yield LibraryCandidate(_join(folder, sub + name), via)
+        yield from (LibraryCandidate(f"{folder.rstrip('/')}/{place}", via) for place in inside)
     no_default = asker is not None and asker.elf.dynamic is not None and asker.elf.dynamic.flags_1 & _NO_DEFAULT
     cached = system.cache.get(name)
     if cached and not (no_default and cached.startswith(tuple(f"{folder}/" for folder in system.defaults))):
         yield LibraryCandidate(cached, "ld.so.cache")
-    if not no_default:
-        for folder in system.defaults:
-            for sub in (*(f"glibc-hwcaps/{hwcap}/" for hwcap in system.hwcaps), ""):
-                yield LibraryCandidate(_join(folder, sub + name), "default folder")
+    for folder in () if no_default else system.defaults:
+        yield from (LibraryCandidate(f"{folder.rstrip('/')}/{place}", "default folder") for place in inside)
 
 
 def _folders(asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[tuple[str, str]]:
@@ -179,10 +177,6 @@ def _expand(text: str, owner: Loaded | None, system: System) -> str:
 
 def _absolute(path: str, system: System) -> str:
     return path if path.startswith("/") else posixpath.join(system.cwd, path)
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{name}"
 
 
 def search(name: str, asker: Loaded | None, main: Loaded | None, system: System, look: Look) -> tuple[Seen | None, str]:

@@ -47,15 +47,16 @@ def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues])
       eval "$(cuenv hook --prefix .venv --print)"
       cuenv hook --prefix .venv --print --shell fish | source
     """
-    from cuenv.prefix.io.prefix import chosen_environment  # noqa: PLC0415 - not needed for --help
-    from cuenv.prefix.toolchain.install_hook import install_hook, make_hook, take_away  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.hooks import remove_hook  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.prefix import chosen_environment, find_prefix  # noqa: PLC0415 - as above
+    from cuenv.prefix.toolchain.install_hook import install_hook, make_hook  # noqa: PLC0415 - as above
 
     path = chosen_environment(prefix, name, os.environ, "cuenv hook", active=True)
     quiet = values["quiet"] or values["as_json"]
     if values["remove"]:
         if values["show"]:
             raise UsageError("--remove and --print exclude each other", hint="cuenv hook --print")
-        removed, kept = take_away(path)
+        removed, kept = remove_hook(Path(find_prefix(path).path))
         say([f"removed {file}" for file in removed] or ["removed nothing: there is no hook"], quiet=quiet)
         say([f"warning {file} is not cuenv's: it stays" for file in kept], quiet=values["as_json"])
         if values["as_json"]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from cuenv.core.errors import InputError, Progress
 from cuenv.core.record import dataclass, field
 from cuenv.fleet.answers import NodeAnswer, NotAnswered, host_of, order
-from cuenv.fleet.io.hosts_files import HostSource, of_ansible, of_fleet, of_paths
+from cuenv.fleet.io.hosts_files import HostSource, of_ansible, of_fleet, of_path
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 
@@ -113,7 +113,8 @@ def gather(
                 found.failed("fleet", NotAnswered(source.where, source.reason))
             else:
                 found.hosts[source.facts.name] = source.facts
-    found.read(of_paths(asked.paths, stdin, knowledge))
+    for path in asked.paths:
+        found.read(of_path(path, stdin, knowledge))
     found.read(of_ansible(asked.ansible))
     if asked.ssh or asked.slurm:
         _ask(asked, found, set() if again else set(found.hosts), knowledge, tell)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from cuenv.core.record import dataclass, field
+from cuenv.core.versions import version, version_or_none
 from cuenv.solve.model import LockedPackage
 
 Kind = Literal["conda", "venv", "python"]
@@ -108,8 +108,4 @@ def told_by(wheels: Sequence[Wheel], files: str | None) -> Wheel:
     """
     public = files.partition("+")[0] if files else ""
     said = [wheel for wheel in wheels if files and wheel.version in (files, public)]
-    return (said or sorted(wheels, key=lambda wheel: _numbers(wheel.version)))[-1]
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in re.findall(r"[0-9]{1,9}", text)]
+    return (said or sorted(wheels, key=lambda wheel: version_or_none(wheel.version) or version("0")))[-1]

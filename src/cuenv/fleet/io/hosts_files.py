@@ -50,7 +50,7 @@ def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
     if not is_folder(path) and not read_text(path).strip():
         return
     try:
-        yield from _of_path(str(path), str, knowledge)
+        yield from of_path(str(path), str, knowledge)
     except InputError as error:
         hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
         raise InputError(
@@ -58,17 +58,12 @@ def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
         ) from error
 
 
-def of_paths(paths: Iterable[str], stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
-    """The hosts of files, of the files in folders, and of standard input.
+def of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
+    """The hosts of a file, of the files in a folder, or of standard input (``-``).
 
     Raises:
-        InputError: one that is named is not there, or tells of no host at all.
+        InputError: it is not there, or tells of no host at all.
     """
-    for path in paths:
-        yield from _of_path(path, stdin, knowledge)
-
-
-def _of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
     broken: list[HostSource] = []
     where = "standard input" if path == "-" else shown(path)
 

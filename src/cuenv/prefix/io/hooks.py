@@ -13,6 +13,7 @@ from cuenv.core.errors import InputError, OutsideError
 from cuenv.core.io.files import is_file, look, shown, why
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.record import dataclass
+from cuenv.prefix.toolchain.hook import OWN
 
 ENDINGS = ("sh", "fish")
 """Of the scripts: a shell sources those of its own ending."""
@@ -32,12 +33,11 @@ def hook_files(prefix: Path, ending: str) -> tuple[Path, Path]:
     return folder / f"activate.d/~cuenv_activate.{ending}", folder / f"deactivate.d/~cuenv_deactivate.{ending}"
 
 
-def write_hook(prefix: Path, scripts: Mapping[str, Scripts], own: str) -> tuple[Path, ...]:
+def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]:
     """Write the files, of each shell the one that restores first; those that are as they should be stay.
 
     Args:
         scripts: the texts, by the ending of their files.
-        own: how a file of ours begins; any other is not replaced.
 
     Returns:
         The files that were written.
@@ -52,7 +52,7 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts], own: str) -> tuple[
         texts |= {off: both.deactivate, on: both.activate}
     have = {path: _text(path) for path in texts}
     for path, text in have.items():
-        if path.is_symlink() or (text is not None and not text.startswith(own)):
+        if path.is_symlink() or (text is not None and not text.startswith(OWN)):
             raise InputError(
                 f"{shown(path)} was not written by cuenv and was not changed",
                 hint=shlex.join(["mv", str(path), f"{path}.theirs"]),
@@ -69,7 +69,7 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts], own: str) -> tuple[
     return tuple(changed)
 
 
-def remove_hook(prefix: Path, own: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def remove_hook(prefix: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Take our files away, and folders that are empty then.
 
     Returns:
@@ -83,7 +83,7 @@ def remove_hook(prefix: Path, own: str) -> tuple[tuple[Path, ...], tuple[Path, .
         if not os.path.lexists(path):
             continue
         text = None if path.is_symlink() else _text(path)
-        if text is None or not text.startswith(own):
+        if text is None or not text.startswith(OWN):
             kept.append(path)
             continue
         try:

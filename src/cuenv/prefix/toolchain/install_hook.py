@@ -14,10 +14,10 @@ from cuenv.host.select import HostOptions, host_facts, outside
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import read_lock, recorded_host
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.hooks import ENDINGS, Scripts, remove_hook, write_hook
+from cuenv.prefix.io.hooks import ENDINGS, Scripts, write_hook
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import library_folders, nvcc_at, nvccs_in, target_folders, unlinked, wheel_folders
-from cuenv.prefix.toolchain.hook import OWN, Hook, activate, arch_list, deactivate, exports
+from cuenv.prefix.toolchain.hook import Hook, activate, arch_list, deactivate, exports
 from cuenv.prefix.toolchain.policy import targets_of
 
 
@@ -126,14 +126,4 @@ def install_hook(made: Hooked) -> tuple[Path, ...]:
             f"{made.prefix.path} is a {made.prefix.kind} environment, which sources no scripts when it is activated",
             hint=f'eval "$(cuenv hook --prefix {shlex.quote(made.prefix.path)} --print)"',
         )
-    return write_hook(Path(made.prefix.path), made.scripts, OWN)
-
-
-def take_away(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Remove the hook of an environment: the files that went, and those of that name that are somebody else's.
-
-    Raises:
-        InputError: it is not an environment.
-        OutsideError: a file cannot be removed.
-    """
-    return remove_hook(Path(find_prefix(path).path), OWN)
+    return write_hook(Path(made.prefix.path), made.scripts)
