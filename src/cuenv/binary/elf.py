@@ -240,7 +240,9 @@ def _place(layout: Layout) -> tuple[int, int] | None:
     """Offset and size of the dynamic section, by the segment, else by the section."""
     section = next((item for item in layout.sections if item.kind == _SHT_DYNAMIC), None)
     segment = next((item for item in layout.segments if item.kind == _PT_DYNAMIC), None)
-    if segment is not None and segment.file_size and not _is_header_only(segment, layout.sections):
+    # A file of debug symbols keeps the headers of what it was taken from, and no bytes.
+    bare = any(item.kind == NOBITS and item.name == ".dynamic" for item in layout.sections)
+    if segment is not None and segment.file_size and not bare:
         offset, size = segment.offset, segment.file_size
     elif section is not None and section.size:
         offset, size = section.offset, section.size
@@ -249,11 +251,6 @@ def _place(layout: Layout) -> tuple[int, int] | None:
     if size > _MOST_ENTRIES * _ENTRY.size:
         raise BinaryError(f"damaged: the dynamic section claims {size} bytes")
     return offset, size
-
-
-def _is_header_only(segment: Segment, sections: tuple[Section, ...]) -> bool:
-    """A file of debug symbols keeps the headers of what it was taken from, and no bytes."""
-    return any(item.kind == NOBITS and item.name == ".dynamic" for item in sections) and segment.file_size > 0
 
 
 def strings_of(data: Data, layout: Layout, tables: Tables, budget: int) -> Strings | None:

@@ -338,17 +338,14 @@ def _gpu_lines(gpu: GpuCode, objects: tuple[CodeObject, ...], *, verbose: bool) 
         (len(gpu.beyond), "PTX too new for the driver", needs),
         (len(gpu.missing), "nothing", ""),
     ]
-    parts = [f"{what}{_share(count, gpu)}{more}" for count, what, more in told if count]
+    share = {count: "" if count == gpu.objects else f" in {count} of {gpu.objects}" for count, *_ in told}
+    parts = [f"{what}{share[count]}{more}" for count, what, more in told if count]
     by = f" (by {' '.join(map(str, gpu.by))})" if gpu.by and verbose else ""
     found = [f"{gpu.capability}: {'; '.join(parts)}{by}"]
     if verbose:
         for word, indexes in (("nothing", gpu.missing), ("too new PTX", gpu.beyond)):
             found += [f"  {word} in object {index} at {objects[index].offset:#x}" for index in indexes]
     return found
-
-
-def _share(count: int, gpu: GpuCode) -> str:
-    return "" if count == gpu.objects else f" in {count} of {gpu.objects}"
 
 
 def _total(files: tuple[ScannedFile, ...]) -> list[str]:

@@ -31,6 +31,8 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     Args:
         environ: for the active environment.
     """
+    from cuenv.prefix.io.prefix import active_environment  # noqa: PLC0415 - what only imports this looks for none
+
     file, lock = locked_from(folder), folder / LOCK_NAME
     found = [
         f"{name}: {'found' if is_file(folder / name) else 'not in this folder'}" for name in (file.name, LOCK_NAME)
@@ -53,8 +55,8 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
         commands.append(("cuenv check", "say whether the lock runs here, and if not, why"))
         if not why:
             commands.append(("cuenv install --prefix ./env", "make the environment"))
-    active = _active(environ)
-    if active:
+    active = active_environment(environ)
+    if active and is_folder(active):
         found.append(f"active environment: {active}")
         commands.append(
             (f"cuenv check --prefix {quote(str(active))}", "check what is installed in the active environment")
@@ -69,13 +71,6 @@ def _lock(file: Path) -> str:
     except CuenvError:
         return "cuenv lock"
     return join(words) or "cuenv lock"
-
-
-def _active(environ: Mapping[str, str]) -> Path | None:
-    from cuenv.prefix.io.prefix import active_environment  # noqa: PLC0415 - the last thing to look for
-
-    active = active_environment(environ)
-    return active if active and is_folder(active) else None
 
 
 def _stale(file: Path) -> str:

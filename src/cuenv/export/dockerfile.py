@@ -7,7 +7,6 @@ https://apptainer.org/docs/user/latest/definition_files.html
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +41,7 @@ def env(values: Mapping[str, str]) -> list[dict[str, str]]:
     Raises:
         InputError: a name that is none, or a value that no ENV can hold.
     """
-    pairs = [(name, _ESCAPED.sub(_escape, value)) for name, value in variables(values)]
+    pairs = [(name, _ESCAPED.sub(r"\\\g<0>", value)) for name, value in variables(values)]
     more = "".join(f' \\\n    {name}="{value}"' for name, value in pairs[1:])
     return [{"name": name, "value": value, "more": more} for name, value in pairs[:1]]
 
@@ -59,10 +58,6 @@ def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if not value.isprintable():
             raise InputError(f"the value of {name} has characters that no line of a recipe can hold: {value!r}")
         yield name, value
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"
 
 
 def context_path(path: str) -> str:

@@ -204,7 +204,8 @@ def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], kn
             hint="write it into the pip part: --index-url https://HOST/simple",
         )
     named = answer.lock.channels if answer.lock else spec.channels
-    channels = [url for name in named for url in _urls(name, request)]
+    defaults = request.sources.default_channels  # conda's own, which pixi is told one by one
+    channels = [url for name in named for url in (defaults if name == "defaults" else (redact(channel_url(name)),))]
     return PixiProject(
         parts=parts,
         channels=tuple(dict.fromkeys(channels)),
@@ -214,13 +215,6 @@ def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], kn
         extra=index[1:],
         head=tuple(_head(asked, answer)),
     )
-
-
-def _urls(name: str, request: LockRequest) -> tuple[str, ...]:
-    """A channel as pixi finds it: by its URL, and conda's default channels one by one."""
-    if name == "defaults":
-        return request.sources.default_channels
-    return (redact(channel_url(name)),)
 
 
 def _head(asked: PixiRequest, answer: Locked) -> Iterator[str]:

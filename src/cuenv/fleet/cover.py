@@ -68,15 +68,11 @@ def _serving(rows: tuple[int, ...], count: int) -> tuple[int, ...] | None:
     if count == 0:
         return None
     first = min(rows, key=lambda row: (row.bit_count(), row))
-    for place in _places(first):
+    for place in (place for place in range(first.bit_length()) if first >> place & 1):
         found = _serving(tuple(row for row in rows if not row >> place & 1), count - 1)
         if found is not None:
             return (place, *found)
     return None
-
-
-def _places(bits: int) -> tuple[int, ...]:
-    return tuple(place for place in range(bits.bit_length()) if bits >> place & 1)
 
 
 def apart(rows: Sequence[int], count: int) -> tuple[int, ...] | None:

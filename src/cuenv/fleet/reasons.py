@@ -46,7 +46,10 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
         platforms = f"{one.facts.platform} against {other.facts.platform}"
         return Parted(f"{names} share no build: {platforms}", ())
     first, second = (decide(Context(facts=kind.facts, request=request, knowledge=knowledge)) for kind in (one, other))
-    mine, theirs = (_able(decision, well=well) for decision in (first, second))
+    mine, theirs = (
+        tuple(item.candidate for item in (serving(decision) if well else decision.fitting))
+        for decision in (first, second)
+    )
     rules = tuple(found for found in (_against(first, theirs), _against(second, mine)) if found is not None)
     bounds = _bounds([item.cuda for item in mine], [item.cuda for item in theirs], "CUDA")
     bounds = bounds or _bounds(
@@ -60,10 +63,6 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
     lead = together.rejections[:1] if not together.chosen else ()
     because = lead[0].because if lead else "what serves both serves the GPUs of one less well than its best"
     return Parted(f"{names} share no build: {because}", lead)
-
-
-def _able(decision: Decision, *, well: bool) -> tuple[Candidate, ...]:
-    return tuple(item.candidate for item in (serving(decision) if well else decision.fitting))
 
 
 def serving(decision: Decision) -> tuple[Assessment, ...]:

@@ -116,9 +116,11 @@ def _anew(prefix: Prefix, lock: Path) -> str:
 
 def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
     """Why a lock that nobody named is taken for that of another environment; ``None`` when it is this one's."""
+    from cuenv.prefix.subject import other_platforms  # noqa: PLC0415 - a lock is checked without it
+
     solution = lock.solution(facts.platform)
     if solution is None:
-        return f"not compared: the lock is for {', '.join(one.platform for one in lock.solutions)}"
+        return other_platforms(lock)
     if prefix.kind != "conda":
         return f"not compared: nothing shows that this {prefix.kind} environment was made from it"
     from cuenv.prefix.packages import as_locked  # noqa: PLC0415 - a lock is checked without it

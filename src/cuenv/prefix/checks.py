@@ -36,7 +36,7 @@ from cuenv.prefix.linkage.check import check_linkage
 from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings
 from cuenv.prefix.policy import numpy_findings, prefix_findings, two_sources
 from cuenv.prefix.runtime_policy import compiler_findings, runtime_findings, runtime_line
-from cuenv.prefix.subject import Subject
+from cuenv.prefix.subject import Subject, other_platforms
 from cuenv.prefix.toolchain.policy import (
     Wants,
     compiling,
@@ -176,7 +176,7 @@ def check_packages(subject: Subject) -> Check:
     counts = [f"{len(prefix.conda)} conda packages"] if prefix.kind == "conda" else []
     if by_pip or not counts:
         counts.append(f"{by_pip} by pip" if counts else f"{by_pip} distributions")
-    told = "against the lock" if solution else subject.no_lock if subject.lock is None else _other_platforms(subject)
+    told = "against the lock" if solution else other_platforms(subject.lock) if subject.lock else subject.no_lock
     return judged("packages", f"{' and '.join(counts)}; {told}", findings)
 
 
@@ -195,11 +195,6 @@ def _foreign(subject: Subject) -> Iterator[Finding]:
         "cannot run them",
         fix=" && ".join([*steps, made]),
     )
-
-
-def _other_platforms(subject: Subject) -> str:
-    locked = ", ".join(one.platform for one in subject.lock.solutions) if subject.lock else ""
-    return f"not compared: the lock is for {locked}"
 
 
 def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:

@@ -170,16 +170,13 @@ def _beside(files: CudaFiles, conda: dict[str, LockedPackage], platform: str) ->
     """The libraries that a torch from pip loads: those of wheels, which go before conda's there."""
     found: dict[str, LockedPackage] = {}
     for kind, name in _LIBRARIES.items():
-        wheel = next(filter(_of_wheel, (item for item in files.libraries if family(item.soname) == kind)), None)
-        if wheel and wheel.version:
-            found[name] = _by_pip(name, wheel.version, "0", platform)
+        of_kind = (item for item in files.libraries if family(item.soname) == kind)
+        number = next((item.version for item in of_kind if item.source.startswith("nvidia-") and item.version), None)
+        if number:
+            found[name] = _by_pip(name, number, "0", platform)
             if kind == "cudnn":
                 conda.pop("cudnn", None)
     return found
-
-
-def _of_wheel(library: InstalledCudaLibrary) -> bool:
-    return library.source.startswith("nvidia-") and library.version is not None
 
 
 def _by_pip(name: str, number: str, build: str, platform: str) -> LockedPackage:

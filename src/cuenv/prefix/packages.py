@@ -12,7 +12,7 @@ from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.prefix.fixes import pip_again, pip_command, pip_exactly, put_back, take_out
 from cuenv.prefix.inventory import Prefix, Wheel
-from cuenv.solve.model import LockedPackage, PipLocked, Solution
+from cuenv.solve.model import LockedPackage, Solution
 
 _ADDED = frozenset({"pip", "setuptools", "wheel", "packaging"})
 """What conda's solvers add to a Python that nobody asked for: pip, and what pip's builds ask for."""
@@ -63,7 +63,8 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
     by_conda = {wheel.name for wheel in prefix.wheels if wheel.conda} | {wheel.name for wheel in prefix.gone}
     for item in solution.pip:
         mine = have.get(item.name)
-        fix = pip_exactly(prefix, _requirement(item), index=item.version)
+        asked = f"{item.name} @ {item.url}" if item.direct else f"{item.name}=={item.version}"
+        fix = pip_exactly(prefix, asked, index=item.version)
         if mine is None:
             text = f"{item.name} {item.version} is in the pip part of the lock, but it is not installed"
             yield _finding("CU201", item.name, text, fix)
@@ -86,10 +87,6 @@ def _extra(wheel: Wheel, prefix: Prefix) -> Finding:
         f"{f' from {wheel.url}' if own else ''} and not in the lock",
         fix=None if own else pip_command(prefix, "uninstall", "-y", wheel.name),
     )
-
-
-def _requirement(item: PipLocked) -> str:
-    return f"{item.name} @ {item.url}" if item.direct else f"{item.name}=={item.version}"
 
 
 def same_version(left: str, right: str) -> bool:

@@ -78,12 +78,13 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
         seen.add(wheel.name)
         how = "wrote over its files" if wheel.replaced else "took its files away" if wheel.name in gone else "is beside"
         out = [pip_command(prefix, "uninstall", "-y", wheel.name)]
+        by = wheel.installer if wheel.installer and wheel.installer != "conda" else "pip"
         grave = wheel.name in _GRAVE or knowledge.cuda_variant(package.name, package.channel_name) is not None
         yield Finding(
             code="CU204",
             severity="error" if grave else "warning",
             subject=wheel.name,
-            message=f"{_who(wheel)} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
+            message=f"{by} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
             f"{package.build} and {how}",
             evidence=(f"{wheel.folder}/{wheel.info}", f"conda-meta says {package.url}"),
             fix=" && ".join([*out * (1 + (how == "is beside")), put_back(package, prefix)]),
@@ -100,10 +101,6 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
                 evidence=(f"{wheel.folder}/{wheel.info}",),
                 fix=put_back(package, prefix),
             )
-
-
-def _who(wheel: Wheel) -> str:
-    return wheel.installer if wheel.installer and wheel.installer != "conda" else "pip"
 
 
 def _twice(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
@@ -205,7 +202,8 @@ def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     for soname, copies in _by_soname(found.libraries).items():
         sources = tuple(sorted({copy.source for copy in copies}))
         if len(sources) > 1:
-            groups.setdefault(tuple(map(_kind, sources)), {})[soname] = copies
+            kinds = tuple(source if source in ("conda", "torch") else "wheels" for source in sources)
+            groups.setdefault(kinds, {})[soname] = copies
     for sonames in groups.values():
         copies = [copy for group in sonames.values() for copy in group]
         over_conda = any(copy.source == "conda" for copy in copies)
@@ -241,10 +239,6 @@ def _by_soname(libraries: Iterable[InstalledCudaLibrary]) -> dict[str, list[Inst
         names = library.names or (library.soname,)
         found.setdefault(library.soname if library.soname in names else names[0], []).append(library)
     return found
-
-
-def _kind(source: str) -> str:
-    return source if source in ("conda", "torch") else "wheels"
 
 
 def _sources(copies: list[InstalledCudaLibrary]) -> list[str]:

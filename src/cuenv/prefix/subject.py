@@ -18,6 +18,11 @@ from cuenv.solve.model import Lock, Solution
 NO_LOCK = "not compared: no lock was found; name one with --lock"
 
 
+def other_platforms(lock: Lock) -> str:
+    """Why an environment is not compared with a lock that has nothing for its platform."""
+    return f"not compared: the lock is for {', '.join(one.platform for one in lock.solutions)}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """What the checks look at.

@@ -14,7 +14,7 @@ from cuenv.binary.io.binaries import linkage, scan
 from cuenv.core.io.files import is_file, names_in, text_at
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.core.versions import minor, version
+from cuenv.core.versions import minor, version, version_or_none
 from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family
 from cuenv.prefix.device_code import TORCH, CodeFile
 from cuenv.prefix.inventory import Prefix, Wheel, told_by
@@ -42,6 +42,7 @@ def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
         known: names of libraries that use PyTorch, whose versions are wanted.
     """
     torch = find_torch_here(prefix)
+    cuda = version_or_none(torch.cuda) if torch else None
     owners = _owners(prefix)
     wheels = [wheel for wheel in prefix.wheels if wheel.name == "torch"]
     wheel = told_by(wheels, torch.version if torch else None) if wheels else None
@@ -49,7 +50,7 @@ def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
     versions = {item.name: item.version for item in prefix.conda} | {item.name: item.version for item in prefix.wheels}
     return CudaFiles(
         torch=torch.version if torch else None,
-        cuda=_cuda(torch),
+        cuda=minor(cuda) if cuda else None,
         by_pip=by_pip,
         needed=tuple(_needed(prefix, torch)),
         requires=tuple(_requires(wheel)) if wheel and by_pip else (),
@@ -59,13 +60,6 @@ def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
         nvcc=_nvcc(prefix),
         extensions=tuple(sorted((name, versions[name]) for name in set(known) if name in versions)),
     )
-
-
-def _cuda(torch: TorchHere | None) -> Version | None:
-    try:
-        return minor(version(torch.cuda)) if torch and torch.cuda else None
-    except ValueError:
-        return None
 
 
 def _owners(prefix: Prefix) -> dict[str, tuple[str, ...]]:

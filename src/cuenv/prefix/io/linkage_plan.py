@@ -84,11 +84,8 @@ def own_libraries(prefix: Prefix) -> dict[str, tuple[str, ...]]:
 
 
 def _python(prefix: Prefix) -> str | None:
-    for name in (f"python{prefix.python}", "python3", "python"):
-        path = os.path.realpath(f"{prefix.path}/bin/{name}")
-        if is_file(path):
-            return path
-    return None
+    names = (f"python{prefix.python}", "python3", "python")
+    return next(filter(is_file, (os.path.realpath(f"{prefix.path}/bin/{name}") for name in names)), None)
 
 
 def _torch(site: Path, prefix: Prefix) -> TorchPlan:
@@ -119,19 +116,19 @@ def _torch(site: Path, prefix: Prefix) -> TorchPlan:
 
 def _preloads(pairs: list[tuple[str, str]], prefix: Prefix) -> Iterator[Preload]:
     """The file for each library that torch opens by path: below ``nvidia/FOLDER``, or ``nvidia/cu13`` since CUDA 13."""
+    majors = {
+        site: [f"nvidia/{name}" for name in names_in(f"{site}/nvidia") if re.fullmatch(r"cu\d+", name)]
+        for site in prefix.site_packages
+    }
     for folder, pattern in pairs:
         found = (
             f"{site}/{place}/lib/{name}"
             for site in prefix.site_packages
-            for place in (f"nvidia/{folder}", *_majors(site), folder)
+            for place in (f"nvidia/{folder}", *majors[site], folder)
             for name in names_in(f"{site}/{place}/lib")
             if fnmatch(name, pattern)
         )
         yield Preload(pattern=pattern, path=next(found, None))
-
-
-def _majors(site: str) -> list[str]:
-    return [f"nvidia/{name}" for name in names_in(f"{site}/nvidia") if re.fullmatch(r"cu\d+", name)]
 
 
 def _extensions(site: str, prefix: Prefix, look: Look, cuda: str | None) -> Iterator[Root]:

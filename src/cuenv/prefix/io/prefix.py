@@ -57,11 +57,11 @@ def find_prefix(path: Path) -> Prefix:
     if not os.access(path, os.R_OK | os.X_OK):
         raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
     real = Path(os.path.realpath(path))
-    kind = _kind(real)
+    kind: Kind = "conda" if is_folder(real / "conda-meta") else "venv" if is_file(real / "pyvenv.cfg") else "python"
     library = _library(real)
     found = _PYTHON.fullmatch(library or "")
     python = found[1] if found else None
-    if kind is None or (kind == "python" and python is None):
+    if kind == "python" and python is None:
         raise InputError(
             f"{shown(path)} is not an environment: conda-meta, pyvenv.cfg and Python are missing", hint=_HINT
         )
@@ -80,14 +80,6 @@ def find_prefix(path: Path) -> Prefix:
         gone=tuple(_gone(records, there, folders[0])) if folders else (),
         damaged=(*records.damaged, *(text for folder in folders for text in _damaged(Path(folder)))),
     )
-
-
-def _kind(prefix: Path) -> Kind | None:
-    if is_folder(prefix / "conda-meta"):
-        return "conda"
-    if is_file(prefix / "pyvenv.cfg"):
-        return "venv"
-    return "python"
 
 
 def _library(prefix: Path) -> str | None:

@@ -50,7 +50,10 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     if ":" in prefix.path:
         raise InputError(f"{path}: a path with a colon cannot stand in CPATH", hint="move the environment")
     facts = _facts(outside(options, prefix.path), knowledge, lock)
-    places = _conda_places(prefix, facts.platform) if prefix.kind == "conda" else _wheel_places(prefix)
+    if prefix.kind == "conda":
+        places = target_folders(prefix, facts.platform)
+    else:
+        places = tuple(place for place in wheel_folders(prefix) if is_folder(f"{place}/include"))
     nvccs = nvccs_in(prefix)
     if not places and not nvccs:
         raise InputError(
@@ -62,10 +65,15 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     archs, notes = arch_list(facts.capabilities, able)
     if not facts.capabilities:
         notes = ("no GPU is known, so the hook does not set TORCH_CUDA_ARCH_LIST; name the GPUs with --gpu",)
+
+    def there(*names: str) -> tuple[str, ...]:
+        found = (f"{place}/{name}" for place in places for name in names)
+        return tuple(folder.removeprefix(f"{prefix.path}/") for folder in found if is_folder(folder))
+
     hook = Hook(
         home=None if home is None else home.removeprefix(prefix.path).lstrip("/"),
-        includes=tuple(folder for place in places for folder in _includes(prefix.path, place)),
-        libraries=tuple(folder for place in places for folder in _libraries(prefix.path, place)),
+        includes=there("include", "include/cccl"),  # nvcc of CUDA 13 knows CCCL, and a C++ compiler does not
+        libraries=there("lib", "lib/stubs"),  # -lcuda is found among the stubs without a driver
         arch_list=archs,
     )
     folders = [*library_folders(home), *(f"{prefix.path}/{folder}" for folder in hook.libraries)]
@@ -92,26 +100,6 @@ def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> Hos
     recorded = recorded_host(read_lock(lock), facts, knowledge)
     # The lock may be for another platform alone; here it is about this machine's folders.
     return replace(recorded, platform=facts.platform) if recorded else facts
-
-
-def _conda_places(prefix: Prefix, platform: str) -> tuple[str, ...]:
-    """Folders with ``include`` and ``lib``, relative to the environment."""
-    return tuple(folder.removeprefix(f"{prefix.path}/") for folder in target_folders(prefix, platform))
-
-
-def _wheel_places(prefix: Prefix) -> tuple[str, ...]:
-    found = (place for place in wheel_folders(prefix) if is_folder(f"{place}/include"))
-    return tuple(place.removeprefix(f"{prefix.path}/") for place in found)
-
-
-def _includes(root: str, place: str) -> list[str]:
-    """The folder of headers, and that of CCCL inside, which nvcc of CUDA 13 knows and a C++ compiler does not."""
-    return [name for name in (f"{place}/include", f"{place}/include/cccl") if is_folder(f"{root}/{name}")]
-
-
-def _libraries(root: str, place: str) -> list[str]:
-    """The folder of libraries, and that of the stubs, where ``-lcuda`` is found without a driver."""
-    return [name for name in (f"{place}/lib", f"{place}/lib/stubs") if is_folder(f"{root}/{name}")]
 
 
 def install_hook(made: Hooked) -> tuple[Path, ...]:
