@@ -845,6 +845,13 @@ def test_a_library_of_cuda_that_no_torch_asks_for_comes_without_torch() -> None:
     )
 
 
+def test_a_python_for_which_the_index_has_nothing_is_replaced() -> None:
+    lines = "ERROR: Could not find a version that satisfies the requirement torch==1.11.0+cu113 (from versions: {})\n"
+    lacks = lines + "ERROR: No matching distribution found for torch==1.11.0+cu113\n"
+    assert "python=3.10 " in led(lacks.format("none")).command
+    assert led(lacks.format("1.11.0")).command.startswith("python -m pip install torch==1.11.0+cu113 --index-url")
+
+
 def test_files_that_other_repositories_hold_are_submodules() -> None:
     assert led("error: package directory 'third_party/sums' does not exist\n").command.startswith(
         "git submodule update"

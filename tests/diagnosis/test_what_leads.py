@@ -942,3 +942,15 @@ def test_what_pip_finds_incompatible_is_known_without_its_head() -> None:
     line = b"torchvision 0.13.1+cpu requires torch==1.12.1, but you have torch 2.0.1 which is incompatible.\n"
     assert read(line).causes[0].symptom.id == "pip-conflict"
     assert read(line + b"Successfully installed torch-2.0.1\n").verdict == "harmless"
+
+
+def test_a_wheel_that_no_release_lists_is_no_broken_download() -> None:
+    frame = b'  File "/tmp/a/setup.py", line 9, in run\n    urllib.request.urlretrieve(wheel_url, wheel_filename)\n'
+    asked = b"Traceback (most recent call last):\n" + frame
+    missing = asked + b"urllib.error.HTTPError: HTTP Error 404: Not Found\n"
+    ninja = b"subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.\n"
+    assert [cause.symptom.id for cause in read(missing + ninja).causes] == ["wheel-not-prebuilt"]
+    compiled = b'a.cu(3): error: identifier "AT_CHECK" is undefined\n' + missing + ninja
+    assert [cause.symptom.id for cause in read(compiled).causes] == ["extension-source-too-old"]
+    offline = asked + b"urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>\n"
+    assert [cause.symptom.id for cause in read(offline).causes] == ["download-failed"]

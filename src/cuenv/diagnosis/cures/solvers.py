@@ -216,7 +216,8 @@ def conda_file(case: LogContext) -> Joined:
 def _asked_of_conda(case: LogContext) -> Joined:
     """What helps where no file was given and torch is not asked for: the newer solver, or an environment of its own."""
     if "held" not in case.mentions and re.search(
-        r"(?<!LibMamba)(?<!Rattler)UnsatisfiableError|(?:each other|your system|in conflict)\b", case.line
+        r"(?<!LibMamba)(?<!Rattler)UnsatisfiableError|(?:each other|your (?:system|CUDA driver)|in conflict)\b",
+        case.line,
     ):
         remedy = (
             "let libmamba solve it: the classic solver gives up where releases of the system are listed that fit, and "

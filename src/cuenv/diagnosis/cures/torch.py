@@ -218,7 +218,8 @@ def distribution(case: LogContext) -> Joined:
     if local.startswith("cu") and any(row.build == local for row in rows):
         row = next(row for row in rows if row.build == local)
         because = (f"torch {asked} is on PyTorch's own index, and not on PyPI",)
-        looked = case.mentions.get("index") in {local, "torch_stable"} and "python" not in case.mentions
+        looked = case.mentions.get("index") in {local, "torch_stable"} or case.mentions.get("versions") == "none"
+        looked = looked and "python" not in case.mentions  # every index has some torch for a Python that is not too new
         if case.mentions.get("python", row.pythons[0]) in row.pythons and not looked:
             return Joined(because=because, command=f"{PIP} install torch=={asked} --index-url {INDEX}{local}")
     pythons = rows[-1].pythons

@@ -300,7 +300,7 @@ MESSAGES = by_patterns(
         ),
         *("which is incompatible.", "Depends: libc6 ", "torch==", " CPython 3.", "Using CPython", "Using Python"),
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
-        *("apt install ", "apt-get install ", " cuda : Depends: ", "Because "),
+        *("apt install ", "apt-get install ", " cuda : Depends: ", "(from versions: none)"),
         *("is not installable because", "are not installable because", "with the existing python", "=pypi_0"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
         *(
@@ -368,6 +368,7 @@ MESSAGES = by_patterns(
         ("toolkit", regex(r"\bapt(?:-get)? install (?:[\w=.-]+ )*(cuda(?:-[0-9]{1,2}-[0-9])?)(?=\s|$)")),
         ("toolkit", regex(r"^\W*cuda : Depends: (cuda-[0-9]{1,2}-[0-9])\b[^\n]{0,40} not going to be installed")),
         ("listed", regex(r"=(pypi)_0\s*$")),
+        ("versions", regex(r"\(from versions: (none)\)")),
         ("held", regex(r"incompatible with the existing (python) installation")),
         ("tree", regex(r"[├└]─ (\S[^\n]{2,80} (?:is|are) not installable because [^\n]{5,100})(?<!it requires)")),
         (

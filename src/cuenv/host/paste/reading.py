@@ -165,9 +165,10 @@ class HostTold:
             uv, poetry, pixi, or the system), a ``hint`` of uv or apt, the torch that was ``requested`` of pip,
             ``clashings`` with it, the ``wanteds`` (releases that packages want of what is there), the ``newer``
             glibc that apt wants, the package of the ``toolkit`` that apt was asked for with its driver, the torch that
-            is ``unusable`` for uv, the ``lone`` index that uv was given, the first line of the ``tree`` in which uv
+            is ``unusable`` for uv, the ``lone`` index that uv was given, the ``tree`` in which uv
             says what excludes what, what was ``asked`` of conda, the ``transaction`` that dnf was asked for, the
-            ``driver-package`` of Ubuntu, what ``cmake`` says below its error, and ``root`` where that user ran it.
+            ``driver-package`` of Ubuntu, what ``cmake`` says below its error, ``versions`` where pip saw none, and
+            ``root`` where that user ran it.
         packages: their releases by name.
         builds: the build strings of conda packages.
         system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
@@ -481,6 +482,7 @@ _SOFTWARE = {
             "cmake",
             "root",
             "unusable",
+            "versions",
         )
     },
     "interface": ("interface",),
