@@ -99,8 +99,8 @@ def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
         return f"it is CUDA {release}, but torch is built with CUDA {need.cuda} and refuses another CUDA major version"
     gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(need.gpus))
     facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=gpus)
-    case = Context(facts=facts, request=Request(dev=True), knowledge=knowledge)
-    verdict = verdict_of("nvcc", bare_candidate(release, facts.platform), case)
+    context = Context(facts=facts, request=Request(dev=True), knowledge=knowledge)
+    verdict = verdict_of("nvcc", bare_candidate(release, facts.platform), context)
     return verdict.because if gpus and verdict.outcome != "pass" else ""
 
 

@@ -165,7 +165,7 @@ class _Verifier:
     def __init__(self, plan: Claimed, knowledge: Knowledge) -> None:
         self._plan = plan
         self._knowledge = knowledge
-        self._alone: dict[HostFacts, Decision] = {}
+        self._decided: dict[HostFacts, Decision] = {}
 
     def statements(self) -> Iterator[Statement]:
         """Each statement of the plan."""
@@ -192,18 +192,16 @@ class _Verifier:
             yield Statement(f"{len(plan.environments)} are the fewest", more)
 
     def _decision(self, facts: HostFacts) -> Decision:
-        if facts not in self._alone:
-            case = Context(facts=facts, request=self._plan.request, knowledge=self._knowledge)
-            self._alone[facts] = decide(case)
-        return self._alone[facts]
+        if facts not in self._decided:
+            context = Context(facts=facts, request=self._plan.request, knowledge=self._knowledge)
+            self._decided[facts] = decide(context)
+        return self._decided[facts]
 
     def _served(self, keys: tuple[str | None, ...], hosts: Sequence[HostFacts]) -> str:
         """Why an environment does not serve hosts as one pool; empty where it does."""
         if len({facts.platform for facts in hosts}) != 1:
             return "it serves none" if not hosts else "they have several platforms"
-        case = Context(facts=pool(hosts), request=self._plan.request, knowledge=self._knowledge)
-        found = decide(case)
-        mine = [item for item in found.assessments if identity(item.candidate) == keys]
+        mine = [item for item in self._decision(pool(hosts)).assessments if identity(item.candidate) == keys]
         if not mine:
             return "the tables here have no such build"
         return "" if mine[0].fits else mine[0].objections[0].because
@@ -229,8 +227,7 @@ class _Verifier:
         """Whether one environment serves hosts together, if asked as well as the best of each."""
         if len({facts.platform for facts in hosts}) > 1:
             return False
-        case = Context(facts=pool(hosts), request=self._plan.request, knowledge=self._knowledge)
-        able = {environment_key(item.candidate) for item in decide(case).fitting}
+        able = {environment_key(item.candidate) for item in self._decision(pool(hosts)).fitting}
         for facts in hosts if well else ():
             able &= {environment_key(item.candidate) for item in serving(self._decision(facts))}
         return bool(able)

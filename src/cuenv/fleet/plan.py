@@ -89,8 +89,8 @@ class Environment(NamedTuple):
 
     def decision(self, request: Request, knowledge: Knowledge) -> Decision:
         """What was chosen, judged anew for all its hosts as one pool; the other candidates that fit stand behind it."""
-        case = Context(facts=pool(kind.facts for kind in self.kinds), request=request, knowledge=knowledge)
-        found, own = decide(case), environment_key(self.candidate)
+        context = Context(facts=pool(kind.facts for kind in self.kinds), request=request, knowledge=knowledge)
+        found, own = decide(context), environment_key(self.candidate)
         first = tuple(item for item in found.fitting if environment_key(item.candidate) == own)
         others = tuple(item for item in found.fitting if environment_key(item.candidate) != own)
         return replace(found, fitting=(*first, *others) if first else ())

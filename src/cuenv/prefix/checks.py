@@ -118,10 +118,10 @@ def _to_install(finding: Finding, subject: Subject) -> Finding:
 
 
 def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
-    case = Context(facts=host, request=Request(dev=False), knowledge=subject.knowledge)
-    for verdict in Judge(case).verdicts(candidate):
+    context = Context(facts=host, request=Request(dev=False), knowledge=subject.knowledge)
+    for verdict in Judge(context).verdicts(candidate):
         if verdict.rule in _DRIVER_RULES:
-            yield from as_findings(verdict, candidate, case)
+            yield from as_findings(verdict, candidate, context)
 
 
 def check_runtime(subject: Subject) -> Check:

@@ -49,7 +49,7 @@ from cuenv.prefix.subject import Subject
 def short(path: str, context: LinkageContext) -> str:
     """A file's path, from the environment or its site-packages on where it lies in them."""
     text = posixpath.normpath(path)
-    text = text.removeprefix(f"{context.prefix}/") if context.inside(text) else text
+    text = text.removeprefix(f"{context.home.path}/") if context.inside(text) else text
     text = re.sub(r"^lib(?:64)?/python3\.[0-9]+t?/site-packages/", "", text)
     return text if text.isprintable() else repr(text)
 
@@ -92,17 +92,17 @@ def install(name: str, context: LinkageContext) -> str | None:
 def replace(name: str, winner: Loaded, context: LinkageContext) -> str | None:
     """What makes another file win."""
     if not context.inside(winner.path):
-        return unset(winner.via, winner)
+        return unset(winner)
     package = context.packages.get(stem_of(name), "")
     known = context.home.kind == "conda" and context.home.package(package)
     return with_torch(context.home, package) if known else install(name, context)
 
 
-def unset(via: str, winner: Loaded) -> str | None:
+def unset(winner: Loaded) -> str | None:
     """What takes a library out of the search again; ``None`` when no variable put it there."""
-    if via == "LD_LIBRARY_PATH":
+    if winner.via == "LD_LIBRARY_PATH":
         return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
-    return "unset LD_PRELOAD" if via == "LD_PRELOAD" else None
+    return "unset LD_PRELOAD" if winner.via == "LD_PRELOAD" else None
 
 
 def printable(finding: Finding) -> Finding:
@@ -140,11 +140,6 @@ def forbidden(opening: Opening, item: MissingLibrary) -> str | None:
     return next((found.path for found in seen if found.kind == "denied" and found.identity != (0, 0)), None)
 
 
-def elsewhere(name: str, context: LinkageContext) -> tuple[str, ...]:
-    """Copies in the environment of a library that the search does not find."""
-    return context.own.get(name, ())
-
-
 def other_releases(name: str, context: LinkageContext) -> tuple[str, ...]:
     """Libraries of the environment that differ in the number of their name alone: ``libcudart.so.12``."""
     start = f"{stem_of(name)}.so."
@@ -162,7 +157,7 @@ def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, context: 
             seen.add(found.identity)
             word = "wins" if found.path == winner.path else "skipped"
             lines.append(f"{word}: {_clean(found.path)} ({candidate.via})")
-    for path in elsewhere(name, context):
+    for path in context.own.get(name, ()):
         if process.look(path).identity not in seen:
             lines.append(f"not searched from there: {_clean(path)}")
     return tuple(lines[:_COPIES])
@@ -208,7 +203,7 @@ def _missing(name: str, cases: list[tuple[Opening, MissingLibrary]], context: Li
             evidence=looked(opening, item),
             fix=unspoiled(item.broken.path, context),
         )
-    lying, others = elsewhere(name, context), other_releases(name, context)
+    lying, others = context.own.get(name, ()), other_releases(name, context)
     known, fix = "", install(name, context)
     barred = forbidden(opening, item)
     if barred:
@@ -282,7 +277,7 @@ def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, context
             f"needed by {short(asker.path, context)}",
             *copies(name, winner.loader or asker, winner, opening, context),
         ),
-        fix=unset(via, winner),
+        fix=unset(winner),
     )
 
 

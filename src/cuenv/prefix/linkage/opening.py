@@ -114,14 +114,9 @@ class LinkageContext:
     glibc: Version | None = None
     driver: bool = False
 
-    @property
-    def prefix(self) -> str:
-        """The folder of the environment."""
-        return self.home.path
-
     def inside(self, path: str) -> bool:
         """Whether a file belongs to the environment."""
-        return path.startswith(f"{self.prefix}/")
+        return path.startswith(f"{self.home.path}/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
