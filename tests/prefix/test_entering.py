@@ -16,7 +16,7 @@ from cases import collect
 from channel_builder import pkg
 from cuenv.core.errors import UsageError
 from cuenv.prefix.io.enter import entering
-from cuenv.prefix.io.prefix import new_environment
+from cuenv.prefix.io.environments import new_environment
 from cuenv.prefix.shell_hook import Entering, render
 from deliveries import cuenv, make_lock
 

@@ -10,7 +10,7 @@ import pytest
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart
 from cuenv.prefix.check import CheckRequest, asked
-from cuenv.prefix.io.prefix import active_environment, environments, named_environment
+from cuenv.prefix.io.environments import active_environment, environments, named_environment
 
 
 def env(path: Path) -> Path:
@@ -137,18 +137,18 @@ def test_the_venv_of_cuenv_is_not_that_of_the_lock(
     own.mkdir()
     (own / "pyvenv.cfg").write_text("home = /usr/bin\n")
     variables = environ(home, VIRTUAL_ENV=own)
-    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: None)
+    monkeypatch.setattr("cuenv.prefix.io.environments.find_spec", lambda name: None)
     LOCK.write_text("")
     both = CheckRequest(lock=LOCK, prefix=own, against=LOCK)
     assert asked(None, variables) == both
     monkeypatch.setattr("sys.prefix", str(own))
     assert asked(None, variables) == CheckRequest(lock=LOCK, against=LOCK)
     assert asked(None, variables, prefix=own) == CheckRequest(prefix=own, against=LOCK)
-    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: object())
+    monkeypatch.setattr("cuenv.prefix.io.environments.find_spec", lambda name: object())
     assert asked(None, variables) == both
     LOCK.unlink()
     assert asked(None, variables) == CheckRequest(prefix=own)
-    monkeypatch.setattr("cuenv.prefix.io.prefix.find_spec", lambda name: None)
+    monkeypatch.setattr("cuenv.prefix.io.environments.find_spec", lambda name: None)
     with pytest.raises(InputError, match="does not exist, and the active environment holds cuenv and no torch"):
         asked(None, variables)
 

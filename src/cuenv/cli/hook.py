@@ -47,8 +47,9 @@ def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues])
       eval "$(cuenv hook --prefix .venv --print)"
       cuenv hook --prefix .venv --print --shell fish | source
     """
+    from cuenv.prefix.io.environments import chosen_environment  # noqa: PLC0415 - as above
     from cuenv.prefix.io.hooks import remove_hook  # noqa: PLC0415 - not needed for --help
-    from cuenv.prefix.io.prefix import chosen_environment, find_prefix  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
     from cuenv.prefix.toolchain.install_hook import install_hook, make_hook  # noqa: PLC0415 - as above
 
     path = chosen_environment(prefix, name, os.environ, "cuenv hook", active=True)

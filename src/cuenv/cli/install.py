@@ -78,7 +78,7 @@ def _prefix(prefix: Path | None, name: str | None) -> Path:
     if prefix and name is not None:
         raise UsageError("--prefix and --name exclude each other", hint="cuenv install --prefix DIR")
     if name is not None:
-        from cuenv.prefix.io.prefix import new_environment  # noqa: PLC0415 - only for a name
+        from cuenv.prefix.io.environments import new_environment  # noqa: PLC0415 - only for a name
 
         return new_environment(name, os.environ)
     if prefix is None:

@@ -146,7 +146,7 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
     if values["plan"]:
         return _fleet(values["plan"])
     if values["name"]:
-        from cuenv.prefix.io.prefix import named_environment  # noqa: PLC0415 - as above
+        from cuenv.prefix.io.environments import named_environment  # noqa: PLC0415 - as above
 
         return _prefix(named_environment(values["name"], os.environ), values, knowledge)
     if values["prefix"]:

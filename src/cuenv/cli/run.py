@@ -43,7 +43,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
       cuenv run -n cuenv -- torchrun --nproc-per-node 4 train.py
     """
     from cuenv.prefix.io.enter import run_inside  # noqa: PLC0415 - not needed for --help
-    from cuenv.prefix.io.prefix import chosen_environment  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.environments import chosen_environment  # noqa: PLC0415 - as above
 
     path = chosen_environment(prefix, name, os.environ, "cuenv run")
     if not words:
@@ -69,7 +69,7 @@ def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **valu
       cuenv shell-hook --prefix ~/envs/train --shell fish | source
     """
     from cuenv.prefix.io.enter import entering  # noqa: PLC0415 - not needed for --help
-    from cuenv.prefix.io.prefix import chosen_environment  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.environments import chosen_environment  # noqa: PLC0415 - as above
 
     found = entering(chosen_environment(prefix, name, os.environ, "cuenv shell-hook"), os.environ)
     if values["as_json"]:

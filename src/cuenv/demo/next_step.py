@@ -31,7 +31,7 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     Args:
         environ: for the active environment.
     """
-    from cuenv.prefix.io.prefix import active_environment  # noqa: PLC0415 - what only imports this looks for none
+    from cuenv.prefix.io.environments import active_environment  # noqa: PLC0415 - what only imports this looks for none
 
     file, lock = locked_from(folder), folder / LOCK_NAME
     found = [

@@ -182,7 +182,7 @@ def asked(
         raise UsageError("a lock was named twice: LOCK and --lock", hint=hint)
     if path and prefix is None and name is None:
         return CheckRequest(lock=path, part=part)
-    from cuenv.prefix.io.prefix import active_environment, named_environment  # noqa: PLC0415 - not for a lock
+    from cuenv.prefix.io.environments import active_environment, named_environment  # noqa: PLC0415 - not for a lock
 
     here = Path(LOCK_NAME)
     if name is not None:
@@ -206,7 +206,7 @@ def lock_at_hand() -> Path | None:
 
 
 def _at_hand(here: Path, active: Path | None, part: LockPart | None, words: Iterable[str]) -> CheckRequest:
-    from cuenv.prefix.io.prefix import is_conda_base, is_of_cuenv_alone  # noqa: PLC0415 - only without arguments
+    from cuenv.prefix.io.environments import is_conda_base, is_of_cuenv_alone  # noqa: PLC0415 - only without arguments
 
     if exists(here):
         # Shells activate conda's own environment unasked, and people that of cuenv: neither is that of the lock.

@@ -234,7 +234,7 @@ def _cuda_torch(release: str, subject: Subject) -> str:
 
 def _variants(subject: Subject) -> Iterator[Finding]:
     """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
-    from cuenv.prefix.io.conda_meta import find_torch_here  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.site_packages import find_torch_here  # noqa: PLC0415 - as above
 
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)

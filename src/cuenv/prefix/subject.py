@@ -64,7 +64,7 @@ class Subject:
 
     def fitting(self, library: str) -> str:
         """What brings a build of a library that was made for the torch of the environment."""
-        from cuenv.prefix.io.conda_meta import pins_torch  # noqa: PLC0415 - only a finding asks
+        from cuenv.prefix.io.site_packages import pins_torch  # noqa: PLC0415 - only a finding asks
 
         torch = version_or_none(self.cuda_files.torch)
         return for_this_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import LIMIT, is_file, look, names_in, shown, text_at, why
+from cuenv.core.io.files import LIMIT, is_file, look, shown, why
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, printable, strip_credentials
-from cuenv.host.io.torch_files import parse_version_py
 from cuenv.prefix.fixes import Owner
-from cuenv.prefix.inventory import Prefix, Wheel
+from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.io.site_packages import files_of
 from cuenv.prefix.packages import Gone
 from cuenv.solve.model import LockedPackage
 
@@ -245,9 +244,6 @@ class _Folders:
         return listed
 
 
-_TORCH = regex(r"^Requires-Dist: *torch(?![\w.-]).*==", re.MULTILINE | re.IGNORECASE)
-
-
 def owner_of(prefix: Prefix, path: str) -> Owner | None:
     """Who brought a file, or should have brought it where it is gone; what pip wrote last counts first."""
     places = dict.fromkeys((posixpath.normpath(path), _real(path)))
@@ -270,58 +266,3 @@ def _real(path: str) -> str:
     """The path with links of folders followed, and not that of the file itself, which may be gone."""
     folder, _, name = path.rpartition("/")
     return f"{os.path.realpath(folder)}/{name}"
-
-
-def pins_torch(wheel: Wheel) -> bool:
-    """Whether its METADATA asks for one release of torch: then pip can find the release that is made for another."""
-    return bool(_TORCH.search(text_of(wheel, "METADATA")))
-
-
-def text_of(wheel: Wheel, name: str) -> str:
-    """A file of the dist-info, such as ``METADATA``; empty when it cannot be read."""
-    return text_at(Path(wheel.folder) / wheel.info / name)
-
-
-def files_of(wheel: Wheel) -> Iterator[str]:
-    """The files that its RECORD lists, relative to the folder of packages; what lies outside of that is left out."""
-    for line in text_of(wheel, "RECORD").splitlines():
-        name = line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
-        if not name.startswith("/") and ".." not in name.split("/") and "\ufffd" not in name:  # not UTF-8
-            yield name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchHere:
-    """The torch of an environment, as its own files tell it.
-
-    Attributes:
-        folder: of the package: ``.../site-packages/torch``.
-        version: as ``torch/version.py`` says it, ``2.7.1+cu128``.
-        cuda: the CUDA it was built with, ``12.8``; ``None`` for a CPU build.
-    """
-
-    folder: Path
-    version: str
-    cuda: str | None
-
-
-def find_torch_here(prefix: Prefix) -> TorchHere | None:
-    """The torch that the environment's Python finds first among its own folders."""
-    return next(filter(None, map(torch_in, prefix.site_packages)), None)
-
-
-def torch_in(site: str) -> TorchHere | None:
-    """The torch in a folder of packages."""
-    folder = Path(site) / "torch"
-    told = parse_version_py(text_at(folder / "version.py"))
-    return TorchHere(folder=folder, version=told[0], cuda=told[1]) if told else None
-
-
-def built_extensions(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> Iterator[str]:
-    """What torch compiled on first use for this Python and CUDA: in TORCH_EXTENSIONS_DIR, or in a folder of its own."""
-    base = environ.get("TORCH_EXTENSIONS_DIR")
-    if not base and environ.get("HOME") and prefix.python:
-        build = f"py{prefix.python.replace('.', '')}_{'cu' + cuda.replace('.', '') if cuda else 'cpu'}"
-        base = f"{environ['HOME']}/.cache/torch_extensions/{build}"
-    paths = (f"{base}/{name}/{name}.so" for name in names_in(base)) if base else ()
-    yield from filter(is_file, paths)

@@ -18,7 +18,7 @@ from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.conda_meta import files_of
+from cuenv.prefix.io.site_packages import files_of
 from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, CudaToolchain, HostCompiler, Nvcc, library_of
 
 _GCC = regex(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)
