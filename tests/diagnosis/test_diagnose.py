@@ -310,7 +310,8 @@ def test_the_host_compiler_is_compared() -> None:
     compiler = Compiler(name="gcc", path="/usr/bin/gcc", version="13.2.0")
     cause = on("gcc-too-new/nvcc.log", host(compilers=(compiler,))).causes[0]
     assert "gcc 13.2.0 at /usr/bin/gcc" in cause.because
-    assert cause.command == "conda install -c conda-forge 'gxx_linux-64=11.*'"
+    named = 'export NVCC_PREPEND_FLAGS="-ccbin $CONDA_PREFIX/bin/x86_64-conda-linux-gnu-g++"'
+    assert cause.command == f"conda install -c conda-forge 'gxx_linux-64=11.*' && {named}"
     arm = on("gcc-too-new/nvcc.log", host(platform="linux-aarch64"), conda(pytorch=("2.5.1", "cuda126_py311h_0")))
     assert arm.causes[0].command == "conda install -p /opt/env -c conda-forge 'gxx_linux-aarch64=11.*'"
 

@@ -29,7 +29,7 @@ from cuenv.diagnosis.cures.names import provider
 from cuenv.host.facts import FoundToolkit
 from cuenv.knowledge.guidance import Provider
 from cuenv.knowledge.io.load import load_guidance
-from cuenv.knowledge.rows import PLATFORMS, Cuda
+from cuenv.knowledge.rows import MACHINES, PLATFORMS, Cuda
 from cuenv.resolver.candidates import bare_candidate
 from cuenv.resolver.compose import HEADERS
 
@@ -278,9 +278,12 @@ def host_compiler(case: LogContext) -> Joined:
         return Joined(because=tuple(because), remedy=f"install gcc-{told} and g++-{told} of the system", command="")
     platform = case.facts.platform if case.facts else PLATFORMS[0]
     command = f"conda install{_into(case)} -c conda-forge 'gxx_{platform}={told}.*'"
-    return Joined(because=tuple(because), command=command)
+    named = "" if _into(case) else _CCBIN.format(machine=MACHINES[platform])
+    return Joined(because=tuple(because), command=command + named)
 
 
+_CCBIN = ' && export NVCC_PREPEND_FLAGS="-ccbin $CONDA_PREFIX/bin/{machine}-conda-linux-gnu-g++"'
+"""An nvcc takes the g++ of PATH, and the one of conda-forge has another name."""
 _OLDEST_GXX = 7
 """The first g++ of conda-forge."""
 
