@@ -51,7 +51,6 @@ def steps(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 def flow(**given: Any) -> Workflow:
     base: dict[str, Any] = {
-        "version": "0",
         "origin": "a test",
         "lock": "conda-lock.yml",
         "environment": "environment.yml",

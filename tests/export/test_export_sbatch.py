@@ -13,7 +13,7 @@ import pytest
 from cases import collect
 from commands import inside
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.export.jobs import BatchJob, render_batch_job
+from cuenv.export.jobs import render_batch_job
 from oracles import program
 from slurm_cluster import Slurm
 
@@ -142,7 +142,6 @@ def test_the_script_passes_shellcheck(tmp_path: Path, lock: Path) -> None:
 )
 def test_what_no_script_can_hold_is_refused(changed: dict[str, object], says: str) -> None:
     values: dict[str, object] = {
-        "version": "1",
         "origin": "x",
         "lock": "/l",
         "environment": "/e",
@@ -151,4 +150,4 @@ def test_what_no_script_can_hold_is_refused(changed: dict[str, object], says: st
         "command": ("true",),
     }
     with pytest.raises(UsageError, match=says):
-        render_batch_job(BatchJob(**{**values, **changed}))  # type: ignore[arg-type]  # of the right types, by name
+        render_batch_job(**{**values, **changed})  # type: ignore[arg-type]  # of the right types, by name

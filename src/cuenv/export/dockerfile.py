@@ -11,6 +11,7 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
+from cuenv.core import __version__
 from cuenv.core.errors import InputError
 from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import dataclass, field
@@ -96,7 +97,6 @@ class Recipe:
         notes: what else to say at the head.
     """
 
-    version: str
     command: str = "dockerfile"
     origin: str
     content: Content
@@ -142,7 +142,7 @@ def ignore(recipe: Recipe) -> str:
     """The ``.dockerignore`` beside it: nothing but what the build copies is sent to it."""
     kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements, recipe.wheel) if path]
     head = [
-        f"{WRITTEN_BY} {recipe.version}, export {recipe.command}: nothing is sent to the build but what stands below.",
+        f"{WRITTEN_BY} {__version__}, export {recipe.command}: nothing is sent to the build but what stands below.",
         "# What is yours goes into a Dockerfile of its own, FROM this image; the next export writes this file anew.",
     ]
     return "\n".join([*head, "*", *kept]) + "\n"
@@ -174,7 +174,7 @@ def _head(recipe: Recipe) -> Iterator[str]:
     several = f"; for the other platform add {arguments}" if arguments and recipe.command == "dockerfile" else ""
     build, *run = _COMMANDS[recipe.command]
     yield from (
-        f"Written by cuenv {recipe.version}, export {recipe.command}, from {recipe.origin}.",
+        f"Written by cuenv {__version__}, export {recipe.command}, from {recipe.origin}.",
         f"Base {stages.base}: {stages.why[0]}.",
         *(f"  {why}." for why in stages.why[1:]),
         *(
@@ -302,7 +302,7 @@ def render_devcontainer(recipe: Recipe, name: str) -> dict[str, str]:
         InputError: a path or variable that no Dockerfile can hold.
     """
     told = [
-        f"Written by cuenv {recipe.version}, export devcontainer, from {recipe.origin}.",
+        f"Written by cuenv {__version__}, export devcontainer, from {recipe.origin}.",
         *([f"It needs driver {recipe.content.driver} or later."] if recipe.content.driver else []),
     ]
     head = "\n".join(line.replace("#", "//", 1) for line in comments(told)).removeprefix("// ")

@@ -21,7 +21,7 @@ from cuenv.export import toolkit as toolkit_sh
 from cuenv.export.container import Content, Refused, Stages, content_of_decision, content_of_lock, stages
 from cuenv.export.dockerfile import WORK, Recipe, ignore, render_apptainer, render_devcontainer, render_dockerfile
 from cuenv.export.io.own_wheel import own
-from cuenv.export.jobs import BatchJob, render_batch_job
+from cuenv.export.jobs import render_batch_job
 from cuenv.export.tables import Delivery, Image, load_delivery
 from cuenv.export.toolkit import Need, choose
 from cuenv.host.describe import host_line
@@ -136,7 +136,6 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
     glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
     mine = own(asked.cuenv)
     recipe = Recipe(
-        version=__version__,
         command=asked.kind,
         cuenv=mine.requirement(WORK),
         wheel=mine.name,
@@ -307,7 +306,7 @@ def save(files: Mapping[Path, str], own: str) -> tuple[tuple[Path, ...], tuple[t
 
 def export_off() -> Exported:
     """Lines that undo the last switch."""
-    return Exported(kind="shell", files={"shell": toolkit_sh.off(__version__)})
+    return Exported(kind="shell", files={"shell": toolkit_sh.off()})
 
 
 def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, release: Version | None) -> Exported:
@@ -410,16 +409,12 @@ def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...],
         InputError: the lock cannot be read.
     """
     path, made, _ = lock_at(lock)
-    job = BatchJob(
-        version=__version__,
-        origin=f"{path.name}, content {content_digest(made.solutions)[:16]}",
-        lock=str(path.resolve()),
-        environment=str(absolute(prefix.expanduser())),
-        gpus=gpus,
-        options=options,
-        command=command,
+    there, environment = str(path.resolve()), str(absolute(prefix.expanduser()))
+    origin = f"{path.name}, content {content_digest(made.solutions)[:16]}"
+    text = render_batch_job(
+        origin=origin, lock=there, environment=environment, gpus=gpus, options=options, command=command
     )
-    install = shlex.join(["cuenv", "install", job.lock, "--prefix", job.environment])
+    install = shlex.join(["cuenv", "install", there, "--prefix", environment])
     note = f"note    the environment is made once, before: {install}"
     talk = () if is_there(prefix) else (note,)
-    return Exported(kind="sbatch", files={"job.sbatch": render_batch_job(job)}, talk=talk)
+    return Exported(kind="sbatch", files={"job.sbatch": text}, talk=talk)

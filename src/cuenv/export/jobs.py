@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 
+from cuenv.core import __version__
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import dataclass
@@ -36,7 +37,6 @@ class Workflow:
             hash, as a URL writes it.
     """
 
-    version: str
     origin: str
     lock: str
     environment: str
@@ -59,7 +59,7 @@ class Workflow:
         for word in self.host:
             if not word.isprintable() or "${{" in word:
                 raise InputError(f"{word!r} cannot stand in a workflow")
-        told = [f"Written by cuenv {self.version}, export {kind}, from {self.origin}.", _PROMISE, *promises]
+        told = [f"Written by cuenv {__version__}, export {kind}, from {self.origin}.", _PROMISE, *promises]
         return {
             "head": "\n".join(comments(told)).removeprefix("# "),
             "said": "the wheel in the repository" if self.wheel else "a URL",
@@ -134,52 +134,40 @@ _JOB = regex(r"[^A-Za-z0-9_.-]+")
 _HINT = "cuenv export sbatch --prefix ~/envs/train --gpus a100:2 --option --partition=gpu -- python train.py"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchJob:
-    """What a batch script is written from.
+def render_batch_job(
+    *, origin: str, lock: str, environment: str, gpus: str, options: tuple[str, ...], command: tuple[str, ...]
+) -> str:
+    """The whole batch script: the same bytes for the same values.
 
-    Attributes:
+    Args:
         origin: what the environment was made from, in words.
         lock: its path on the nodes.
         environment: the folder of the environment on the nodes.
         gpus: of each node: a number, or Slurm's type and a number.
-    """
-
-    version: str
-    origin: str
-    lock: str
-    environment: str
-    gpus: str
-    options: tuple[str, ...]
-    command: tuple[str, ...]
-
-
-def render_batch_job(job: BatchJob) -> str:
-    """The whole script: the same bytes for the same values.
 
     Raises:
         UsageError: a value that would be another line of a script, or nothing to run.
     """
-    if not job.command:
+    if not command:
         raise UsageError("nothing says what the job runs", hint=_HINT)
-    if not _GPUS.fullmatch(job.gpus):
-        raise UsageError(f"--gpus {job.gpus!r} is neither a number nor TYPE:NUMBER", hint=_HINT)
-    odd = next((item for item in job.options if not (_OPTION.fullmatch(item) and item.isprintable())), None)
+    if not _GPUS.fullmatch(gpus):
+        raise UsageError(f"--gpus {gpus!r} is neither a number nor TYPE:NUMBER", hint=_HINT)
+    odd = next((item for item in options if not (_OPTION.fullmatch(item) and item.isprintable())), None)
     if odd is not None:
         raise UsageError(f"--option {odd!r} is not an option of sbatch on one line", hint=_HINT)
-    for path in (job.lock, job.environment, *job.command):
+    for path in (lock, environment, *command):
         if not path.isprintable():
             raise UsageError(f"{path!r} has characters that do not print", hint=_HINT)
     told = [
-        f"Written by cuenv {job.version}, export sbatch, from {job.origin}.",
+        f"Written by cuenv {__version__}, export sbatch, from {origin}.",
         "Each node is checked before the job begins, so that a node of another kind fails in seconds.",
     ]
     values = {
         "head": "\n".join(comments(told)).removeprefix("# "),
-        "job": _JOB.sub("-", job.environment.rstrip("/").rpartition("/")[2]).strip("-") or "cuenv",
-        "gpus": job.gpus,
-        "lock": shlex.quote(job.lock),
-        "environment": shlex.quote(job.environment),
-        "command": shlex.join(job.command),
+        "job": _JOB.sub("-", environment.rstrip("/").rpartition("/")[2]).strip("-") or "cuenv",
+        "gpus": gpus,
+        "lock": shlex.quote(lock),
+        "environment": shlex.quote(environment),
+        "command": shlex.join(command),
     }
-    return fill("job.sbatch", values, {"options": [{"option": item} for item in job.options]})
+    return fill("job.sbatch", values, {"options": [{"option": item} for item in options]})

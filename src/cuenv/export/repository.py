@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
-from cuenv.core import __version__
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import is_there, relative_path, shown
 from cuenv.core.record import NamedTuple
@@ -97,12 +96,7 @@ def export_gitlab(
 def _repository(
     kind: str, path: Path, options: HostOptions, knowledge: Knowledge, *, target: Path | None, cuenv: str | None
 ) -> _Repository:
-    """What both kinds are written from.
-
-    Raises:
-        UsageError: nobody knows for which host, or the lock is no ``conda-lock.yml`` of a repository.
-        InputError: the lock or its environment file cannot be read.
-    """
+    """What both kinds are written from."""
     path, lock, _ = lock_at(path)
     if path.name != LOCK_NAME or not lock.solutions:
         raise UsageError(f"{shown(path)} is not a {LOCK_NAME}, which a workflow installs from", hint="cuenv lock")
@@ -123,7 +117,6 @@ def _repository(
     place = target.resolve() if target else root / usual
     wheel = quote(relative_path(path.resolve().parent / mine.name, root))
     flow = Workflow(
-        version=__version__,
         origin=f"{LOCK_NAME}, content {content_digest(lock.solutions)[:16]}",
         lock=relative_path(path.resolve(), root),
         environment=relative_path(file.resolve(), root),

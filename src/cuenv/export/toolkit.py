@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from packaging.version import Version
 
+from cuenv.core import __version__
 from cuenv.core.io.templates import fill
 from cuenv.core.record import dataclass
 from cuenv.core.urls import one_line
@@ -138,9 +139,9 @@ def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
     return _filled(head, switch=True, place=shlex.quote(root), patterns=patterns)
 
 
-def off(version: str) -> str:
+def off() -> str:
     """The lines that restore what was before the last switch; nothing where there was none."""
-    return _filled([f"{version}, export shell: back to what was before the last switch"], switch=False)
+    return _filled([f"{__version__}, export shell: back to what was before the last switch"], switch=False)
 
 
 def _filled(head: Sequence[str], *, switch: bool, **values: str) -> str:
