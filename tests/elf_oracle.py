@@ -43,7 +43,7 @@ def linkage(own: Elf) -> dict[str, Any]:
         "needed": list(dynamic.needed),
         "rpath": None if dynamic.rpath is None else ":".join(dynamic.rpath),
         "runpath": None if dynamic.runpath is None else ":".join(dynamic.runpath),
-        "needs": {need.file: list(need.versions) for need in dynamic.needs},
+        "needs": {file: list(versions) for file, versions in dynamic.needs.items()},
         "defines": list(dynamic.defines),
     }
 

@@ -256,7 +256,7 @@ def test_a_program_that_wants_no_default_folder_gets_none(tmp_path: Path) -> Non
 def test_rpath_does_not_count_beside_runpath_nor_when_it_is_empty() -> None:
     def loaded(rpath: tuple[str, ...] | None, runpath: tuple[str, ...] | None) -> Loaded:
         dynamic = Dynamic(
-            soname=None, needed=(), rpath=rpath, runpath=runpath, needs=(), defines=(), flags_1=0,
+            soname=None, needed=(), rpath=rpath, runpath=runpath, needs={}, defines=(), flags_1=0,
             tables=Tables(),
         )  # fmt: skip
         elf = Elf(machine="x86_64", kind="shared", sections=(), segments=(), interpreter=None, dynamic=dynamic)

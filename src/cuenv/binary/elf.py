@@ -6,7 +6,7 @@ Measured: 0.1 ms for a library of 1 GB (pyelftools 6 to 10 ms; lief 0.7 s and th
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from cuenv.binary.data import BinaryError, Data, Strings, numbers, take
@@ -43,19 +43,6 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionNeed:
-    """The symbol versions that are needed of one library.
-
-    Attributes:
-        file: the SONAME as it stands in NEEDED.
-        versions: each version and whether the need is weak (the loader only warns).
-    """
-
-    file: str
-    versions: tuple[tuple[str, bool], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
     """Where the dynamic section says that its tables are: addresses, sizes and counts; ``None`` where there is none."""
 
@@ -80,7 +67,8 @@ class Dynamic:
         needed: DT_NEEDED in their order.
         rpath: DT_RPATH, split at colons, as written (``$ORIGIN`` is not expanded); ``None`` when there is none.
         runpath: DT_RUNPATH likewise. Where both are there, the loader ignores DT_RPATH.
-        needs: the versions needed, library by library (DT_VERNEED).
+        needs: the versions needed of each library, by the SONAME as it stands in NEEDED (DT_VERNEED), and whether a
+            need is weak (the loader only warns).
         defines: the versions defined here (DT_VERDEF), without the base one, which is the file's own name.
         flags_1: DT_FLAGS_1.
         tables: where the symbol tables are.
@@ -90,7 +78,7 @@ class Dynamic:
     needed: tuple[str, ...]
     rpath: tuple[str, ...] | None
     runpath: tuple[str, ...] | None
-    needs: tuple[VersionNeed, ...]
+    needs: Mapping[str, tuple[tuple[str, bool], ...]]
     defines: tuple[str, ...]
     flags_1: int
     tables: Tables
@@ -229,7 +217,7 @@ def read_dynamic(data: Data, layout: Layout) -> Dynamic | None:
         needed=tuple(strings.at(index) for index in needed) if strings else (),
         rpath=tuple(texts[_RPATH].split(":")) if _RPATH in texts else None,
         runpath=tuple(texts[_RUNPATH].split(":")) if _RUNPATH in texts else None,
-        needs=tuple(VersionNeed(file=file, versions=tuple(versions)) for file, versions in needs.items()),
+        needs={file: tuple(versions) for file, versions in needs.items()},
         defines=tuple(item.name for item in defined_versions(data, layout, tables, strings)),
         flags_1=last.get(_FLAGS_1, 0),
         tables=tables,

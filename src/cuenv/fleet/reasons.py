@@ -159,7 +159,7 @@ def merge(
     for at, hosts in joined.items():
         _, candidate, kinds = others[at]
         whole = pool([*hosts, *(kind.facts for kind in kinds)])
-        if not _fits(whole, candidate, pools[whole.platform]).fits:
+        if not _fits(whole, candidate, pools[whole.platform])[0]:
             return None
     if not drivers:
         return None
@@ -167,15 +167,11 @@ def merge(
     return Merge(needed, saved[0], tuple(others[at][0] for at in sorted(joined)))
 
 
-class _Bits(NamedTuple):
-    fits: bool
-    well: bool
-
-
-def _fits(facts: HostFacts, candidate: Candidate, pool_of: Pool) -> _Bits:
+def _fits(facts: HostFacts, candidate: Candidate, pool_of: Pool) -> tuple[bool, bool]:
+    """Whether a candidate runs on a host, and whether it does so as well as the best."""
     bit = 1 << pool_of.of.index(candidate)
     standing = pool_of.standing(facts)
-    return _Bits(bool(standing.fits & bit), bool(standing.served & bit))
+    return bool(standing.fits & bit), bool(standing.served & bit)
 
 
 def _with_driver(
@@ -185,14 +181,14 @@ def _with_driver(
     if candidate.build.platform != facts.platform:
         return []
     mine = pools[facts.platform]
-    if _fits(facts, candidate, mine).fits:
+    if _fits(facts, candidate, mine)[0]:
         return [("", facts)]
     own = facts.driver.version if facts.driver else None
     lowest = minimum_driver(candidate, Context(facts=facts, request=request, knowledge=knowledge))
     if own is None or lowest is None or driver_key(lowest) <= driver_key(own):
         return []
     then = replace(facts, driver=Driver(version=lowest, cuda=knowledge.cuda_of(lowest)))
-    return [(lowest, then)] if _fits(then, candidate, mine).well else []
+    return [(lowest, then)] if _fits(then, candidate, mine)[1] else []
 
 
 def nodes_of(kinds: Iterable[NodeKind]) -> str:

@@ -295,8 +295,8 @@ def glibc_findings(openings: Iterable[Opening], context: LinkageContext) -> Iter
     for item in items:
         versions = [
             Version(found[1])
-            for need in (item.elf.dynamic.needs if item.elf.dynamic else ())
-            for name, weak in need.versions
+            for needs in (item.elf.dynamic.needs.values() if item.elf.dynamic else ())
+            for name, weak in needs
             if not weak and (found := GLIBC.fullmatch(name))
         ]
         if versions and max(versions) > context.glibc:

@@ -309,14 +309,14 @@ class SymbolCheck:
 
     def _versions(self, item: Loaded, opening: Opening) -> Iterator[NoVersion]:
         """elf/dl-version.c: a library without versions serves every version, with a warning."""
-        for need in item.elf.dynamic.needs if item.elf.dynamic else ():
-            winner = opening.process.by_name(need.file)
+        for file, versions in item.elf.dynamic.needs.items() if item.elf.dynamic else ():
+            winner = opening.process.by_name(file)
             dynamic = winner.elf.dynamic if winner else None
             if winner is None or dynamic is None or dynamic.tables.defines is None:
                 continue
-            for version, weak in need.versions:
+            for version, weak in versions:
                 if not weak and version not in dynamic.defines and version != dynamic.soname:
-                    yield NoVersion(item, need.file, version, winner)
+                    yield NoVersion(item, file, version, winner)
 
     def _symbols(
         self, item: Loaded, scope: Sequence[Loaded], opening: Opening, lacking: set[str]
