@@ -6,7 +6,7 @@ for each may need another release of cuDNN: whatever kinds share is judged as a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, replace
@@ -188,7 +188,11 @@ def plan(
     )
     if classes:
         found = _Work(classes, pools).planned(found)
-        found = replace(found, merges=tuple(_merges(found.environments, pools, request, knowledge)))
+        every = found.environments
+        merges = (
+            merge(one, [other for other in every if other is not one], pools, request, knowledge) for one in every
+        )
+        found = replace(found, merges=tuple(filter(None, merges)))
     return replace(found, judged=sum(each.judged for each in pools.values()))
 
 
@@ -206,17 +210,6 @@ def _classes(folded: Iterable[NodeKind], pools: dict[str, Pool]) -> tuple[tuple[
             nothing.setdefault((facts.platform, facts.capabilities, standing.by_rule), []).append(kind)
     classes = tuple(Class(tuple(some), standing, some[0].facts.platform) for standing, some in found.values())
     return classes, tuple(Hopeless(tuple(some)) for some in nothing.values())
-
-
-def _merges(
-    environments: Sequence[Environment], pools: Mapping[str, Pool], request: Request, knowledge: Knowledge
-) -> Iterator[Merge]:
-    """For each environment the drivers with which the others serve its hosts."""
-    for one in environments:
-        others = [other for other in environments if other is not one]
-        found = merge(one, others, pools, request, knowledge) if others else None
-        if found:
-            yield found
 
 
 class _Work:

@@ -114,7 +114,10 @@ def check_of(probe: Probe, outcome: Outcome, around: Around) -> Check:
     if answer is None:
         return judged(name, _ending(outcome), [_without_answer(probe, outcome, around)])
     findings = [_failed(probe, failure, around) for failure in answer.failed]
-    findings += _of_facts(probe, answer, around)
+    if probe.name == "torch":
+        findings += _elsewhere(probe, str(answer.facts.get("path") or ""), around)
+    elif probe.name == "cuda":
+        findings += _unseen(probe, answer, around)
     if outcome.reason:
         text = f"{name} answered, and then: {_ending(outcome)}"
         findings.append(
@@ -177,15 +180,6 @@ def _failed(probe: Probe, failure: Failure, around: Around) -> Finding:
 def _gist(lines: tuple[str, ...]) -> str:
     """The line that says what is wrong: a compiler's own, else the first."""
     return next((line.strip() for line in lines if "error: " in line), lines[0].strip() if lines else "no reason given")
-
-
-def _of_facts(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
-    """What the facts of an answer mean on this host."""
-    if probe.name == "torch":
-        return _elsewhere(probe, str(answer.facts.get("path") or ""), around)
-    if probe.name == "cuda":
-        return _unseen(probe, answer, around)
-    return []
 
 
 def _elsewhere(probe: Probe, path: str, around: Around) -> list[Finding]:
