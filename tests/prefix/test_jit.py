@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cases import collect
@@ -763,6 +763,7 @@ def test_what_is_read_of_a_script_is_what_bash_makes_of_it(seed: int) -> None:
             assert (shell.values.get(name) if name in shell.exported else None) == ran.get(name), text
 
 
+@example("function _tc_activation() { echo CONDA_BACKUP_X; }\n_tc_activation activate\n")
 @given(st.text(alphabet="if then fi;&|(){}[]$\"'\\=\nCX `#<>!-", max_size=60))
 def test_any_text_is_read_to_its_end(text: str) -> None:
     shell = Shell(values={}, exported=set(), there=lambda _asked, _path: False)

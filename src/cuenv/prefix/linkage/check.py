@@ -327,7 +327,7 @@ _SHOWN_SYMBOLS = 3
 
 def symbol_findings(failures: Iterable[Failure], context: LinkageContext) -> Iterator[Finding]:
     """Versions and symbols that the winning files do not define (CU233, CU235, CU236); unreadable tables (CU237)."""
-    versions: dict[tuple[str, str], list[NoVersion]] = {}
+    versions: dict[tuple[str, bool], list[NoVersion]] = {}
     symbols: dict[tuple[str, str], list[NoSymbol]] = {}
     for failure in failures:
         if isinstance(failure, Unreadable):
@@ -335,7 +335,8 @@ def symbol_findings(failures: Iterable[Failure], context: LinkageContext) -> Ite
             yield Finding(code="CU237", severity="warning", subject=short(failure.item.path, context), message=text)
         elif isinstance(failure, NoVersion):
             if not (GLIBC.fullmatch(failure.version) and context.glibc):
-                versions.setdefault((failure.winner.path, _kind(failure.version)), []).append(failure)
+                of_cpp = _CPP.fullmatch(failure.version) is not None
+                versions.setdefault((failure.winner.path, of_cpp), []).append(failure)
         elif is_torch(failure.symbol.name) and failure.winner is None:
             symbols.setdefault((failure.asker.path, "torch"), []).append(failure)
         else:
@@ -344,10 +345,6 @@ def symbol_findings(failures: Iterable[Failure], context: LinkageContext) -> Ite
         yield _version(version_cases, context)
     for (_, kind), symbol_cases in symbols.items():
         yield _other_torch(symbol_cases, context) if kind == "torch" else _symbol(symbol_cases, context)
-
-
-def _kind(version: str) -> str:
-    return "c++" if _CPP.fullmatch(version) else ""
 
 
 def _version(cases: list[NoVersion], context: LinkageContext) -> Finding:
