@@ -354,13 +354,6 @@ def test_apt_is_told_what_it_lacks() -> None:
     )
 
 
-def test_java_gets_no_command_of_pip() -> None:
-    line = (
-        "/tmp/onnxruntime-java123/libonnxruntime_providers_cuda.so: libcublasLt.so.12: cannot open shared object file\n"
-    )
-    assert "pip" not in led(line).command
-
-
 # -- where the log is from
 
 
@@ -482,6 +475,7 @@ JAX = "CUDA backend failed to initialize: "
 NO_KERNEL = "CUDA error: no kernel image is available for execution on the device\n"
 NO_CUDNN = "(0) Unknown: Failed to get convolution algorithm. This is probably because cuDNN failed to initialize\n"
 AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"
+NO_CUBLAS = "libonnxruntime_providers_cuda.so with error: libcublas.so.11: cannot open shared object file"
 REFUSED = "a:1:1 [0] include/socket.h:390 NCCL WARN Connect to 10.0.0.2<21724> failed : Connection refused\n"
 NO_COMPAT = "Error 804: forward compatibility was attempted on non supported HW\n"
 NO_NVML = (
@@ -540,6 +534,23 @@ def test_jax_is_given_a_newer_ptxas_and_no_other_torch() -> None:
     log = "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: ptxas, line 9; fatal   : Unsupported .version 8.4; "
     cause = led(f"{log}current version is '8.2'\n")
     assert cause.command.startswith("python -m pip install --upgrade nvidia-cuda-nvcc-cu12 && export PATH=")
+
+
+@collect(
+    "log",
+    [
+        f"thread 'main' panicked at src/main.rs:6:8:\n{NO_CUBLAS}",
+        f"\tat ai.onnxruntime.OrtSession.run(OrtSession.java:7)\n{NO_CUBLAS}",
+        "Check failed: error == cudaSuccess (48 vs. 0)  no kernel image is available for execution on the device",
+        "/tmp/onnxruntime-java1/libonnxruntime_providers_cuda.so: libcublasLt.so.12: cannot open shared object file\n",
+        "Error: DriverError(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 'the provided PTX') when loading f32\n",
+        "x@y:~$ uname -r\n4.9.140-tegra\nImportError: libcufft.so.10.0: cannot open shared object file\n",
+        "jaxlib.X: the provided PTX was compiled with an unsupported toolchain.\n",
+    ],
+)
+def test_what_is_no_program_for_torch_gets_no_command_of_pip_or_conda(log: str) -> None:
+    cause = led(log)
+    assert (cause.sighting.kind, cause.command) == ("cause", "")
 
 
 @collect("address", ["git@github.com:", "git://github.com/"])

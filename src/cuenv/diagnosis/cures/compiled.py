@@ -33,6 +33,10 @@ from cuenv.resolver.wheels import wheel_row
 
 _FOREIGN = regex(r"(?:ggml|llama|flashinfer|onnx)[\w./-]*\.cuh?:|/(?!\S*(?:aten|c10|THC|torch))\S+/csrc/\S+\.cuh?:")
 """A source of GPU code that is no part of torch."""
+_COMPILED_IN = frozenset({"ggml", "rs", "drivererror", "cudasuccess"})
+"""Frameworks, and ways to speak of Rust and Caffe, whose GPU code is in the program itself."""
+_PTXAS = regex(r"ptxas\b(?! application).*Unsupported \.version")
+"""The program ptxas refuses the PTX; as a "ptxas application" the driver speaks."""
 _NEWER_PTXAS = (
     "python -m pip install --upgrade nvidia-cuda-nvcc-cu12 && "
     "export PATH=$(python -c \"import sysconfig; print(sysconfig.get_path('purelib'))\")/nvidia/cuda_nvcc/bin:$PATH"
@@ -42,13 +46,10 @@ _NEWER_PTXAS = (
 
 def _of_torch(case: LogContext) -> Joined:
     """The code that torch holds against the GPUs; what is no part of torch is built again for them."""
-    if _FOREIGN.search(case.line) or "ggml" in case.frameworks:
+    if _FOREIGN.search(case.line) or case.frameworks & _COMPILED_IN:
         wanted = ";".join(map(str, capabilities(case))) or "the compute capability of the GPU"
         remedy = f"build or install the package of this file again, for {wanted} (TORCH_CUDA_ARCH_LIST, CUDAARCHS)"
         return Joined(remedy=remedy, command="")
-    if "jax" in case.frameworks and "ptxas" in case.line:
-        remedy = "put the ptxas of a newer CUDA first on PATH; JAX takes the one that it finds there"
-        return Joined(remedy=remedy, command=_NEWER_PTXAS)
     release, cuda = torch_of(case)
     found = capabilities(case)
     build = _build_of(case, release, cuda) if release and cuda else None
@@ -146,6 +147,12 @@ _PINNING = frozenset({"vllm", "xformers"})
 @join
 def device_code(case: LogContext) -> Joined:
     """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
+    if case.frameworks & {"jax", "tensorflow"} and _PTXAS.search(case.line):
+        remedy = "put the ptxas of a newer CUDA first on PATH; XLA takes the one that it finds there"
+        return Joined(remedy=remedy, command=_NEWER_PTXAS)
+    if "jax" in case.frameworks and "PTX was compiled" in case.line:
+        remedy = "a newer driver, or the release of jaxlib whose CUDA is not newer than the driver's"
+        return Joined(remedy=remedy, command="")
     package = _with_kernels(case)
     if not package:
         return by_wheel(case, _of_torch(case))

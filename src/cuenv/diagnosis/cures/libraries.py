@@ -89,7 +89,7 @@ def runtime(case: LogContext) -> Joined:
         f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
     ]
     package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
-    if re.search(r"ai\.onnxruntime|onnxruntime-java|OrtException", case.line):
+    if case.frameworks & {"ai.onnxruntime", "onnxruntime-java"}:
         remedy = "take the release of com.microsoft.onnxruntime:onnxruntime_gpu for the CUDA that is installed"
         return Joined(because=(*because, "this is ONNX Runtime for Java, which pip does not install"), remedy=remedy)
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
@@ -109,8 +109,13 @@ def runtime(case: LogContext) -> Joined:
         pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
         return Joined(because=tuple(because), remedy=remedy, command=f"{pip} {again(case, package)}")
     remedy = "install the library into the environment, and put its folder on the search path"
+    if case.frameworks & JETSON:
+        remedy = (
+            "on a Jetson CUDA and cuDNN come with JetPack: install the wheel that was built for this JetPack, "
+            "or start a container for its L4T release with --runtime nvidia"
+        )
     command = cuda_library(case)
-    return Joined(because=tuple(because), remedy=remedy if command else "", command=command)
+    return Joined(because=tuple(because), remedy=remedy, command=command)
 
 
 _BEFORE_11 = ("9", "10")
@@ -181,6 +186,10 @@ def library(case: LogContext) -> Joined:
     return Joined(remedy=remedy, command=f"sudo apt-get install {package}")
 
 
+JETSON = frozenset({"jetpack", "jetson", "tegra"})
+"""What the log of a Jetson names."""
+
+
 def cuda_library(case: LogContext) -> str:
     """The command that brings a library of CUDA which the line misses, with its folder on the search path."""
     every = list(_CUDA_LIBRARY.finditer(case.line))
@@ -189,6 +198,8 @@ def cuda_library(case: LogContext) -> str:
         return ""
     stem, release = (absent or every)[0].groups()
     major = release.partition(".")[0]
+    if case.frameworks & JETSON and major != "13":  # the wheels are for servers before CUDA 13
+        return ""
     if stem.startswith("cudnn") and major in ("5", "6", "7"):
         return f"conda install -c conda-forge 'cudnn=7.6' && {_OF_CONDA}" if major == "7" else ""
     if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in _OLD:
