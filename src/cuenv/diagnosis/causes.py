@@ -192,39 +192,6 @@ def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
         command = re.sub(rf"(?<![\w$]){re.escape(word)}(?!\w)", quote(meant).replace("\\", r"\\"), command)
     foreign = [RESOLVE] if case.frameworks & (_WITHOUT_TORCH | _COMPILED) else []
     foreign += [PIP, "conda "] if case.frameworks & _COMPILED else []
-    beside = (f"{item.message} ({item.code})" for item in other_major(base) if item.code not in said)
-    return Diagnosis(
-        verdict=order.verdict,
-        causes=tuple(_cause(root, base, may=_may_cure(index, root, order)) for index, root in enumerate(order.roots)),
-        strange=tuple((one.line, one.text) for one in order.strange),
-        lines=found.lines,
-        size=found.size,
-        mentions=mentions,
-        facts=host.facts,
-        contradictions=(*host.contradictions, *beside),
-        outlived=order.outlived,
-    )
-
-
-def _may_cure(index: int, root: RankedSymptom, order: Ranked) -> bool:
-    """Whether a command may end what the log shows: none does for a mere effect, or for a warning beside the cause."""
-    one = root.sighting
-    alone = order.verdict == "known" and order.roots[0].sighting.symptom.layer != "scope"
-    return alone and one.kind == "cause" and (not index or one.grade in ("exception", "error"))
-
-
-def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
-    row = root.sighting.symptom
-    told = decoded(root.sighting.told)
-    case = replace(base, told=told, line=root.sighting.text, raised=root.sighting.raised)
-    joined = JOINS[row.join](case) if row.join else Joined()
-    where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
-    values = {**_UNTOLD, **told, **joined.values, "host": host_words(base.facts), "prefix": where}
-    command = " ".join(filled(row.command, values).split()) if joined.command is None else joined.command
-    for word, meant in named(case):
-        command = re.sub(rf"(?<![\w$]){re.escape(word)}(?!\w)", quote(meant).replace("\\", r"\\"), command)
-    foreign = (RESOLVE,) if case.frameworks & _WITHOUT_TORCH else ()
-    foreign = (RESOLVE, PIP, "conda ") if case.frameworks & _COMPILED else foreign
     beside = "torch" not in case.frameworks and command.startswith(tuple(foreign))
     kept = may and not _WANTING.search(command) and not beside
     command = said_there(case, command) if kept else ""
