@@ -525,6 +525,12 @@ def test_a_command_is_for_the_framework_that_the_log_names(log: str, command: st
     assert led(log).command == command
 
 
+def test_the_toolkit_of_the_operator_is_told_where_the_driver_is() -> None:
+    line = "nvidia-container-cli{}: initialization error: load library failed: libnvidia-ml.so.1\n"
+    assert "driver.enabled=false" in led(line.format(".real")).remedy
+    assert "driver.enabled=false" not in led(line.format("")).remedy
+
+
 def test_a_node_gets_the_runtime_of_the_engine_that_the_log_names() -> None:
     assert "--runtime=docker " in led(NO_NVML.format("docker default runtime")).command
     assert "--runtime=containerd " in led(NO_NVML.format("runtime")).command

@@ -185,6 +185,12 @@ def container_driver(case: LogContext) -> Joined:
     if "/dev/nvidia-uvm" in case.line:
         remedy = "make the device files of the driver, which the first CUDA program makes else"
         return Joined(remedy=remedy, command="sudo nvidia-modprobe -u -c=0")
+    if "nvidia-container-cli.real" in case.line:
+        remedy = (
+            "the toolkit of the GPU Operator looks for the driver in /run/nvidia/driver: where the node has its own, "
+            "install the operator with driver.enabled=false; else see the log of the pod nvidia-driver-daemonset"
+        )
+        return Joined(remedy=remedy)
     return Joined()
 
 
