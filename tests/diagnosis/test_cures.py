@@ -431,6 +431,8 @@ SAID = {
     "ImportError: /opt/gcc/10/lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /h/envs/t/x.so)": (
         "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib"
     ),
+    "Bootstrap : no socket interface found": "export NCCL_SOCKET_IFNAME=$(ip",
+    "WARNING: Open MPI failed to TCP connect to a peer MPI process.": "export OMPI_MCA_btl_tcp_if_include=$(ip",
     "importlib.metadata.PackageNotFoundError: No package metadata was found for rsl-rl-lib": "pip install rsl-rl-lib",
     "ImportError: /e/site-packages/functorch/../torch/lib/libtorch_cuda_cpp.so: undefined symbol: _ZTIN4c10d4WorkE": (
         "'^torch[ =]'"
@@ -450,6 +452,11 @@ def test_a_failure_of_cublas_that_tells_no_second_copy_has_no_command() -> None:
         "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
     ).command
     assert led("RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasSgemm(x)`\n").command
+
+
+def test_a_slice_of_a_gpu_is_named_where_a_process_asks_for_a_second() -> None:
+    cause = led("GPU 0: NVIDIA A100-SXM4-80GB-MIG-3g.40gb\nRuntimeError: CUDA error: invalid device ordinal\n")
+    assert any("MIG" in says for says in cause.because)
 
 
 def test_pip_is_not_told_to_put_its_torch_over_that_of_conda() -> None:

@@ -196,6 +196,10 @@ def test_what_fails_is_never_clean(line: str) -> None:
         "INFO checkpoint not found, starting from scratch\nstep 1 loss 2.0\nstep 2 loss 1.0\n",
         "export NCCL_ASYNC_ERROR_HANDLING=1\ndone\n",
         "The following error message 'operation scheduled before its operands' can be ignored.\nserver started\n",
+        "      size    algbw   busbw  error     time   algbw   busbw  error\n        64     0.00    0.00  2e-07\n",
+        '{"failOnInitError": false}\n',
+        "INFO Received request chat-1: prompt: 'my program crashes with an error', params\n",
+        "INFO Disabled all-reduce because it is not supported\nWARNING x is not supported. Falling back to y.\n",
     ],
 )
 def test_what_does_not_fail_is_clean(log: str) -> None:
@@ -658,6 +662,14 @@ def test_what_is_out_of_scope_leads_only_where_something_fails() -> None:
     windows = b"Platform: win-64\nC:\\env\\python.exe train.py\n"
     assert read(windows + b"the model is written\n").verdict == "harmless"
     assert read(windows + b"CondaError: KeyboardInterrupt\n").verdict == "known"
+    assert ids(read(windows + OOM)) == ["cuda-out-of-memory", "scope-windows"]  # which every system has
+    assert not read(windows + OOM).causes[0].command
+
+
+def test_of_warnings_that_of_the_driver_leads() -> None:
+    missing = "1: W tensorflow/dso_loader.cc:64] Could not load dynamic library '{0}'; dlerror: {0}: cannot open "
+    both = "".join(f"{missing.format(name)}shared object file\n" for name in ("libcudart.so.11.0", "libcuda.so.1"))
+    assert ids(read(both.encode())) == ["libcuda-missing", "libcudart-missing"]
 
 
 def test_a_count_of_nothing_that_failed_is_no_failure() -> None:

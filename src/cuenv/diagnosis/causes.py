@@ -30,7 +30,7 @@ SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 _SLOT = regex(r"\{([a-z]+)\}")
 _WANTING = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
 """What a command is not printed with: the log did not name it."""
-_WITHOUT_TORCH = frozenset({"jax", "tensorflow", "ggml"})
+_WITHOUT_TORCH = frozenset({"jax", "tensorflow", "ggml", "jittor"})
 """Frameworks that no environment for PyTorch cures."""
 _COMPILED = frozenset({"ai.onnxruntime", "onnxruntime-java", "rs", "drivererror", "cudasuccess"})
 """How programs in Java, Rust and C++ (Caffe) speak, which no package of Python cures."""
@@ -176,7 +176,7 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
 def _may_cure(index: int, root: RankedSymptom, order: Ranked) -> bool:
     """Whether a command may end what the log shows: none does for a mere effect, or for a warning beside the cause."""
     one = root.sighting
-    alone = order.verdict == "known" and order.roots[0].sighting.symptom.layer != "scope"
+    alone = order.verdict == "known" and not any(each.sighting.symptom.layer == "scope" for each in order.roots)
     return alone and one.kind == "cause" and (not index or one.grade in ("exception", "error"))
 
 

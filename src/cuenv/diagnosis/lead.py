@@ -22,6 +22,8 @@ _BEFOREHAND = ("install", "solve")
 """Layers whose warnings come before a program runs: its own warnings say more."""
 _OF_MACHINE = ("driver", "device", "loader", "container", "scope")
 """Layers whose errors a program may survive without its GPU: the missing GPU is the fault."""
+_ANYWHERE = ("scope", "memory")
+"""The layer that leads, and one whose errors have the same causes on every system."""
 _BY_HAND, _KILLED, _REPORTED = "interrupted", "host-out-of-memory", "child-failed"
 _STRANGE = 3
 _IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
@@ -217,6 +219,7 @@ class _Order:
 
     def __init__(self, found: Scan) -> None:
         self.found = found
+        self.ahead = _ANYWHERE if any(one.symptom.layer == "scope" for one in found.sightings) else ()
         self.built = [one for one in found.sightings if one.kind == "effect" and one.grade in ("exception", "error")]
 
     def ends(self, one: SymptomMatch) -> bool:
@@ -228,12 +231,13 @@ class _Order:
         """Whether the rank that failed first shows it."""
         return bool(self.found.root) and self.found.root in one.ranks
 
-    def place(self, one: SymptomMatch) -> tuple[int, int, int, int, int, int]:
+    def place(self, one: SymptomMatch) -> tuple[int, int, int, int, int, int, int]:
         """Less is further ahead."""
         return (
             _kind_of(one) + any(_no_build(failed, one) for failed in self.built),
-            one.symptom.layer != "scope",
+            one.symptom.layer not in self.ahead,
             _GRADES[one.grade] + (one.grade == "warning" and one.symptom.layer in _BEFOREHAND),
+            one.grade == "warning" and one.symptom.layer != "driver",
             not self.first_rank(one),
             not self.ends(one),
             one.line,

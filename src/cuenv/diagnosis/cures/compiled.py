@@ -145,11 +145,17 @@ _PINNING = frozenset({"vllm", "xformers"})
 
 
 @join
-def device_code(case: LogContext) -> Joined:
-    """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
-    if case.frameworks & {"jax", "tensorflow"} and _PTXAS.search(case.line):
+def ptxas(case: LogContext) -> Joined:
+    """A newer ptxas, where XLA or Triton takes the one that it is told."""
+    if case.frameworks & {"jax", "tensorflow"}:
         remedy = "put the ptxas of a newer CUDA first on PATH; XLA takes the one that it finds there"
         return Joined(remedy=remedy, command=_NEWER_PTXAS)
+    return Joined()
+
+
+@join
+def device_code(case: LogContext) -> Joined:
+    """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
     if "jax" in case.frameworks and "PTX was compiled" in case.line:
         remedy = "a newer driver, or the release of jaxlib whose CUDA is not newer than the driver's"
         return Joined(remedy=remedy, command="")

@@ -166,7 +166,11 @@ def gpus(case: LogContext) -> Joined:
 @join
 def ordinal(case: LogContext) -> Joined:
     """The GPUs of the host; a command only where the log is of several processes."""
-    return replace(gpus(case), command=None if "ranks" in case.mentions else "")
+    found = gpus(case)
+    if "mig" in case.frameworks:
+        says = "the log names a slice of a GPU (MIG): a process sees only one, so one slice serves one rank"
+        return replace(found, because=(*found.because, says), command="")
+    return replace(found, command=None if "ranks" in case.mentions else "")
 
 
 @join

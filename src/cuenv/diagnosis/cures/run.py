@@ -61,9 +61,19 @@ def _mib(text: str | None) -> float | None:
     return float(number) * scale if scale is not None and number else None
 
 
+_DEFAULT_ROUTE = "$(ip -o -4 route show to default | awk '{print $5; exit}')"
+"""The interface of the default route."""
+
+
 @join
 def interface(case: LogContext) -> Joined:
     """The network interface of NCCL, unless the log names one: then the peer is gone, or a firewall stands between."""
+    if "Open MPI" in case.line:
+        remedy = "name the interface that joins the nodes to Open MPI"
+        return Joined(remedy=remedy, command=f"export OMPI_MCA_btl_tcp_if_include={_DEFAULT_ROUTE}")
+    if "no socket interface" in case.line:
+        remedy = "no interface of this node has the name in NCCL_SOCKET_IFNAME and is up (ip -br addr lists them)"
+        return Joined(remedy=remedy)
     if "interface" not in case.mentions:
         return Joined()
     named = case.mentions["interface"]
@@ -92,7 +102,7 @@ def nccl_error(case: LogContext) -> Joined:
         return Joined(
             because=because,
             remedy="let NCCL use the network interface over which the nodes reach each other",
-            command="export NCCL_SOCKET_IFNAME=$(ip -o -4 route show to default | awk '{print $5; exit}')",
+            command=f"export NCCL_SOCKET_IFNAME={_DEFAULT_ROUTE}",
         )
     return Joined(because=because)
 

@@ -27,6 +27,7 @@ _WARNING = regex(
 _GOES_ON = regex(
     rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b(?! default algorithm)|"
     rb"\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be (?:safely )?ignored|"
+    rb"\b[Dd]isabl(?:ed|ing) (?:the )?\w[^\n]{0,60} (?:because|since|as) |"
     rb", but you have \S{1,60} \S{1,60} which is incompatible\b|"
     rb"thrown while requesting HEAD|\b[Ii]gnor(?:e|ing) (?:\w{1,20} )?(?:error|exception)s?\b"
 )
@@ -117,12 +118,14 @@ _HARMLESS_WORDS = regex(
     rb"failures?)[\"']? {0,2}[:=] {0,2}0\b|"
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
     rb"[\"'](?:\w{0,30}_)?error[\"']|"
+    rb"[\"']\w{0,40}(?:[Ee]rror|[Ff]ail)\w{0,40}[\"'] ?[:=] ?(?:[Ff]alse|null|None|0|\[\]|\"\")|"
+    rb"(?<=\s\s)errors?(?=\s*$|\s\s)|"
     rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bon_error\b|"
     rb"an (?:error|exception) in (?:a |the )?future\b|NCCL_ASYNC_ERROR_HANDLING|[Ee]xit(?:ed)? (?:code|status):? 0\b"
 )
 """Words of failure that say no failure; the rest of their line may."""
 _HARMLESS = regex(
-    rb"\bRetrying \(Retry\(|"
+    rb"\bRetrying \(Retry\(|\bReceived request \S{1,100}: prompt: |"
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return (?!code)|if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
     rb"\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
@@ -178,6 +181,7 @@ _ENVELOPE = regex(
     rb"Error in inspecting model architecture|WorkerProc initialization failed|Intercepted XLA runtime error|"
     rb"Error executing job with overrides|"
     rb"[Mm]ain process exited, code=|Failed with result '|"
+    rb"pyxis: printing |failure detected by watchdog|Stack trace of the failed collective|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )
 _OF_GPU = regex(
@@ -337,7 +341,7 @@ def failure_in(line: bytes) -> int:
 
 def fails_weakly(line: bytes) -> bool:
     """Whether a line may say that something failed: it counts where the log ends."""
-    return _says(_WEAK, line)
+    return _says(_WEAK, line) and not _GOES_ON.search(line)
 
 
 def _says(words: re.Pattern[bytes], line: bytes) -> bool:
