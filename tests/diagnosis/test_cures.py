@@ -108,6 +108,8 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
         ("RuntimeError: Couldn't install torch.\nError code: -9\n", "PIP_NO_CACHE_DIR=1", "kb"),
         ("failed (exitcode: -9) local_rank: 0 (pid: 438) of binary: /opt/bin/python\n", "", "PIP_NO_CACHE_DIR"),
         ("nvidia-container-cli: mount error: failed to add device rules: bpf_prog_query\n", "", "restart docker"),
+        ("nvidia-container-cli: mount error: mount operation failed: /e/f: operation not permitted\n", "", "docker"),
+        ('failed to get sandbox runtime: no runtime for "nvidia" is configured\n', "restart containerd", "docker"),
         (
             "Loaded runtime CuDNN library: 6021 (compatibility version 6000) but source was compiled with 5110 (\n",
             "",

@@ -183,7 +183,7 @@ def compat_library(case: LogContext) -> Joined:
 @join
 def container_driver(case: LogContext) -> Joined:
     """A docker that started before the driver was updated, or a device file that nobody made."""
-    if "mount error" in case.line:
+    if re.search(r"mount error: (?!file creation|namespace)(?!.*(?:not permitted|denied))", case.line):
         remedy = "docker holds files of the driver that was there before: start it anew"
         return Joined(remedy=remedy, command="sudo systemctl restart docker")
     if "/dev/nvidia-uvm" in case.line:
@@ -200,7 +200,10 @@ def container_driver(case: LogContext) -> Joined:
 
 @join
 def toolkit(case: LogContext) -> Joined:
-    """The container toolkit alone, where Singularity or Apptainer calls it and no docker is there to be told."""
+    """The container toolkit alone, where Singularity or Apptainer calls it, and containerd where Kubernetes does."""
+    if re.search(r"no runtime for|[Pp]od ?[Ss]andbox", case.line):
+        remedy = "on the node: register NVIDIA's runtime; the GPU Operator does so in its pod of the container toolkit"
+        return Joined(remedy=remedy, command=f"{_RUNTIME}=containerd && sudo systemctl restart containerd")
     if not case.line.startswith("FATAL:"):
         return Joined()
     remedy = "install nvidia-container-toolkit on the host, or use --nv alone (use nvidia-container-cli = no)"

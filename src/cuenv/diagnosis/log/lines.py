@@ -121,11 +121,12 @@ _HARMLESS_WORDS = regex(
     rb"[\"']\w{0,40}(?:[Ee]rror|[Ff]ail)\w{0,40}[\"'] ?[:=] ?(?:[Ff]alse|null|None|0|\[\]|\"\")|"
     rb"(?<=\s\s)errors?(?=\s*$|\s\s)|"
     rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bon_error\b|"
+    rb"\b[Ff]ailed, (?:continuing|ignoring|skipping)\b|debugging hang or crash(?:es)?\b|"
     rb"an (?:error|exception) in (?:a |the )?future\b|NCCL_ASYNC_ERROR_HANDLING|[Ee]xit(?:ed)? (?:code|status):? 0\b"
 )
 """Words of failure that say no failure; the rest of their line may."""
 _HARMLESS = regex(
-    rb"\bRetrying \(Retry\(|\bReceived request \S{1,100}: prompt: |"
+    rb"\bRetrying \(Retry\(|\bReceived request \S{1,100}: prompt: |warning: Cuda API error detected|"
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return (?!code)|if |from |import )|"
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
     rb"\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
