@@ -408,6 +408,8 @@ LIBRARIES = {
     "ImportError: libcublas.so.12: cannot open shared object file: x": "install nvidia-cublas-cu12 && export",
     "libcusolver.so.11: at load: libnvJitLink.so.12: cannot open shared object file": "nvidia-nvjitlink-cu12",
     "ImportError: libcudart.so.10.1: cannot open shared object file: x": "conda-forge cudatoolkit=10.1 &&",
+    "ImportError: libcublas.so.10: cannot open shared object file: x": "conda-forge cudatoolkit=10.2 &&",
+    "OSError: libcurand.so.10: cannot open shared object file: x": "install nvidia-curand-cu12 &&",
     "Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: cannot": "--target ~/cudnn8",
 }
 

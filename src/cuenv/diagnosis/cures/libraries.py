@@ -202,11 +202,11 @@ def cuda_library(case: LogContext) -> str:
         return ""
     if stem.startswith("cudnn") and major in ("5", "6", "7"):
         return f"conda install -c conda-forge 'cudnn=7.6' && {_OF_CONDA}" if major == "7" else ""
-    if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in _OLD:
+    wheel, suffixes = _CUDA_LIBRARIES.get(stem, ("", {}))
+    if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in {*_OLD} - {*suffixes}:
         return f"conda install -c conda-forge cudatoolkit={_OLD[release]} && {_OF_CONDA}"
     if "-builtins" in case.line and major == "11" and release != major:  # of this very release, as old as it is
         return f"conda install -c conda-forge cudatoolkit={release} && {_OF_CONDA}"
-    wheel, suffixes = _CUDA_LIBRARIES.get(stem, ("", {}))
     if not wheel or major not in suffixes:
         return ""
     if "-builtins" in case.line and release != major:
