@@ -226,7 +226,7 @@ _WRITER = regex(
     rb"(?:\([A-Za-z_]\w{0,40} pid=[0-9]{1,8}(?:, ip=[0-9.]{7,15})?\)(?: |$))?"
 )
 """What the journal of the system, vLLM and Ray put before each line of a process."""
-_CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$)")
+_CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$|raise [A-Z])")
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
 _BORDER = regex("^[\\s>]*(?:│|┃|║|\\|)\\s?|\\s*(?:│|┃|║|\\|)\\s*$".encode())
 _BORDER_ROW = regex("^\\s*(?:╭|╰|┌|└|┏|┗|╔|╚|├|\\+)(?:─|━|═|-)".encode())
