@@ -175,6 +175,8 @@ def test_an_envelope_with_an_exception_inside_shows_the_exception() -> None:
         "*** Your MPI job will now abort.",
         "WARNING:root:kernel 0f1e2d3c-aaaa-bbbb-cccc-0123456789ab restarted",
         "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
+        "CUDA is not available, falling back to CPU",
+        "disabling CUDA because the driver is not found",
         '{"level": "ERROR", "message": "the shard failed", "span": {"name": "send_error"}}',
     ],
 )

@@ -32,6 +32,10 @@ _GOES_ON = regex(
     rb"thrown while requesting HEAD|\b[Ii]gnor(?:e|ing) (?:\w{1,20} )?(?:error|exception)s?\b"
 )
 """What says, behind an error, that the program goes on without what failed."""
+_WITHOUT_GPU = regex(
+    rb"(?i)\bfall(?:ing|s)?[ -]?back (?:to|on) (?:the )?cpu\b|\bdisabl(?:ed|ing) (?:the )?(?:cuda|gpu)"
+)
+"""What goes on without the GPU: that is what the user asks about."""
 _EXCEPTION = regex(
     rb"(?:^|[\]:|>$)\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8}|[0-9]Z (?:std\w{3} F )?)(?:[A-Za-z_]\w{0,60}\.){0,8}"
     rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible|Invalid)|Exception|"
@@ -119,7 +123,7 @@ _HARMLESS_WORDS = regex(
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
     rb"[\"'](?:\w{0,30}_)?error[\"']|"
     rb"[\"']\w{0,40}(?:[Ee]rror|[Ff]ail)\w{0,40}[\"'] ?[:=] ?(?:[Ff]alse|null|None|0|\[\]|\"\")|"
-    rb"(?<=\s\s)errors?(?=\s*$|\s\s)|"
+    rb"\bbusbw +error\b|"
     rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bon_error\b|"
     rb"\b[Ff]ailed, (?:continuing|ignoring|skipping)\b|debugging hang or crash(?:es)?\b|"
     rb"an (?:error|exception) in (?:a |the )?future\b|NCCL_ASYNC_ERROR_HANDLING|[Ee]xit(?:ed)? (?:code|status):? 0\b"
@@ -343,7 +347,7 @@ def failure_in(line: bytes) -> int:
 
 def fails_weakly(line: bytes) -> bool:
     """Whether a line may say that something failed: it counts where the log ends."""
-    return _says(_WEAK, line) and not _GOES_ON.search(line)
+    return _says(_WEAK, line) and (not _GOES_ON.search(line) or bool(_WITHOUT_GPU.search(line)))
 
 
 def _says(words: re.Pattern[bytes], line: bytes) -> bool:
