@@ -13,6 +13,7 @@ from cases import collect
 from channel_builder import Server, pkg, write
 from commands import HOST
 from commands import inside as run
+from cuenv.core.errors import InputError
 from cuenv.lockfile.files import read_environment
 from cuenv.lockfile.formats import PLATFORM, formats
 from pip_index import index, wheel
@@ -62,6 +63,7 @@ REFUSED = {
     "nodefaults alone": ("channels: [nodefaults]\ndependencies: [python]\n", 3, "leaves no channel"),
     "two Pythons": ("channels: [conda-forge]\ndependencies: [python=3.11, python=3.12]\n", 1, "both must hold"),
     "an extra that is none": (PIP % "'tool[big'", 1, "CU514"),
+    "an entry in quotes": (PIP % "'\"tool\"'", 1, "write the line without quotes"),
     "a marker that is none": (PIP % "'tool; python_verison < 3'", 1, "CU514"),
     "an index that is no URL": (PIP % "'--index-url simple'", 1, "it is not a URL"),
     "a package that nobody has": (PIP % "nobody-has-this", 3, "holds nobody-has-this"),
@@ -221,6 +223,7 @@ def test_a_list_of_requirements_is_read_as_an_environment(tmp_path: Path) -> Non
         "--extra-index-url https://x.example\ntorch\n": "torch",
         "einops[all]>=0.7 ; python_version > '3'\n": "einops[all]>=0.7 ; python_version > '3'",
         "git+https://x.example/a.git\n": "git+https://x.example/a.git",
+        "'torch==2.4.1'\n": "'torch==2.4.1'",
     }
     for name in ("requirements.txt", "my list.in"):
         for text, line in lists.items():
@@ -228,6 +231,13 @@ def test_a_list_of_requirements_is_read_as_an_environment(tmp_path: Path) -> Non
             spec, remarks = read_environment(tmp_path / name)
             assert (spec.channels, [pin.yaml_text() for pin in spec.pins]) == (("conda-forge",), ["python", "pip"])
             assert (spec.pip[-1], remarks) == (line, ())
+        for nothing in ("", "# torch\n\n"):
+            (tmp_path / name).write_text(nothing)
+            with pytest.raises(InputError, match="names no package"):
+                read_environment(tmp_path / name)
+    (tmp_path / ".python-version").write_text("2.7\n")
+    (tmp_path / "requirements.txt").write_text("torch\n")
+    assert read_environment(tmp_path / "requirements.txt")[1][0].startswith(".python-version is not used")
     (tmp_path / "env.txt").write_text("name: x\ndependencies: [python]\n")
     assert [pin.name for pin in read_environment(tmp_path / "env.txt")[0].pins] == ["python"]
 
@@ -269,7 +279,7 @@ def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
             (tmp_path / "requirements.txt").write_text(f"{lines}\n")
             code, said, _ = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
             assert code == 0, said
-            assert f"it names no Python: {python} is taken; a file .python-version names another one" in said
+            assert f"it names no Python: {python} is taken; for another one: echo 3.11 > .python-version" in said
             assert run("check", *HOST, folder=tmp_path).returncode == 0
             assert f"python-{python}." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
         (tmp_path / "environment.yml").unlink()

@@ -24,6 +24,7 @@ LOCK_NAME = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
 REQUIREMENTS = "requirements.txt"
 _DEPENDENCIES = regex(r"^dependencies:", re.MULTILINE)
+_MAPPING = regex(r"^[A-Za-z_]+:(?:\s|$)", re.MULTILINE)
 _SOURCES = regex(r"^ +sources:\n((?: +- .*\n)+)", re.MULTILINE)
 _BESIDE = regex(r"[^/\\]+\.(?:ya?ml|txt|in)")
 """The name of an environment file, or of a list of requirements, that lies beside its lock."""
@@ -72,7 +73,7 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
     if _is_printed(text):
         return _printed(text, path)
     named: tuple[str, ...] = ()
-    if path.suffix in LISTS and is_requirements(text) and "--hash=" not in text:
+    if path.suffix in LISTS and _is_list(text, path):
         text, named = _around(path)
     try:
         spec, warnings = environment_yml.parse(text, str(path))
@@ -123,13 +124,30 @@ def is_requirements(text: str) -> bool:
     return _REQUIREMENTS.match(text.lstrip("\ufeff")) is not None
 
 
+def _is_list(text: str, path: Path) -> bool:
+    """Whether what a ``.txt`` or ``.in`` file holds is to be read as a list: as pip does, unless it is another kind.
+
+    Raises:
+        InputError: it names nothing.
+    """
+    if not regex(r"(?m)^\s*[^#\s]").search(text.lstrip("\ufeff")):
+        raise InputError(f"{path} names no package", hint=f"echo torch >> {shlex.quote(str(path))}")
+    if "--hash=" in text:
+        return False
+    return is_requirements(text) or not (_MAPPING.search(text) or other_than_environment(text, str(path)))
+
+
 def _around(path: Path) -> tuple[str, tuple[str, ...]]:
     """An environment file that takes Python from conda-forge and asks pip for a list of requirements, with remarks."""
-    pinned = _pinned_python(path.with_name(_PYTHON_VERSION))
+    file = path.with_name(_PYTHON_VERSION)
+    pinned = _pinned_python(file)
     python = f"python={pinned}" if pinned else "python"
     entry = json.dumps(f"-r {path.name}")
     text = f"channels: [conda-forge]\ndependencies: [{python}, pip, {{pip: [{entry}]}}]\n"
-    return text, (f"it names no Python, and {_PYTHON_VERSION} names {pinned}",) if pinned else ()
+    if pinned:
+        return text, (f"it names no Python, and {_PYTHON_VERSION} names {pinned}",)
+    unread = f"{_PYTHON_VERSION} is not used: it does not begin with a release of Python 3, such as 3.12"
+    return text, (unread,) if is_file(file) else ()
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:

@@ -238,7 +238,7 @@ def locked(
             metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
             taken = f"it leaves Python open: {tried} is taken, with which its pip part can be locked"
             if listed:
-                taken = f"it names no Python: {tried} is taken; a file .python-version names another one"
+                taken = f"it names no Python: {tried} is taken; for another one: echo 3.11 > .python-version"
             return replace(found, spec=spec, lock=replace(found.lock, metadata=metadata), warnings=(taken,))
         if found.lock or not (found.unsatisfiable or found.report.errors):
             return found

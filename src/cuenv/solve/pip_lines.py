@@ -34,6 +34,7 @@ _BUILT = regex(
 )
 """What ``pip freeze`` writes of a package that conda installed: the folder in which it was built, somewhere else."""
 _SEVERAL = regex(r"[A-Za-z][A-Za-z0-9._-]*(?:\s+[A-Za-z][A-Za-z0-9._-]*)+")
+_QUOTED = regex(r"\s*([\"'])[^\"']*\1\s*")
 _NO_VERSION = regex(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*==\s*[A-Za-z][\w.+-]*\s*")
 _SITE = regex(r"(?:https?|file)://[^\s]+")
 
@@ -334,6 +335,8 @@ def _invalid(text: str) -> WrongLine | None:
         if _SEVERAL.fullmatch(bare):
             each = tuple(bare.split())
             return WrongLine(shown(text), "several names stand on one line", "write one requirement on each line", each)
+        if _QUOTED.fullmatch(bare):
+            return WrongLine(shown(text), "it stands in quotes", "write the line without quotes")
         number = _NO_VERSION.fullmatch(bare)
         if number:
             return WrongLine(shown(text), "what stands behind == is not a version", "write NAME, or NAME==1.2")
