@@ -22,6 +22,7 @@ from cuenv.core.versions import (
     Target,
     arch_list,
     check_driver,
+    cuda_in_local,
     driver_key,
     minor,
     parse_arch_list,
@@ -32,6 +33,7 @@ from cuenv.core.versions import (
     support_of,
     target_for,
     version,
+    version_or_none,
     within,
 )
 
@@ -321,6 +323,16 @@ def test_versions_compare_as_packaging_does(text: str) -> None:
 def test_what_is_not_a_version_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a version"):
         version(text)
+    assert version_or_none(text) is None
+
+
+def test_the_local_part_of_a_torch_names_its_cuda() -> None:
+    assert version_or_none("") is version_or_none(None) is None
+    assert version_or_none("2.5") == version("2.5")
+    found = {
+        text: str(cuda_in_local(text)) for text in ("2.5.1+cu124", "1.7.1+cu92", "2.9+cu130.post1", "2.5.1+cpu", "2.5")
+    }
+    assert list(found.values()) == ["12.4", "9.2", "13.0", "None", "None"]
 
 
 @collect("text", ["535.129.03", "550.144.03", "570.26", "535", "470.129.06", "418.87.00.01"])
