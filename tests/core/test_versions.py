@@ -329,9 +329,7 @@ def test_what_is_not_a_version_is_refused(text: str) -> None:
 def test_the_local_part_of_a_torch_names_its_cuda() -> None:
     assert version_or_none("") is version_or_none(None) is None
     assert version_or_none("2.5") == version("2.5")
-    found = {
-        text: str(cuda_in_local(text)) for text in ("2.5.1+cu124", "1.7.1+cu92", "2.9+cu130", "2.5.1+cpu", "2.5")
-    }
+    found = {text: str(cuda_in_local(text)) for text in ("2.5.1+cu124", "1.7.1+cu92", "2.9+cu130", "2.5.1+cpu", "2.5")}
     assert list(found.values()) == ["12.4", "9.2", "13.0", "None", "None"]
 
 
