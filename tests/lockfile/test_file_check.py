@@ -524,13 +524,13 @@ def test_a_torch_that_torchvision_brings_is_judged_as_one_that_is_named() -> Non
 
 def test_what_pip_takes_is_judged_where_nothing_is_solved_afterwards() -> None:
     asked, host = spec("python=3.11", "pip", pip=("torch",)), options("8.9", driver="535.129.03")
-    assert judge_file(asked, host, shipped_base()) == (), "an earlier torch runs, and the lock sees which is taken"
-    (told,) = judge_file(asked, host, shipped_base(), alone=True)
+    assert judge_file(asked, host, base()) == (), "an earlier torch runs, and the lock sees which is taken"
+    (told,) = judge_file(asked, host, base(), alone=True)
     assert (told.code, told.severity) == ("CU401", "warning")
     assert told.message.startswith("pip takes torch 2.15.0 (cu132) for torch today: CUDA 13.x needs driver")
     assert (told.fix or "").startswith("install driver 580.65.06 or later, or with pip: torch==2.14.1+cu126 ")
-    assert judge_file(asked, options("8.9", driver="580.65.06"), shipped_base(), alone=True) == ()
-    (told,) = judge_file(asked, options("7.0", driver="470.57.02"), shipped_base(), alone=True)
+    assert judge_file(asked, options("8.9", driver="580.65.06"), base(), alone=True) == ()
+    (told,) = judge_file(asked, options("7.0", driver="470.57.02"), base(), alone=True)
     assert told.code == "CU401"
     assert (told.fix or "").startswith("with pip: torch==2.7.1+cu118 "), "no driver brings CUDA 13 to a V100"
 
