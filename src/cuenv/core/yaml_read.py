@@ -43,10 +43,10 @@ def load(text: str, source: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        if mark and "nesting depth" in str(error.problem):  # libyaml's own bound, met while it looks ahead
-            raise InputError(f"{source}: line {mark.line + 1}: nested deeper than {_MAX_DEPTH}") from error
         tab = "\t" in _line(text, mark.line) if mark else False
         problem = f"not valid YAML: {where}{ascii(error.problem or 'no YAML')[1:-1]}"
+        if mark and "nesting depth" in str(error.problem):  # libyaml's own bound, met while it looks ahead
+            problem = f"line {mark.line + 1}: nested deeper than {_MAX_DEPTH}"
         raise InputError(
             f"{source}: {problem}",
             hint="YAML is indented by spaces, never by tabs" if tab else None,
