@@ -827,6 +827,7 @@ def test_a_library_runs_on_later_gpus_as_its_rows_say(library: str, forward: str
     with_release = replace(old, cudnn=release) if library == "cudnn" else replace(old, nccl=release)
     pinned = verdict_of(library, with_release, replace(case(facts), knowledge=known))
     says(pinned, f" {release} for CUDA 12.0")
+    assert (pinned.outcome, bool(grounded(pinned))) == (outcome, True)
 
 
 def test_equal_questions_are_asked_once() -> None:
