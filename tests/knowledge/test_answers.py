@@ -99,6 +99,8 @@ def told(question: str, host: str = "rtx4090-535") -> str:
         ("what is an environment", "conda"),
         ("how do i use a cluster with slurm", "slurm"),
         ("what is glibc", "glibc"),
+        ("how do I lock my environment", "lock-file"),
+        ("gpu out of memory, how can I fix this", "gpu-memory"),
     ],
 )
 def test_a_question_in_other_words_finds_its_page(question: str, topic: str) -> None:
@@ -114,6 +116,12 @@ def test_an_error_that_is_pasted_finds_its_symptom() -> None:
     assert [row.id for row in asked("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB").symptoms] == [
         "cuda-out-of-memory"
     ]
+    for question in (
+        "libcudart.so.11.0",
+        "libcudart.so.11.0 not found",
+        "why can libcudart.so.11.0 not be found by torch",
+    ):
+        assert [row.id for row in asked(question).symptoms] == ["libcudart-missing"], question
     assert {row.layer for row in asked("nccl").symptoms} <= {"multi-gpu", "loader"}
 
 

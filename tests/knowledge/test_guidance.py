@@ -150,6 +150,9 @@ def test_a_table_that_is_no_topic_leads_to_the_nearest_topic(topic: str, hint: s
 
 
 def test_a_gpu_is_explained_by_what_it_is_and_can_do(tmp_path: Path) -> None:
+    assert run("explain", "gpu", "out", "of", "memory", folder=tmp_path).stdout.startswith(
+        "How do I use less GPU memory"
+    )
     done = run("explain", "gpu", "RTX 4090", "-v", folder=tmp_path)
     assert done.returncode == 0
     text = " ".join(done.stdout.split())

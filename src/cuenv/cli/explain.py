@@ -51,7 +51,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
 
     knowledge = knowledge_from(values)
     guidance = load_guidance(knowledge)
-    if topic == "gpu":
+    if topic == "gpu" and (len(words) < 2 or any(map(str.isdigit, " ".join(words)))):  # else a question without quotes
         _gpu(" ".join(words) or None, guidance, knowledge, values)
         return
     topic = topic and " ".join((topic, *words))  # a question that was typed without quotes

@@ -17,7 +17,10 @@ from cuenv.core.regex import regex
 
 _LONGEST = 600
 _WORD = regex(r"[a-z_]*[a-z][a-z0-9_+]*|[0-9]+(?:\.[0-9x]+)+|[0-9]{3,5}")
-_LACKS = regex(r"\b(?:(?:is |was )?not (?:be )?found|(?:can ?not|could not|can't) find|no such file or directory)\b")
+LACKS = regex(
+    r"\b(?:(?:is |was )?not (?:be )?found|(?:can ?not|could not|can't) (?:find|be found)|no such file or directory)\b"
+)
+"""How a question says that something is missing."""
 _SAME = {
     word: one
     for one, words in {
@@ -63,9 +66,9 @@ _SAME = {
 """Words that mean one thing here."""
 _STOP = regex(
     r"(?:a|about|ok|okay|fine|actually|all|am|an|and|any|are|as|at|be|been|between|but|by|can|cannot|could|did|do|does|"
-    r"doing|don|exactly|explain|for|from|get|gets|give|has|have|having|he|help|how|i|if|in|into|is|isn|it|"
+    r"doing|don|exactly|explain|fix|fixed|fixing|for|from|get|gets|give|has|have|having|he|help|how|i|if|in|into|is|isn|it|"
     r"it's|its|just|know|let|like|make|many|may|me|mean|means|mine|more|most|much|my|no|not|of|on|once|one|"
-    r"only|or|other|our|out|over|own|please|question|really|say|says|shall|she|should|show|shows|so|some|"
+    r"only|or|other|our|out|over|own|please|question|really|say|says|shall|she|should|show|shows|so|solve|some|"
     r"still|such|tell|than|that|the|their|them|then|there|these|they|thing|this|those|though|to|too|under|"
     r"until|up|us|versus|vs|want|was|we|were|what|when|where|which|while|who|whose|why|will|with|without|"
     r"would|you|your)"
@@ -104,7 +107,7 @@ class Hit(NamedTuple):
 @lru_cache(maxsize=4096)
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text that tell something, each in one form."""
-    lowered = _LACKS.sub(" missing ", text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi"))
+    lowered = LACKS.sub(" missing ", text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi"))
     found = (_plain(word) for word in _WORD.findall(lowered))
     return tuple(dict.fromkeys(word for word in found if word and not _STOP.fullmatch(word)))
 

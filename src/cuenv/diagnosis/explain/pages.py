@@ -128,7 +128,7 @@ def sources_of(row: Row, guidance: Guidance, knowledge: Knowledge) -> list[Sourc
     return [guidance.sources.get(item) or knowledge.sources[item] for item in row.sources]
 
 
-_OPEN = regex(r" ?\{([a-z]+)\}")
+_OPEN = regex(r" ?\{([a-z]+)\}(?:\.x)?")
 
 
 def unfilled(text: str) -> str:

@@ -17,7 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.guidance import AnswerPage, Erratum, Guidance, Symptom
 from cuenv.knowledge.rows import PLATFORMS, GpuModel
-from cuenv.knowledge.search import WordPage, ranked
+from cuenv.knowledge.search import LACKS, WordPage, ranked
 
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
 MAJOR = regex(r"(?i)\bcuda[ -]?(1[0-9])(?![.\d])")
@@ -27,7 +27,7 @@ _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\
 RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
 _LETTER = regex(r"\b[A-Za-z]\b")
 _LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
-"""A library that is asked for by its file name is one that was not found."""
+"""A library that is asked for by its file name alone is one that was not found."""
 _TOKEN = regex(r"[\w.+()-]+")
 _ANY_GPUS = "--gpu V100 --gpu 'RTX 4090' --driver 580.65.06"
 """What stands in a command for the GPUs of the question."""
@@ -79,7 +79,7 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
     generations = _generations(rest, knowledge)
     gpus = tuple(dict.fromkeys([*(model.capability for model in models), *generations]))
     cudas = tuple(dict.fromkeys(version(text) for text in _CUDA.findall(question)))
-    lost = _LIBRARY.fullmatch(question.strip())
+    lost = _LIBRARY.fullmatch(question.strip()) or (LACKS.search(question.lower()) and _LIBRARY.search(question))
     pasted = f"{lost[0]}: cannot open shared object file" if lost else question
     shown = scan([pasted.encode()], guidance.symptoms).sightings
     exact = tuple(item.symptom for item in shown if item.symptom.kind != "remark")[:1]
