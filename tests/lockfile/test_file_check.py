@@ -494,6 +494,17 @@ def test_a_wheel_for_a_later_glibc_is_mended_by_locking_for_the_host() -> None:
     assert mended_there(told, replace(lock, program="uv", again="uv lock")).fix is None
 
 
+def test_the_torch_of_a_project_of_uv_is_mended_by_uv_and_that_of_its_extras_by_hand() -> None:
+    index = "https://download.pytorch.org/whl/cu118"
+    fix = f"with pip: torch==2.7.1+cu118 from --extra-index-url {index}"
+    told = Finding(code="CU401", severity="error", subject="torch", message="too new", fix=fix)
+    lock = Lock(channels=(), sources=(), solutions=(), program="uv", again="uv lock", part="Python 3.12")
+    assert mended_there(told, lock).fix == f"uv add --index pytorch-cu118={index} torch==2.7.1"
+    parted = replace(lock, part="Python 3.12, extras cpu, dev")
+    by_hand = f"in [tool.uv.sources] of pyproject.toml take torch==2.7.1 from the index {index}"
+    assert mended_there(told, parted).fix == by_hand
+
+
 def test_cpuonly_does_not_choose_among_the_builds_of_conda_forge() -> None:
     asked = spec("pytorch=2.1", "cpuonly", channels=("conda-forge", "pytorch"))
     (finding,) = judge_file(asked, options("8.9", driver="535.129.03"), shipped_base())

@@ -187,6 +187,7 @@ _OTHERS = (
     (r"^\[project\]", "a project file of Python", "uv lock && cuenv check uv.lock"),
     (r"^\[tool\.poetry\b", "a project file of Poetry", f"poetry lock && {_OF_POETRY}"),
     (r"^\[(?:tool\.|build-system)", "a project file of Python without the table [project]", _OF_SETUP),
+    (r"(?s)^services:[ \t]*$.*^[ \t]+(?:image|build):", "a compose file", "cuenv lint Dockerfile"),
     (r"\A(?:[ \t]*(?:#.*|ARG\s.*)?\n)*FROM[ \t]+\S", "a Dockerfile", "cuenv lint {file}"),
     (
         r'\A\s*\{[\s\S]*"(?:zero_optimization|train_(?:micro_)?batch_size\w*)"',
@@ -243,11 +244,18 @@ def _by_uv(found: re.Match[str]) -> str:
     return f"uv add --index pytorch-{tag}={index} torch=={release}{note and f',{note}'}"
 
 
+def _by_hand(found: re.Match[str]) -> str:
+    """The same for a project with extras or groups: ``uv add`` would replace the index that each of them has."""
+    release, _, note, index = found.groups()
+    return f"in [tool.uv.sources] of pyproject.toml take torch=={release}{note and f',{note}'} from the index {index}"
+
+
 def mended_there(finding: Finding, lock: Lock) -> Finding:
     """A finding about a lock: in one of another program its own command mends what cuenv would lock anew."""
     fix = finding.fix or ""
     if lock.program == "uv" and _BY_PIP.search(fix):
-        return replace(finding, fix=_BY_PIP.sub(_by_uv, fix))
+        parted = ", extra" in lock.part or ", group" in lock.part
+        return replace(finding, fix=_BY_PIP.sub(_by_hand if parted else _by_uv, fix))
     if not lock.again or "cuenv lock" not in fix:
         return finding
     if lock.program:  # which locks for no C library
