@@ -10,7 +10,7 @@ from cases import collect
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts
-from cuenv.lockfile.file_check import judge_file, torch_that_runs
+from cuenv.lockfile.file_check import judge_file, request_of, torch_that_runs
 from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
@@ -531,6 +531,19 @@ def test_a_torch_that_torchvision_brings_is_judged_as_one_that_is_named() -> Non
     assert judge_file(asked, options("8.9", driver="535.129.03"), shipped_base()) == ()
     by_pip = replace(spec("python=3.11", "torchvision", channels=channels), pip=("torch==2.7.1",))
     assert {item.code for item in judge_file(by_pip, options("8.0", driver="470.129.06"), shipped_base())} == {"CU401"}
+
+
+def test_the_channels_of_a_file_say_which_builds_of_pytorch_it_can_take() -> None:
+    stacks = {
+        ("conda-forge",): "conda-forge",
+        ("defaults", "conda-forge"): "conda-forge",
+        ("pytorch", "conda-forge"): "pytorch",
+        ("conda-forge", "pytorch"): None,
+    }
+    for channels, stack in stacks.items():
+        assert request_of(spec("pytorch=2.5", channels=channels), base()).stack == stack, channels
+    assert request_of(spec("pytorch-cuda=12.4", channels=("nvidia", "pytorch")), base()).stack == "pytorch"
+    assert request_of(spec("pytorch::pytorch", channels=("conda-forge", "pytorch")), base()).stack == "pytorch"
 
 
 def test_what_pip_takes_is_judged_where_nothing_is_solved_afterwards() -> None:
