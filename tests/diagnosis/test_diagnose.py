@@ -190,7 +190,7 @@ def test_driver_470_under_cuda_12_gets_a_build_for_11_8_now_and_a_driver_later()
 
 def test_the_level_in_torchs_message_is_decoded_and_goes_before_the_host() -> None:
     cause = on("driver-too-old-torch/torch-warning.log").causes[0]
-    assert "is the CUDA version of the driver, 11.4," in cause.why
+    assert "is the driver's CUDA version, 11.4," in cause.why
     assert cause.because[0] == "the driver supports CUDA 11.4"
     assert cause.because[1].startswith("CUDA 12.x needs driver 525.60.13 or later, but the machine of this log has")
 

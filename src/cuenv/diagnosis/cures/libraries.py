@@ -108,7 +108,7 @@ def runtime(case: LogContext) -> Joined:
         remedy = f"install the build of {package} for the CUDA of torch, or build it anew against torch"
         pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
         return Joined(because=tuple(because), remedy=remedy, command=f"{pip} {again(case, package)}")
-    remedy = "install the library into the environment, and put its folder on the search path"
+    remedy = "install the library in the environment and add its directory to the search path"
     if case.frameworks & JETSON:
         remedy = (
             "on a Jetson CUDA and cuDNN come with JetPack: install the wheel that was built for this JetPack, "
