@@ -73,7 +73,7 @@ def test_a_rank_has_its_own_frames_and_an_exception_keeps_its_own() -> None:
 def test_a_check_is_a_raise_in_the_line_of_the_frame() -> None:
     checked = f'  File "{SITE}/foo/a.py", line 9, in f\n    raise ValueError(\nValueError: the two lists differ\n'
     assert read(checked.encode()).causes[0].symptom.id == "value-refused"
-    assert "foo looked at" in read(checked.encode()).causes[0].why
+    assert "foo checked" in read(checked.encode()).causes[0].why
     of_install = checked.replace("the two lists differ", "foo needs a newer version of bar")
     assert read(of_install.encode()).causes[0].symptom.id != "value-refused"
     fell = f'  File "{SITE}/foo/a.py", line 9, in f\n    x = max(y)\nValueError: max() of an empty list is not known\n'

@@ -72,7 +72,7 @@ def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     elif own and module:
         what = f"the driver library is {own}, but the loaded kernel module is {module}"
     else:
-        what = "the driver's library and the loaded kernel module are of different releases"
+        what = "the driver's library and the loaded kernel module have different versions"
     yield Finding(
         code="CU411",
         severity="error" if refused else "warning",

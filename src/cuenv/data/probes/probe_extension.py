@@ -36,7 +36,7 @@ def look(told: Observed) -> None:
     try:
         cpp_extension.verify_ninja_availability()
     except RuntimeError:
-        raise Skip("ninja is not there, and torch builds with it") from None
+        raise Skip("ninja is not installed, and torch builds with it") from None
     devices, cuda = gpus(torch), None
     if devices:
         home = cpp_extension.CUDA_HOME

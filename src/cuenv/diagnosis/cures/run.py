@@ -69,7 +69,7 @@ _DEFAULT_ROUTE = "$(ip -o -4 route show to default | awk '{print $5; exit}')"
 def interface(case: LogContext) -> Joined:
     """The network interface of NCCL, unless the log names one: then the peer is gone, or a firewall stands between."""
     if "Open MPI" in case.line:
-        remedy = "name the interface that joins the nodes to Open MPI"
+        remedy = "name the interface that connects the nodes to Open MPI"
         return Joined(remedy=remedy, command=f"export OMPI_MCA_btl_tcp_if_include={_DEFAULT_ROUTE}")
     if "no socket interface" in case.line:
         remedy = "no interface of this node has the name in NCCL_SOCKET_IFNAME and is up (ip -br addr lists them)"
