@@ -22,7 +22,7 @@ from commands import HOST, run
 from cuenv.core.errors import ChannelError, ExitCode, OutsideError, UsageError
 from cuenv.core.io.process import run as run_program
 from cuenv.host.facts import VirtualPackage
-from cuenv.lockfile.engines import Engine, compared
+from cuenv.lockfile.engines import Engine, verify_answer
 from cuenv.lockfile.files import LOCK_NAME, read_lock
 from cuenv.lockfile.io import conda_lock as conda_lock_input
 from cuenv.lockfile.io.conda_client import find_client
@@ -370,16 +370,16 @@ STOCK = Engine(name="conda-lock")
 
 def test_the_records_complete_an_answer(tmp_path: Path) -> None:
     given, sources = answer(tmp_path)
-    (whole,), findings = compared(STOCK, SPEC, given, sources)
+    (whole,), findings = verify_answer(STOCK, SPEC, given, sources)
     (app,) = [item for item in whole.packages if item.name == "app"]
     assert (app, findings) == (solve(request("app", "lib"), sources).package("app"), [])  # type: ignore[union-attr]
-    assert compared(Engine(), SPEC, given, sources) == (given, [])
+    assert verify_answer(Engine(), SPEC, given, sources) == (given, [])
 
 
 def test_the_other_archive_format_keeps_its_hashes(tmp_path: Path) -> None:
     url = f"{FORGE}/linux-64/app-1.3-c_0.conda"
     given, sources = answer(tmp_path, url=url, md5="1" * 32, sha256=None)
-    (whole,), findings = compared(STOCK, SPEC, given, sources)
+    (whole,), findings = verify_answer(STOCK, SPEC, given, sources)
     app = whole.package("app")
     assert app
     assert (app.url, app.md5, app.depends, findings) == (url, "1" * 32, (), [])
@@ -387,7 +387,7 @@ def test_the_other_archive_format_keeps_its_hashes(tmp_path: Path) -> None:
 
 def test_a_package_without_record_is_refused(tmp_path: Path) -> None:
     given, sources = answer(tmp_path, version="9", url=f"{FORGE}/linux-64/app-9-c_0.conda")
-    _, (finding,) = compared(STOCK, SPEC, given, sources)
+    _, (finding,) = verify_answer(STOCK, SPEC, given, sources)
     assert (finding.code, finding.severity) == ("CU113", "error")
     assert "the channels do not contain app 9 c_0" in finding.message
 
@@ -395,7 +395,7 @@ def test_a_package_without_record_is_refused(tmp_path: Path) -> None:
 def test_channels_that_only_conda_reaches_are_said(tmp_path: Path) -> None:
     given, _ = answer(tmp_path)
     lost = Sources(mirrors=(Mirror(origin=FORGE, target=str(tmp_path / "gone")),))
-    (same,), (finding,) = compared(STOCK, SPEC, given, lost)
+    (same,), (finding,) = verify_answer(STOCK, SPEC, given, lost)
     assert same == given[0]
     assert (finding.code, finding.severity) == ("CU114", "warning")
     assert "stands without builds: channel conda-forge" in finding.message

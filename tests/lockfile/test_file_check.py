@@ -10,12 +10,12 @@ from cases import collect
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts
-from cuenv.lockfile.file_check import judge_file, request_of, torch_that_runs
+from cuenv.lockfile.file_check import judge_file, request_of, runnable_torch
 from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.resolver.asked_torch import pair_findings
-from cuenv.resolver.conflicts import kept_from
+from cuenv.resolver.conflicts import conflict_bounds
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.solution_policy import lock_findings
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside
@@ -616,7 +616,7 @@ def test_the_torch_that_a_file_leaves_open_is_one_that_runs(
     gpu: str, driver: str, python: str, lines: tuple[str, ...], bounds: tuple[str, str, str] | None
 ) -> None:
     asked = spec(f"python={python}", "pip", pip=lines)
-    found = torch_that_runs(asked, options(gpu, driver=driver), python, base())
+    found = runnable_torch(asked, options(gpu, driver=driver), python, base())
     if bounds is None or found is None:
         assert (found, bounds) == (None, None)
         return
@@ -628,7 +628,7 @@ def test_the_torch_that_a_file_leaves_open_is_one_that_runs(
 
 def test_a_torch_of_conda_is_no_matter_of_pip() -> None:
     asked = spec("python=3.12", "pytorch", "pip", pip=("accelerate",))
-    assert torch_that_runs(asked, options("8.9", driver="535.129.03"), "3.12", base()) is None
+    assert runnable_torch(asked, options("8.9", driver="535.129.03"), "3.12", base()) is None
 
 
 @pytest.mark.parametrize(
@@ -641,7 +641,7 @@ def test_a_torch_of_conda_is_no_matter_of_pip() -> None:
     ],
 )
 def test_pip_is_kept_from_what_its_torch_dies_of(lines: tuple[str, ...], bounds: list[str]) -> None:
-    found = list(kept_from(spec("python=3.11", "pip", pip=lines), base()))
+    found = list(conflict_bounds(spec("python=3.11", "pip", pip=lines), base()))
     assert [bound for bound, _ in found] == bounds
     assert all((item.severity, item.fix) == ("info", None) for _, item in found)
-    assert not list(kept_from(spec("python=3.11", "pytorch", "pip", pip=lines), base()))
+    assert not list(conflict_bounds(spec("python=3.11", "pytorch", "pip", pip=lines), base()))

@@ -236,12 +236,12 @@ def test_a_file_of_ours_is_locked_for_the_host_that_its_head_names_on_any_machin
     for environ in ({}, {"CONDA_OVERRIDE_GLIBC": "2.28"}):
         answer = locked(folder, sources, HostOptions(environ=environ))
         assert answer.lock, answer.report
-        assert answer.named == "--gpu 8.9 --driver 535.129.03 --glibc 2.35"
+        assert answer.host_named == "--gpu 8.9 --driver 535.129.03 --glibc 2.35"
         assert answer.lock.metadata["cuenv_driver"] == "535.129.03"
         assert answer.lock.metadata["cuenv_gpus"] == "8.9"
         glibc = environ.get("CONDA_OVERRIDE_GLIBC", "2.35")
         assert f"__glibc={glibc}" in (folder / LOCK_NAME).read_text()
-    assert locked(folder, sources, options("a800-470")).named == ""  # options go first
+    assert locked(folder, sources, options("a800-470")).host_named == ""  # options go first
 
 
 @collect(
@@ -262,7 +262,7 @@ def test_a_head_that_is_not_ours_names_no_host(head: str) -> None:
 
 def test_a_head_with_a_recorded_host_that_is_not_here_names_none(folder: Path, sources: Sources) -> None:
     change(folder / "environment.yml", lambda text: re.sub("--gpu 8.9 --driver.*", "--host gone/node.json", text))
-    assert locked(folder, sources, HostOptions(environ={})).named == ""
+    assert locked(folder, sources, HostOptions(environ={})).host_named == ""
     answer = locked(folder, sources, options())
     (finding,) = [item for item in answer.report.findings if item.code == "CU413"]
     assert finding.fix == f"cuenv lock {folder / 'environment.yml'} --host gone/node.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cases import collect
 from cuenv.core.findings import Finding, report
-from cuenv.lockfile.left_open import open_pythons, wants_another_python, with_python
+from cuenv.lockfile.left_open import needs_other_python, open_pythons, with_python
 from given import base, spec
 
 ALL = ("3.12", "3.11", "3.10", "3.9", "3.8", "3.7", "3.6", "3.13", "3.14")
@@ -57,4 +57,4 @@ def test_one_of_them_is_named_beside_what_the_file_says(pins: tuple[str, ...], w
 )
 def test_another_python_helps_only_where_a_package_is_for_others(code: str, message: str, wants: bool) -> None:
     found = report("x", [Finding(code=code, severity="error", subject="a", message=message)])
-    assert wants_another_python(found) == wants
+    assert needs_other_python(found) == wants

@@ -285,7 +285,7 @@ def test_a_package_that_needs_torch_to_build_is_set_aside(tmp_path: Path, channe
     (finding,) = [item for item in answer.report.findings if item.code == "CU521"]
     assert "its setup imports torch" in finding.message
     command = f"python -m pip install --no-build-isolation -r {tmp_path / UNLOCKED}"
-    assert answer.afterwards == {"linux-64": command}
+    assert answer.unlocked_commands == {"linux-64": command}
 
 
 def test_strict_refuses_what_is_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:

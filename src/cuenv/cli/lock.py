@@ -358,9 +358,9 @@ def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, k
     """The report: what was locked, or why nothing was."""
     quiet = values["quiet"] or values["as_json"]
     say([f"warning {path}: {text}" for text in answer.warnings], quiet=quiet)
-    say([f"host    {path} names it: {answer.named}"] if answer.named else [], quiet=quiet)
+    say([f"host    {path} names it: {answer.host_named}"] if answer.host_named else [], quiet=quiet)
     if values["as_json"] or values["form"] != "text":
-        told, command = answer.told, ""
+        told, command = answer.whole_report, ""
         if answer.unsatisfiable:
             _, command = _instead(answer, path, values, knowledge)
             mended = [replace(item, fix=command) if item.code == UNSATISFIABLE else item for item in told.findings]
@@ -392,7 +392,7 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     if answer.report.verdict(strict=False) == "unknown":
         lines.append("unknown whether all of it runs on the GPUs: see above what the tables do not list")
     lines += _making(answer)
-    for platform, command in answer.afterwards.items():
+    for platform, command in answer.unlocked_commands.items():
         where = f", on {platform}" if len(made.solutions) > 1 else ""
         lines.append(f"then, in the environment{where}, what is not locked: {command}")
     hook = None if answer.wheels else hook_command(made, answer.spec, answer.written[0].parent)
@@ -407,9 +407,9 @@ def _making(answer: Locked) -> list[str]:
         here = platform_of(*machine())
     except UsageError:  # a lock may be made where cuenv looks at no machine
         here = ""
-    named = set(answer.making) != {here}
+    named = set(answer.commands_by_platform) != {here}
     lines = []
-    for platform, commands in answer.making.items():
+    for platform, commands in answer.commands_by_platform.items():
         lines.append(f"make the environment{f', on {platform},' if named else ''} with one of:")
         lines += [f"  {command}" for command in commands]
     return lines
@@ -462,7 +462,7 @@ def _check(path: Path, values: LockValues, knowledge: Any, wheels: str) -> int:
 def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
 
-    lines = report_lines(answer.told, verbose=verbose)[1:-1]
+    lines = report_lines(answer.whole_report, verbose=verbose)[1:-1]
     if answer.unsatisfiable is None:
         codes = sorted({NEVER_ALLOWED.get(item.code, item.code) for item in answer.report.errors} - {""})
         left = " without the pip part" if "CU501" in codes else ""
@@ -531,8 +531,8 @@ def _plain(answer: Locked, told: Report, command: str) -> ReportDocument:
         "written": [str(file) for file in answer.written],
         "packages": {item.platform: len(item.packages) for item in answer.lock.solutions} if answer.lock else {},
         "pip": {item.platform: len(item.pip) for item in answer.lock.solutions} if answer.lock else {},
-        "afterwards": dict(answer.afterwards),
-        "host_of_file": answer.named or None,
+        "afterwards": dict(answer.unlocked_commands),
+        "host_of_file": answer.host_named or None,
         "unsatisfiable": None
         if unsatisfiable is None
         else {"missing": list(unsatisfiable.missing), "text": unsatisfiable.text, "command": command},

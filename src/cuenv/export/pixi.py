@@ -28,7 +28,7 @@ from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats import LockedFile, unlocked_txt
 from cuenv.lockfile.formats.others.pixi_lock import LOCK, MANIFEST
-from cuenv.lockfile.lock import Locked, LockRequest, locked
+from cuenv.lockfile.lock import Locked, LockRequest, lock_spec
 from cuenv.lockfile.pip import lock_pip
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin
@@ -73,7 +73,7 @@ def export_pixi(asked: PixiRequest, knowledge: Knowledge, progress: Progress | N
     from cuenv.lockfile.files import read_environment  # noqa: PLC0415 - a decision is no file
 
     spec, warnings = (asked.spec, ()) if asked.spec else read_environment(asked.lock.path)
-    answer = replace(locked(asked.lock, spec, knowledge, progress=progress), warnings=warnings, wheels=PIXI)
+    answer = replace(lock_spec(asked.lock, spec, knowledge, progress=progress), warnings=warnings, wheels=PIXI)
     if answer.lock is None:
         return PixiAnswer(made=Exported(kind="pixi", refused=_refused(answer, asked)), locked=answer)
     usual = PixiPart(name=DEFAULT, feature=_kind(answer, knowledge), asked=spec, solutions=answer.lock.solutions)
@@ -132,7 +132,7 @@ def _kind(answer: Locked, knowledge: Knowledge) -> str:
 
 def _refused(answer: Locked, asked: PixiRequest) -> Refused:
     words = ["cuenv", "lock", str(asked.lock.path)] if asked.spec is None else ["cuenv", "lock", "--resolve"]
-    errors = answer.told.errors or answer.report.findings
+    errors = answer.whole_report.errors or answer.report.findings
     return Refused(
         "; ".join(f"{item.code} {item.message}" for item in errors), shlex.join([*words, *asked.lock.host.words])
     )

@@ -99,24 +99,26 @@ def companion_findings(lock: Lock, path: Path, named: Named | None = None) -> It
     if lock.program and lock.sources:  # of pip's part alone, which cuenv wrote
         source = (folder / lock.sources[0]).parent
         for solution in lock.solutions if "cuenv_content" in lock.metadata else ():
-            file = LockedFile(lock, solution, source, partial(_asked, lock, partial(environments, lock, source)))
-            yield from _unlocked(file, unlocked_txt.FORMAT.path(source, solution.platform), path.name, lock.again)
+            file = LockedFile(lock, solution, source, partial(_spec_locked, lock, partial(environments, lock, source)))
+            yield from _unlocked_findings(
+                file, unlocked_txt.FORMAT.path(source, solution.platform), path.name, lock.again
+            )
         return
     if path.name != LOCK_NAME:
         beside = path.with_name(LOCK_NAME)
         platforms = [item.platform for item in lock.solutions[:1]]
         if is_file(beside) and any(item.path(folder, name) == path for item in formats() for name in platforms):
             whole = read_lock(beside)
-            yield from _compared(whole, folder, path, platforms, partial(environments, whole, folder))
+            yield from _compare(whole, folder, path, platforms, partial(environments, whole, folder))
         return
     platforms = [item.platform for item in lock.solutions]
-    yield from _compared(lock, folder, None, platforms, named or partial(environments, lock, folder))
+    yield from _compare(lock, folder, None, platforms, named or partial(environments, lock, folder))
 
 
-def _compared(lock: Lock, folder: Path, only: Path | None, platforms: list[str], named: Named) -> Iterator[Finding]:
+def _compare(lock: Lock, folder: Path, only: Path | None, platforms: list[str], named: Named) -> Iterator[Finding]:
     if "cuenv_content" not in lock.metadata:
         return  # of another program, whose other files are its own affair
-    asked = cache(partial(_asked, lock, named))
+    asked = cache(partial(_spec_locked, lock, named))
     for solution in lock.solutions:
         if solution.platform not in platforms:
             continue
@@ -124,16 +126,16 @@ def _compared(lock: Lock, folder: Path, only: Path | None, platforms: list[str],
         for item in formats():
             target = item.path(folder, solution.platform)
             if item is unlocked_txt.FORMAT and only is None:
-                yield from _unlocked(file, target, LOCK_NAME, "cuenv lock")
+                yield from _unlocked_findings(file, target, LOCK_NAME, "cuenv lock")
             elif item.holds(solution) and only in (None, target) and is_file(target):
-                yield from _different(item, file, target)
+                yield from _difference_findings(item, file, target)
 
 
-def _unlocked(file: LockedFile, target: Path, lock: str, again: str) -> Iterator[Finding]:
+def _unlocked_findings(file: LockedFile, target: Path, lock: str, again: str) -> Iterator[Finding]:
     """The requirements that a lock leaves for pip: their file is to lie beside it."""
     count = len(file.solution.aside)
     if count and is_file(target):
-        yield from _different(unlocked_txt.FORMAT, file, target, lock, again)
+        yield from _difference_findings(unlocked_txt.FORMAT, file, target, lock, again)
     elif count:
         yield Finding(
             code="CU108",
@@ -145,7 +147,7 @@ def _unlocked(file: LockedFile, target: Path, lock: str, again: str) -> Iterator
         )
 
 
-def _different(
+def _difference_findings(
     item: LockFormat, file: LockedFile, target: Path, lock: str = LOCK_NAME, again: str = "cuenv lock"
 ) -> Iterator[Finding]:
     if item.differences is None:
@@ -164,6 +166,6 @@ def _different(
         )
 
 
-def _asked(lock: Lock, named: Named) -> EnvironmentSpec | None:
+def _spec_locked(lock: Lock, named: Named) -> EnvironmentSpec | None:
     """The environment file that was locked, if it lies there unchanged."""
     return next((spec for _, spec in named() if locks(lock, spec)), None)

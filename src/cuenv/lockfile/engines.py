@@ -53,7 +53,7 @@ class Engine:
             )
 
 
-def solved(
+def solve_with(
     engine: Engine, question: SolveRequest, sources: Sources, environ: Mapping[str, str], progress: Progress | None
 ) -> Solution | Unsatisfiable:
     """Ask the engine for one platform.
@@ -110,7 +110,9 @@ def _with_defaults(
     return replace(again, text=f"{adds}do not have {left}\n{again.text}")
 
 
-def of_defaults(spec: EnvironmentSpec, solutions: Iterable[Solution], sources: Sources) -> tuple[Finding, ...]:
+def default_channel_findings(
+    spec: EnvironmentSpec, solutions: Iterable[Solution], sources: Sources
+) -> tuple[Finding, ...]:
     """Packages that come from conda's default channels, which the file does not name."""
     named, default = set(sources.urls(spec.channels)), set(sources.urls(("defaults",)))
     found = {
@@ -135,7 +137,7 @@ def of_defaults(spec: EnvironmentSpec, solutions: Iterable[Solution], sources: S
     )
 
 
-def compared(
+def verify_answer(
     engine: Engine, spec: EnvironmentSpec, solutions: list[Solution], sources: Sources
 ) -> tuple[list[Solution], list[Finding]]:
     """Another solver's answer, completed from the records of the channels, with what it does not meet.
@@ -149,13 +151,15 @@ def compared(
         return solutions, []
     made, found = [], []
     for solution in solutions:
-        whole, findings = _one(engine, spec, solution, sources)
+        whole, findings = _verify_one(engine, spec, solution, sources)
         made.append(whole)
         found += findings
     return made, found
 
 
-def _one(engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sources) -> tuple[Solution, list[Finding]]:
+def _verify_one(
+    engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sources
+) -> tuple[Solution, list[Finding]]:
     from cuenv.solve.io.solver import (  # noqa: PLC0415 - as above
         recorded,
         stem,
@@ -168,22 +172,22 @@ def _one(engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sou
         records = recorded(solution.packages, channels, solution.platform, sources)
     except ChannelError as error:
         records = {}
-        findings.append(_alone(engine, len(solution.packages), error.message))
+        findings.append(_unverified_finding(engine, len(solution.packages), error.message))
     else:
         unknown = [
             f"the channels do not contain {package.name} {package.version} {package.build}"
             for package in solution.packages
             if stem(package.url) not in records
         ]
-    packages = tuple(_checked(package, records.get(stem(package.url))) for package in solution.packages)
+    packages = tuple(_recorded_package(package, records.get(stem(package.url))) for package in solution.packages)
     whole = replace(solution, packages=packages)
     wrong = list(dict.fromkeys([*unmet(spec.pins, whole, channels, sources), *unknown]))
     if wrong:
-        findings.append(_wrong(wrong, solution))
+        findings.append(_unmet_finding(wrong, solution))
     return whole, findings
 
 
-def _checked(package: LockedPackage, record: LockedPackage | None) -> LockedPackage:
+def _recorded_package(package: LockedPackage, record: LockedPackage | None) -> LockedPackage:
     """The package as the channel records it.
 
     Raises:
@@ -203,7 +207,7 @@ def _checked(package: LockedPackage, record: LockedPackage | None) -> LockedPack
     return record
 
 
-def _alone(engine: Engine, count: int, why: str) -> Finding:
+def _unverified_finding(engine: Engine, count: int, why: str) -> Finding:
     return Finding(
         code="CU114",
         severity="warning",
@@ -213,7 +217,7 @@ def _alone(engine: Engine, count: int, why: str) -> Finding:
     )
 
 
-def _wrong(wrong: list[str], solution: Solution) -> Finding:
+def _unmet_finding(wrong: list[str], solution: Solution) -> Finding:
     more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
     return Finding(
         code="CU113",

@@ -270,7 +270,7 @@ def _judged(
     return [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in wheels], case
 
 
-def torch_that_runs(
+def runnable_torch(
     spec: EnvironmentSpec, facts: HostFacts, python: str, knowledge: Knowledge
 ) -> tuple[Version, Version, Finding | None] | None:
     """The first and the last release of torch that run on the host, of a file that leaves the release open to pip.

@@ -9,19 +9,21 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.file_check import torch_that_runs
+from cuenv.lockfile.file_check import runnable_torch
 from cuenv.resolver.asked_torch import torch_asked
 from cuenv.resolver.candidates import admits
-from cuenv.resolver.conflicts import kept_from
+from cuenv.resolver.conflicts import conflict_bounds
 from cuenv.resolver.policy import spec_of
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Solution
 
-TRIED = 4
+PYTHONS_TRIED = 4
 """Pythons that are tried for a file that conda solves; each is one more solve."""
-_PYTHONS = tuple(f"3.{minor}" for minor in (12, 11, 10, 9, 8, 7, 6, 13, 14))
+_LIKELY_PYTHONS = tuple(f"3.{minor}" for minor in (12, 11, 10, 9, 8, 7, 6, 13, 14))
 """Files grow old, so older Pythons are tried before newer ones."""
-_AT_ODDS = regex(r"Python (?:ABI|implementation) tag|[Rr]equires-[Pp]ython|Python ?[<>=!~]=?|has wheels for Python")
+_OTHER_PYTHON = regex(
+    r"Python (?:ABI|implementation) tag|[Rr]equires-[Pp]ython|Python ?[<>=!~]=?|has wheels for Python"
+)
 """What uv, or a finding of cuenv, says where a package is for other Pythons."""
 
 
@@ -32,7 +34,7 @@ def open_pythons(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[str, ...]
     """
     pin, asked = spec.pin("python"), torch_asked(spec.pip)
     bound = spec_of(pin)
-    admitted = tuple(text for text in _PYTHONS if bound is None or admits(bound, text))
+    admitted = tuple(text for text in _LIKELY_PYTHONS if bound is None or admits(bound, text))
     if not spec.pip or (pin and pin.version and bound is None) or len(admitted) < 2:
         return ()
     able = {text for row in knowledge.wheels if asked and asked.has(row) for text in row.pythons}
@@ -48,13 +50,13 @@ def with_python(spec: EnvironmentSpec, python: str) -> EnvironmentSpec:
     return replace(spec, pins=tuple(replace(one, version=wanted) if one is pin else one for one in spec.pins))
 
 
-def wants_another_python(found: Report) -> bool:
+def needs_other_python(found: Report) -> bool:
     """Whether a file is refused because its pip part does not resolve with its Python."""
     refused = (item for item in found.errors if item.code in ("CU110", "CU510"))
-    return any(_AT_ODDS.search(" ".join((item.message, *item.evidence))) for item in refused)
+    return any(_OTHER_PYTHON.search(" ".join((item.message, *item.evidence))) for item in refused)
 
 
-def pythons_instead(
+def pythons_to_try(
     found: Report, facts: HostFacts, spec: EnvironmentSpec, knowledge: Knowledge, *, python: str, others: Sequence[str]
 ) -> Sequence[str]:
     """The Pythons that may help where a lock is refused; none where it is refused for another reason.
@@ -62,11 +64,11 @@ def pythons_instead(
     Where pip does not resolve with the Python that was tried, they are all others; where torch does not run on the
     host, those for which another torch does.
     """
-    if wants_another_python(found):
+    if needs_other_python(found):
         return others
     if not {"CU401", "CU403"} & {item.code for item in found.errors}:
         return ()
-    runs = [text for text in (python, *others) if text and torch_that_runs(spec, facts, text, knowledge)]
+    runs = [text for text in (python, *others) if text and runnable_torch(spec, facts, text, knowledge)]
     return () if python in runs else runs
 
 
@@ -78,13 +80,13 @@ def pip_bounds(
     for host, solution in zip(hosts, solutions, strict=True) if spec.pip else ():
         package = solution.package("python")
         python = ".".join((package.version if package else solution.python).split(".")[:2])
-        runs = torch_that_runs(spec, host, python, knowledge) if python else None
+        runs = runnable_torch(spec, host, python, knowledge) if python else None
         if runs:
             first, last, finding = runs
             bounds.append(f"torch>={first},<={last}")
             told += [finding] if finding else []
             lines = (f"torch=={last}", *lines)
-    for bound, finding in kept_from(replace(spec, pip=lines), knowledge) if spec.pip else ():
+    for bound, finding in conflict_bounds(replace(spec, pip=lines), knowledge) if spec.pip else ():
         bounds.append(bound)
         told.append(finding)
     return bounds, told

@@ -16,13 +16,13 @@ from cuenv.core.findings import UNSATISFIABLE, Finding, Report, allowed, report
 from cuenv.core.io.exclusive import meanwhile, side_by_side
 from cuenv.core.io.files import exists, is_file, read_text, shown
 from cuenv.core.notebook import Drawable
-from cuenv.core.record import dataclass, field, replace
-from cuenv.host.facts import HostFacts, virtual_packages
+from cuenv.core.record import NamedTuple, dataclass, field, replace
+from cuenv.host.facts import Driver, HostFacts, virtual_packages
 from cuenv.host.select import HostOptions, check_day
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
-from cuenv.lockfile.engines import Engine, compared, of_defaults, solved
+from cuenv.lockfile.engines import Engine, default_channel_findings, solve_with, verify_answer
 from cuenv.lockfile.file_check import judge_file, named_cuda, oldest_cuda
 from cuenv.lockfile.files import (
     LOCK_NAME,
@@ -37,7 +37,7 @@ from cuenv.lockfile.files import (
 )
 from cuenv.lockfile.formats import LockPart, unlocked_txt
 from cuenv.lockfile.host_check import drift_findings, host_findings
-from cuenv.lockfile.left_open import TRIED, open_pythons, pip_bounds, pythons_instead, with_python
+from cuenv.lockfile.left_open import PYTHONS_TRIED, open_pythons, pip_bounds, pythons_to_try, with_python
 from cuenv.lockfile.minimum_host import minimum_host
 from cuenv.lockfile.pip import before_pip, lock_pip
 from cuenv.lockfile.setups import build_findings
@@ -105,8 +105,8 @@ class LockRequest:
     engine: Engine = field(default_factory=Engine)
 
     @property
-    def updating(self) -> Update:
-        """What is asked of an update."""
+    def as_update(self) -> Update:
+        """The same as what is asked of an update."""
         from cuenv.lockfile.update import Update  # noqa: PLC0415 - only for an update
 
         return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
@@ -125,8 +125,8 @@ class Locked(Drawable):
         unsatisfiable: the solver's no.
         warnings: what was noticed when the environment file was read.
         wheels: the kind of lock that was asked for in place of the usual ones.
-        named: the host options that the head of the file gave, where nothing else said which host it is for.
-        conda: what conda's part was solved to, where the file was refused after that.
+        host_named: the host options that the head of the file gave, where nothing else said which host it is for.
+        conda_solutions: what conda's part was solved to, where the file was refused after that.
     """
 
     report: Report
@@ -137,22 +137,22 @@ class Locked(Drawable):
     kept: tuple[tuple[Path, Path], ...] = ()
     unsatisfiable: Unsatisfiable | None = None
     warnings: tuple[str, ...] = ()
-    named: str = ""
+    host_named: str = ""
     wheels: str = ""
-    conda: tuple[Solution, ...] = ()
+    conda_solutions: tuple[Solution, ...] = ()
 
     @property
-    def told(self) -> Report:
-        """The findings, and among them the solver's no."""
+    def whole_report(self) -> Report:
+        """The findings, the solver's refusal among them."""
         if self.unsatisfiable is None:
             return self.report
         from cuenv.resolver.prove import unsatisfiable_text  # noqa: PLC0415 - the solver is heavy
 
-        return unsatisfied(self.report, unsatisfiable_text(self.unsatisfiable, self.spec))
+        return unsatisfied_report(self.report, unsatisfiable_text(self.unsatisfiable, self.spec))
 
     @property
-    def making(self) -> Mapping[str, tuple[str, ...]]:
-        """For each platform the commands that make the environment from what was written; none when it was refused."""
+    def commands_by_platform(self) -> Mapping[str, tuple[str, ...]]:
+        """For each platform the commands that install the environment from the files; none when it was refused."""
         if self.lock and self.wheels == PIXI:
             from cuenv.lockfile.formats.others.pixi_lock import install_command  # noqa: PLC0415 - only for pixi
 
@@ -164,11 +164,11 @@ class Locked(Drawable):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """All of them, each once."""
-        return tuple(dict.fromkeys(command for commands in self.making.values() for command in commands))
+        """The install commands of all platforms, each once."""
+        return tuple(dict.fromkeys(command for commands in self.commands_by_platform.values() for command in commands))
 
     @property
-    def afterwards(self) -> Mapping[str, str]:
+    def unlocked_commands(self) -> Mapping[str, str]:
         """For each platform with something that is not locked, the command that installs it after the rest."""
         if self.lock is None:
             return {}
@@ -181,7 +181,7 @@ class Locked(Drawable):
         }
 
 
-def unsatisfied(found: Report, why: str) -> Report:
+def unsatisfied_report(found: Report, why: str) -> Report:
     """A report on an environment file that the channels do not satisfy."""
     message = f"the channels cannot satisfy the environment file: {why}"
     refusal = Finding(code=UNSATISFIABLE, severity="error", subject=found.title, message=message)
@@ -199,141 +199,175 @@ def lock(request: LockRequest, knowledge: Knowledge, *, progress: Progress | Non
     if request.update:
         request.engine.refuse("--update", " --update ".join(request.update))
     spec, warnings = read_environment(request.path, request.host.words)
-    found = locked(request, spec, knowledge, progress=progress)
-    warnings = (*warnings, *found.warnings)
-    found = replace(found, warnings=warnings)
-    made = found.lock
+    answer = lock_spec(request, spec, knowledge, progress=progress)
+    answer = replace(answer, warnings=(*warnings, *answer.warnings))
+    made = answer.lock
     if made is None:
-        return found
-    if not request.wheels:
-        found = replace(found, warnings=(*warnings, *_of_before(request.path, made)))
+        return answer
     if request.wheels:
-        written, aside = write_wheels(request.wheels, request.path, made, spec, request.output)
+        written, kept = write_wheels(request.wheels, request.path, made, spec, request.output)
     else:
-        written, aside = write_formats(request.path, made, spec)
-    return replace(found, written=written, kept=aside)
+        answer = replace(answer, warnings=(*answer.warnings, *_replaced_lock_warnings(request.path, made)))
+        written, kept = write_formats(request.path, made, spec)
+    return replace(answer, written=written, kept=kept)
 
 
-def locked(
+def lock_spec(
     request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, *, progress: Progress | None = None
 ) -> Locked:
-    """What locking an environment would come to; nothing is written.
+    """Solve and judge an environment as `lock` does; write nothing.
 
-    A Python that a file with a pip part leaves open is the newest with which that part resolves: of a list of
-    requirements, which names none, up to 3.12 first; of another file the one that the solver takes first.
+    A file with a pip part may leave Python open. A list of requirements names none: it is locked with 3.12, then with
+    older releases, until its pip part resolves. Another file is locked with the Python that the solver takes, and
+    with others only where its pip part does not resolve with that one.
 
     Raises:
         InputError: an existing lock or a channel cannot be read.
         OutsideError: the solver crashed.
     """
     pythons = open_pythons(spec, knowledge) if spec.pip and not request.update else ()
-    listed = request.path.suffix in LISTS and spec.for_pip_alone
     if not pythons:
-        return _locked(request, spec, knowledge, progress)
-    tried = pythons[0] if listed else ""
-    first = found = _locked(request, with_python(spec, tried) if tried else spec, knowledge, progress)
-    queue: Sequence[str] = pythons[1:] if listed else pythons[:TRIED]
-    while True:
-        if found.lock and tried:
-            metadata = {**found.lock.metadata, "cuenv_environment": spec_digest(spec)}
-            taken = f"it leaves Python open: {tried} is taken, with which its pip part can be locked"
-            if listed:
-                taken = f"it names no Python: {tried} is taken; for another one: echo 3.11 > .python-version"
-            return replace(found, spec=spec, lock=replace(found.lock, metadata=metadata), warnings=(taken,))
-        if found.lock or not (found.unsatisfiable or found.report.errors):
-            return found
-        if not found.unsatisfiable:  # a Python that conda does not have is passed over
-            queue = pythons_instead(found.report, found.facts, spec, knowledge, python=tried, others=queue)
-        if not queue or (found.unsatisfiable and found is first):
+        return _lock_once(_Job(request, spec, knowledge, progress))
+    requirements = request.path.suffix in LISTS and spec.for_pip_alone
+    python = pythons[0] if requirements else ""
+    queue: Sequence[str] = pythons[1:] if requirements else pythons[:PYTHONS_TRIED]
+    answer = first = _lock_once(_Job(request, with_python(spec, python) if python else spec, knowledge, progress))
+    while not answer.lock:
+        if not (answer.unsatisfiable or answer.report.errors):
+            return answer
+        if not answer.unsatisfiable:  # a Python that conda does not have is passed over
+            queue = pythons_to_try(answer.report, answer.facts, spec, knowledge, python=python, others=queue)
+        if not queue or (answer.unsatisfiable and answer is first):
             return first
-        tried, *queue = queue
+        python, *queue = queue
         if progress:
-            progress(f"trying Python {tried}")
-        found = _locked(replace(request, quick=True), with_python(spec, tried), knowledge, progress)
+            progress(f"trying Python {python}")
+        answer = _lock_once(_Job(replace(request, quick=True), with_python(spec, python), knowledge, progress))
+    if not python:
+        return answer
+    metadata = {**answer.lock.metadata, "cuenv_environment": spec_digest(spec)}
+    warning = f"it leaves Python open: {python} is taken, with which its pip part can be locked"
+    if requirements:
+        warning = f"it names no Python: {python} is taken; for another one: echo 3.11 > .python-version"
+    return replace(answer, spec=spec, lock=replace(answer.lock, metadata=metadata), warnings=(warning,))
 
 
-def _locked(request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge, progress: Progress | None) -> Locked:
-    request = _as_of_day(request, knowledge)
-    asked = (request.host.platform,) if request.host.platform else ()
-    kept, facts, named = _standing(request, spec, knowledge)
-    named_of_file, moved = _of_linux(spec, request)
-    platforms = request.platforms or asked or kept or named_of_file
-    moved = () if request.platforms or asked or kept else moved
-    if platforms and facts.platform not in platforms:
-        moved += _moved(facts, platforms, request)
-        facts = replace(facts, platform=platforms[0])
-    hosts = [replace(facts, platform=item) for item in _supported(platforms or (facts.platform,), request.path)]
-    _open_ahead(spec, hosts[0], request)
-    whole = _with_own_indexes(spec, request)
-    before = [
-        *moved,
-        *for_file(spec_findings(whole, knowledge), str(request.path)),
-        *before_pip(spec, request.allow),
-        *_without_cuda(spec, facts, request, knowledge),
-    ]
-    if not any(item.code == "CU413" for item in before):
-        before += [finding for host in hosts for finding in judge_file(whole, host, knowledge)]
-    early = report(request.path.name, allowed(before, request.allow))
-    refused = Locked(report=early, spec=spec, facts=facts, named=named, wheels=request.wheels)
+class _Job(NamedTuple):
+    """What is locked, with which tables, and for which hosts: the same host with each platform of the lock.
+
+    Attributes:
+        hosts: empty until `_host_findings` has found them.
+    """
+
+    request: LockRequest
+    spec: EnvironmentSpec
+    knowledge: Knowledge
+    progress: Progress | None
+    hosts: tuple[HostFacts, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the environment file, for reports."""
+        return self.request.path.name
+
+
+def _lock_once(job: _Job) -> Locked:
+    """Lock an environment with the Python that it names, or that the solver takes."""
+    job = job._replace(request=_as_of_day(job.request, job.knowledge))
+    request, spec = job.request, job.spec
+    job, facts, host_named, findings = _with_hosts(job)
+    _open_ahead(job)
+    early = report(job.name, allowed([*findings, *_file_findings(job, facts)], request.allow))
+    refused = Locked(report=early, spec=spec, facts=facts, host_named=host_named, wheels=request.wheels)
     if early.errors:
         return refused
-    with _known(early):
-        solutions = _solve(request, spec, hosts, knowledge, progress)
-    if isinstance(solutions, Finding):
-        return replace(refused, report=report(request.path.name, [*early.findings, solutions]))
-    if isinstance(solutions, Unsatisfiable):
-        old = [] if solutions.missing else _of_driver(request, spec, hosts, knowledge)
-        if old:
-            return replace(refused, report=report(request.path.name, [*early.findings, *old]))
-        return replace(refused, unsatisfiable=solutions)
-    with _known(early):
-        solutions, of_engine = compared(request.engine, spec, solutions, request.sources)
-        solutions, of_pip = _with_pip(request, spec, hosts, solutions, knowledge=knowledge, progress=progress)
+    with _errors_carry(early):
+        answer = _solve(job)
+        if isinstance(answer, Finding):
+            return replace(refused, report=report(job.name, [*early.findings, answer]))
+        if isinstance(answer, Unsatisfiable):
+            too_old = [] if answer.missing else _driver_findings(job)
+            if too_old:
+                return replace(refused, report=report(job.name, [*early.findings, *too_old]))
+            return replace(refused, unsatisfiable=answer)
+        solutions, of_engine = verify_answer(request.engine, spec, answer, request.sources)
+        solutions, of_pip = _with_pip_part(job, solutions)
     refused_by_pip = any(item.severity == "error" for item in of_pip)
     if request.wheels and of_pip and not refused_by_pip and not any(item.pip for item in solutions):
-        of_pip.append(nothing_to_lock(request.path.name))
-    # which release the file leaves open is known now
-    after = [*(item for item in early.findings if item.code != "CU116"), *of_engine, *of_pip]
-    added = of_defaults(spec, solutions, request.sources)
-    after += added
-    of_solutions, least = _judged(spec, hosts, solutions, request, knowledge)
-    after += of_solutions
-    of_cpu = [item for item in after if (item.code, item.subject) == ("CU103", "torch")]
-    if any(item not in early.findings for item in of_cpu):  # the wheel that was taken says it, and what to take instead
-        after = [item for item in after if item not in of_cpu or item not in early.findings]
-    late = report(request.path.name, allowed(after, request.allow))
+        of_pip.append(nothing_to_lock(job.name))
+    of_defaults = default_channel_findings(spec, solutions, request.sources)
+    of_solutions, least = _solution_findings(job, solutions)
+    late = _late_report(job, early, [*of_engine, *of_pip, *of_defaults, *of_solutions])
     if late.errors or late.verdict(strict=request.strict) == "not fine":
-        return replace(refused, report=late, conda=tuple(solutions))
+        return replace(refused, report=late, conda_solutions=tuple(solutions))
     made = Lock(
-        channels=with_named((*spec.channels, "defaults") if added else spec.channels or ("defaults",), spec.pins),
-        sources=(request.path.name,),
+        channels=with_named((*spec.channels, "defaults") if of_defaults else spec.channels or ("defaults",), spec.pins),
+        sources=(job.name,),
         solutions=tuple(solutions),
-        metadata=_metadata(spec, hosts[0], solutions, request, knowledge, least=least),
+        metadata=_metadata(job, solutions, least),
     )
     return replace(refused, report=late, lock=made)
 
 
-def _with_pip(
-    request: LockRequest,
-    spec: EnvironmentSpec,
-    hosts: list[HostFacts],
-    solutions: list[Solution],
-    *,
-    knowledge: Knowledge,
-    progress: Progress | None,
-) -> tuple[list[Solution], list[Finding]]:
-    """The solutions with their pip part.
+def _with_hosts(job: _Job) -> tuple[_Job, HostFacts, str, tuple[Finding, ...]]:
+    """Find the host and the platforms to lock for.
 
-    A torch that the file leaves open is the newest that runs on the hosts, and a package that it leaves open is none
-    of which its torch dies.
+    Returns:
+        The job with its hosts; the host with the first platform of the lock; the host options that the head of the
+        file gave; and findings on platforms of the file or of the host that are not those of the lock.
     """
+    request = job.request
+    locked_platforms, facts, host_named = _host(job)
+    asked = request.platforms or ((request.host.platform,) if request.host.platform else ()) or locked_platforms
+    of_file, findings = _platforms_of_file(job.spec, request)
+    platforms = asked or of_file
+    findings = () if asked else findings
+    if platforms and facts.platform not in platforms:
+        findings += _other_platform(facts, platforms, request)
+        facts = replace(facts, platform=platforms[0])
+    _check_supported(platforms or (facts.platform,), request.path)
+    hosts = tuple(replace(facts, platform=item) for item in platforms or (facts.platform,))
+    return job._replace(hosts=hosts), facts, host_named, findings
 
-    def ask(asked: EnvironmentSpec, *, quick: bool) -> tuple[list[Solution], list[Finding]]:
+
+def _file_findings(job: _Job, facts: HostFacts) -> list[Finding]:
+    """What is wrong with the environment file itself, and on each host, before anything is solved."""
+    spec = _with_user_indexes(job.spec, job.request)
+    found = [
+        *for_file(spec_findings(spec, job.knowledge), str(job.request.path)),
+        *before_pip(job.spec, job.request.allow),
+        *_without_cuda(job, facts),
+    ]
+    if not any(item.code == "CU413" for item in found):
+        found += [finding for host in job.hosts for finding in judge_file(spec, host, job.knowledge)]
+    return found
+
+
+def _late_report(job: _Job, early: Report, found: list[Finding]) -> Report:
+    """The report after the solve: what was found before it, without what the solution now says better, and the rest."""
+    # which release the file leaves open is known now
+    findings = [*(item for item in early.findings if item.code != "CU116"), *found]
+    cpu_torch = [item for item in findings if (item.code, item.subject) == ("CU103", "torch")]
+    asked = [item for item in cpu_torch if item in early.findings]
+    if len(asked) < len(cpu_torch):  # the wheel that was taken says it, and what to take instead
+        findings = [item for item in findings if item not in asked]
+    return report(job.name, allowed(findings, job.request.allow))
+
+
+def _with_pip_part(job: _Job, solutions: list[Solution]) -> tuple[list[Solution], list[Finding]]:
+    """The solutions with their pip part, and what is found about it.
+
+    Where the file leaves torch open, pip takes the newest release that runs on the hosts, and no release of another
+    package with which that torch fails; where the pip part does not resolve so, it is resolved without these bounds.
+    """
+    request = job.request
+
+    def resolve(spec: EnvironmentSpec, *, quick: bool) -> tuple[list[Solution], list[Finding]]:
         return lock_pip(
-            asked,
+            spec,
             solutions,
-            _earlier(request, solutions),
-            knowledge=knowledge,
+            _replaced_lock(request, solutions),
+            knowledge=job.knowledge,
             folder=request.path.parent,
             update=request.update,
             environ=request.host.environ,
@@ -343,53 +377,47 @@ def _with_pip(
             certificates=request.sources.certificates,
             offline=request.sources.offline,
             as_of=request.sources.as_of,
-            progress=progress,
+            progress=job.progress,
         )
 
-    bounds, told = pip_bounds(spec, hosts, solutions, knowledge)
+    bounds, reasons = pip_bounds(job.spec, job.hosts, solutions, job.knowledge)
     if bounds:
-        made, found = ask(replace(spec, constraints=(*spec.constraints, *bounds)), quick=True)
+        made, found = resolve(replace(job.spec, constraints=(*job.spec.constraints, *bounds)), quick=True)
         if not any(item.code == "CU510" for item in found):
             taken = {item.name for solution in made for item in solution.pip}
-            said = {item.subject: item for item in told if item.subject in taken}
-            return made, [*found, *said.values()]
-    return ask(spec, quick=request.quick)  # as another package wants its torch: the host is what objects then
+            return made, [*found, *{item.subject: item for item in reasons if item.subject in taken}.values()]
+    return resolve(job.spec, quick=request.quick)
 
 
-def _judged(
-    spec: EnvironmentSpec,
-    hosts: list[HostFacts],
-    solutions: list[Solution],
-    request: LockRequest,
-    knowledge: Knowledge,
-) -> tuple[list[Finding], dict[str, str]]:
+def _solution_findings(job: _Job, solutions: list[Solution]) -> tuple[list[Finding], dict[str, str]]:
     """What is found about the solutions, and the least host that runs them; the channels are asked meanwhile."""
     from cuenv.resolver.prove import cuda_offered, solved_findings  # noqa: PLC0415 - the solver is heavy
 
-    questions = [cuda_offered(solution, spec, request.sources, knowledge) for solution in solutions]
+    sources, knowledge = job.request.sources, job.knowledge
+    questions = [cuda_offered(solution, job.spec, sources, knowledge) for solution in solutions]
 
-    def of_tables() -> tuple[list[list[Finding]], dict[str, str]]:
+    def judge() -> tuple[list[list[Finding]], dict[str, str]]:
         found = [
             [
                 *host_findings(solution, host, knowledge),
-                *drift_findings(spec, solution, knowledge),
+                *drift_findings(job.spec, solution, knowledge),
                 *build_findings(solution, host, knowledge),
-                *undated_findings(solution, request.sources.as_of),
+                *undated_findings(solution, sources.as_of),
             ]
-            for host, solution in zip(hosts, solutions, strict=True)
+            for host, solution in zip(job.hosts, solutions, strict=True)
         ]
-        return found, minimum_host(solutions, hosts[0], knowledge)
+        return found, minimum_host(solutions, job.hosts[0], knowledge)
 
     after: list[Finding] = []
-    offers, (judged, least) = meanwhile(lambda: [ask() for ask in questions], of_tables)
-    for host, solution, offered, found in zip(hosts, solutions, offers, judged, strict=True):
-        of_solution = solved_findings(solution, spec, host, offered, knowledge)
-        after += [*for_file(of_solution, str(request.path)), *found]
+    offers, (judged, least) = meanwhile(lambda: [ask() for ask in questions], judge)
+    for host, solution, offered, found in zip(job.hosts, solutions, offers, judged, strict=True):
+        of_solution = solved_findings(solution, job.spec, host, offered, knowledge)
+        after += [*for_file(of_solution, str(job.request.path)), *found]
     return after, least
 
 
 @contextmanager
-def _known(early: Report) -> Iterator[None]:
+def _errors_carry(early: Report) -> Iterator[None]:
     """What was found before an index or a channel fails goes with the error."""
     try:
         yield
@@ -408,7 +436,7 @@ def _as_of_day(request: LockRequest, knowledge: Knowledge) -> LockRequest:
     return replace(request, sources=replace(request.sources, as_of=day))
 
 
-def _of_before(path: Path, made: Lock) -> Iterator[str]:
+def _replaced_lock_warnings(path: Path, made: Lock) -> Iterator[str]:
     """What the lock that is replaced was, and the new one is not; nothing of one that cannot be read."""
     try:
         old = existing_lock(path.parent / LOCK_NAME)
@@ -423,7 +451,7 @@ def _of_before(path: Path, made: Lock) -> Iterator[str]:
         yield f"the lock that was there was that of {', '.join(map(shown, old.sources))}, and is replaced by this one"
 
 
-def _earlier(request: LockRequest, solutions: list[Solution]) -> Lock | None:
+def _replaced_lock(request: LockRequest, solutions: list[Solution]) -> Lock | None:
     """The lock that would be replaced, whose packages for pip stay while they satisfy the file."""
     if request.anew:
         return None
@@ -435,7 +463,7 @@ def _earlier(request: LockRequest, solutions: list[Solution]) -> Lock | None:
     return read_lock(path, LockPart(python=solutions[0].python)) if ours else None
 
 
-def _with_own_indexes(spec: EnvironmentSpec, request: LockRequest) -> EnvironmentSpec:
+def _with_user_indexes(spec: EnvironmentSpec, request: LockRequest) -> EnvironmentSpec:
     """The file as uv sees it where it asks pip for torch: the indexes of the user's settings are options of pip."""
     if not any("torch" in text for text in spec.pip):
         return spec
@@ -458,46 +486,42 @@ _OPTIONS = {
 """What each variable of uv is as an option of pip."""
 
 
-def _standing(
-    request: LockRequest, spec: EnvironmentSpec, knowledge: Knowledge
-) -> tuple[tuple[str, ...], HostFacts, str]:
+def _host(job: _Job) -> tuple[tuple[str, ...], HostFacts, str]:
+    """The platforms of the lock that is updated, the host, and the host options that the head of the file gave."""
+    request = job.request
     if request.facts:
         return (), request.facts, ""
     if not request.update or request.wheels:
-        return (), *host_for(request.path, request.host, knowledge, request.platforms or spec.platforms)
-    from cuenv.lockfile.update import standing  # noqa: PLC0415 - most locks are no updates
+        return (), *host_for(request.path, request.host, job.knowledge, request.platforms or job.spec.platforms)
+    from cuenv.lockfile.update import host_of_update  # noqa: PLC0415 - most locks are no updates
 
-    return *standing(request.updating, knowledge), ""
+    return *host_of_update(request.as_update, job.knowledge), ""
 
 
-def _open_ahead(spec: EnvironmentSpec, host: HostFacts, request: LockRequest) -> None:
+def _open_ahead(job: _Job) -> None:
+    """Begin to read the channels while the file is judged."""
     from cuenv.solve.io.solver import open_ahead  # noqa: PLC0415 - the solver is heavy
 
-    if not request.engine.foreign and not request.wheels:
-        open_ahead(spec.reached, host.platform, request.sources)
+    if not job.request.engine.foreign and not job.request.wheels:
+        open_ahead(job.spec.reached, job.hosts[0].platform, job.request.sources)
 
 
-def _solve(
-    request: LockRequest,
-    spec: EnvironmentSpec,
-    hosts: list[HostFacts],
-    knowledge: Knowledge,
-    progress: Progress | None,
-) -> list[Solution] | Unsatisfiable | Finding:
+def _solve(job: _Job) -> list[Solution] | Unsatisfiable | Finding:
     """Solve for each platform, side by side; packages of an existing lock stay while they satisfy the file.
 
     What fails beside others is asked again alone: one may have mended the cache under another. So what is returned or
     raised is what one platform after another would say.
     """
+    request, spec = job.request, job.spec
     if request.wheels:
-        return wheel_solutions(spec, hosts, knowledge)
+        return wheel_solutions(spec, job.hosts, job.knowledge)
     old = None if request.anew else existing_lock(request.path.parent / LOCK_NAME)
     if spec.pip and not spec.pin("pip"):
         spec = replace(spec, pins=(*spec.pins, Pin(name="pip")))  # as conda does
 
     def ask(host: HostFacts) -> Solution | Unsatisfiable | Finding:
-        if progress:
-            progress(f"solving for {host.platform}")
+        if job.progress:
+            job.progress(f"solving for {host.platform}")
         kept = old.solution(host.platform) if old else None
         question = SolveRequest(
             spec=spec,
@@ -507,10 +531,10 @@ def _solve(
             prefer=kept.packages if kept else (),
         )
         if request.update:
-            from cuenv.lockfile.update import updated  # noqa: PLC0415 - most locks are no updates
+            from cuenv.lockfile.update import solve_update  # noqa: PLC0415 - most locks are no updates
 
-            return updated(request.updating, question, old, knowledge)
-        return solved(request.engine, question, request.sources, request.host.environ, progress)
+            return solve_update(request.as_update, question, old, job.knowledge)
+        return solve_with(request.engine, question, request.sources, request.host.environ, job.progress)
 
     def attempt(host: HostFacts) -> Solution | None:
         try:
@@ -519,10 +543,10 @@ def _solve(
             return None
         return answer if isinstance(answer, Solution) else None
 
-    alone = len(hosts) < 2 or request.engine.foreign
-    ahead = [None] * len(hosts) if alone else side_by_side(attempt, hosts)
+    alone = len(job.hosts) < 2 or request.engine.foreign
+    ahead = [None] * len(job.hosts) if alone else side_by_side(attempt, job.hosts)
     solutions: list[Solution] = []
-    for host, known in zip(hosts, ahead, strict=True):
+    for host, known in zip(job.hosts, ahead, strict=True):
         answer = known or ask(host)
         if not isinstance(answer, Solution):
             return answer
@@ -530,31 +554,24 @@ def _solve(
     return solutions
 
 
-def _of_driver(
-    request: LockRequest, spec: EnvironmentSpec, hosts: list[HostFacts], knowledge: Knowledge
-) -> list[Finding]:
-    """What says that the driver is too old, where the same file can be solved for the newest driver."""
-    newest = max(row.number for row in knowledge.branches)
-    later = knowledge.first_driver(newest)
-    levels = [knowledge.cuda_of(later) for _ in hosts]
-    if request.update or request.engine.foreign or not all(host.driver and host.driver.cuda for host in hosts):
+def _driver_findings(job: _Job) -> list[Finding]:
+    """The errors that the driver is too old, where the same file can be solved for the newest driver."""
+    request, knowledge = job.request, job.knowledge
+    newest = knowledge.first_driver(max(row.number for row in knowledge.branches))
+    cuda = knowledge.cuda_of(newest)
+    if request.update or request.engine.foreign or not all(host.driver and host.driver.cuda for host in job.hosts):
         return []
-    able = [
-        replace(host, driver=replace(host.driver, version=later, cuda=level))
-        for host, level in zip(hosts, levels, strict=True)
-        if host.driver
-    ]
+    able = (replace(host, driver=replace(host.driver or Driver(), version=newest, cuda=cuda)) for host in job.hosts)
     try:
-        answer = _solve(request, spec, able, knowledge, None)
+        answer = _solve(job._replace(hosts=tuple(able), progress=None))
     except CuenvError:
         return []
-    if not isinstance(answer, list):
-        return []
-    found = [item for host, each in zip(hosts, answer, strict=True) for item in host_findings(each, host, knowledge)]
+    solved = zip(job.hosts, answer, strict=True) if isinstance(answer, list) else ()
+    found = [item for host, solution in solved for item in host_findings(solution, host, knowledge)]
     return [item for item in found if item.code == "CU401" and item.severity == "error"]
 
 
-def _of_linux(spec: EnvironmentSpec, request: LockRequest) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
+def _platforms_of_file(spec: EnvironmentSpec, request: LockRequest) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
     """The platforms of a file that cuenv locks for, and what it says of the others beside them."""
     known = tuple(item for item in spec.platforms if item in PLATFORMS)
     others = [item for item in spec.platforms if item not in PLATFORMS]
@@ -570,17 +587,21 @@ def _of_linux(spec: EnvironmentSpec, request: LockRequest) -> tuple[tuple[str, .
     return known, (left,)
 
 
-def _supported(platforms: tuple[str, ...], path: Path) -> tuple[str, ...]:
+def _check_supported(platforms: tuple[str, ...], path: Path) -> None:
+    """Refuse a platform that cuenv does not lock for.
+
+    Raises:
+        UsageError: there is one.
+    """
     for platform in platforms:
         if platform not in PLATFORMS:
             raise UsageError(
                 f"{path}: {platform} is not supported; cuenv locks for {' and '.join(PLATFORMS)}",
                 hint=f"cuenv lock {shlex.quote(str(path))} --platform {PLATFORMS[0]}",
             )
-    return platforms
 
 
-def _moved(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -> tuple[Finding, ...]:
+def _other_platform(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -> tuple[Finding, ...]:
     """The host is of another platform than the file; a platform that the options leave open is not."""
     if request.host.gpus and not request.host.hosts:
         return ()
@@ -595,13 +616,12 @@ def _moved(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -
     )
 
 
-def _without_cuda(
-    spec: EnvironmentSpec, facts: HostFacts, request: LockRequest, knowledge: Knowledge
-) -> tuple[Finding, ...]:
+def _without_cuda(job: _Job, facts: HostFacts) -> tuple[Finding, ...]:
     """A file that names CUDA cannot be solved without a driver's CUDA version; a lock without conda leaves it out."""
+    request, spec = job.request, job.spec
     if request.wheels:
         return tuple(left_out(spec))
-    if not wants_cuda(spec, knowledge) or (facts.driver and facts.driver.cuda):
+    if not wants_cuda(spec, job.knowledge) or (facts.driver and facts.driver.cuda):
         return ()
     words = lock_words(read_text(request.path))
     named = shlex.join([*words[:2], str(request.path), *words[3:]]) if words[3:] else ""
@@ -619,31 +639,23 @@ def _without_cuda(
     )
 
 
-def _metadata(
-    spec: EnvironmentSpec,
-    facts: HostFacts,
-    solutions: list[Solution],
-    request: LockRequest,
-    knowledge: Knowledge,
-    *,
-    least: dict[str, str],
-) -> dict[str, str]:
+def _metadata(job: _Job, solutions: list[Solution], least_host: dict[str, str]) -> dict[str, str]:
     """What the lock remembers: its inputs, the host it was made for, and a digest over what it locks."""
-    least = {**least}
+    spec, request = job.spec, job.request
+    digested = {**least_host}
     if spec.variables:
-        least[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
+        digested[VARIABLES] = json.dumps(dict(sorted(spec.variables.items())))
     if request.sources.as_of:
-        least[AS_OF] = request.sources.as_of
-    of_cpu = cpu_builds_asked(spec)
-    if of_cpu:
-        least[OF_CPU] = " ".join(sorted(of_cpu))
+        digested[AS_OF] = request.sources.as_of
+    if cpu_builds := cpu_builds_asked(spec):
+        digested[OF_CPU] = " ".join(sorted(cpu_builds))
     found = {
         "created_by": f"{CREATED_BY} {__version__}",
-        "cuenv_content": content_digest(solutions, least),
+        "cuenv_content": content_digest(solutions, digested),
         "cuenv_environment": spec_digest(spec),
-        "cuenv_knowledge": knowledge.edition,
-        **host_metadata(facts),
-        **least,
+        "cuenv_knowledge": job.knowledge.edition,
+        **host_metadata(job.hosts[0]),
+        **digested,
     }
     if request.allow:
         found["cuenv_allowed"] = " ".join(sorted(request.allow))

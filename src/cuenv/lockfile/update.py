@@ -60,7 +60,7 @@ class Blocked:
     instead: tuple[LockedPackage, ...]
 
 
-def standing(request: Update, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
+def host_of_update(request: Update, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
     """The platforms and the host to lock for: an update without host options stays with those of the lock.
 
     No platform means that the options and the file say which.
@@ -71,7 +71,7 @@ def standing(request: Update, knowledge: Knowledge) -> tuple[tuple[str, ...], Ho
     return platforms, recorded or host_facts(request.host, knowledge)
 
 
-def updated(request: Update, question: SolveRequest, old: Lock | None, knowledge: Knowledge) -> Answer | Finding:
+def solve_update(request: Update, question: SolveRequest, old: Lock | None, knowledge: Knowledge) -> Answer | Finding:
     """Solve one platform of an update; the finding says what stands in its way.
 
     Raises:
@@ -80,7 +80,7 @@ def updated(request: Update, question: SolveRequest, old: Lock | None, knowledge
     """
     from cuenv.solve.io.solver import solve  # noqa: PLC0415 - the solver is heavy
 
-    kept = _required(old, request, question.platform)
+    kept = _locked_solution(old, request, question.platform)
     host: tuple[str, ...] = ()
     if request.host.given:
         host = host_options(host_facts(request.host, knowledge))
@@ -99,13 +99,13 @@ def updated(request: Update, question: SolveRequest, old: Lock | None, knowledge
     return _finding(answer, request.path, host) if isinstance(answer, Blocked) else answer
 
 
-def _for_pip(name: str) -> str:
+def _pip_name(name: str) -> str:
     from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - only with a pip part
 
     return normalise(name)
 
 
-def _required(old: Lock | None, request: Update, platform: str) -> Solution:
+def _locked_solution(old: Lock | None, request: Update, platform: str) -> Solution:
     """What is locked for a platform, with every package that is named."""
     command = shlex.join(["cuenv", "lock", str(request.path)])
     if old is None:
@@ -117,7 +117,7 @@ def _required(old: Lock | None, request: Update, platform: str) -> Solution:
     known = {package.name for item in old.solutions for package in item.packages}
     by_pip = {package.name for item in old.solutions for package in item.pip}
     for name in request.names:
-        if name not in known and not (by_pip and _for_pip(name) in by_pip):
+        if name not in known and not (by_pip and _pip_name(name) in by_pip):
             near = get_close_matches(name, sorted(known | by_pip), n=3)
             also = f"; the nearest are {', '.join(near)}" if near else ""
             raise UsageError(f"--update {name}: the lock contains no package of that name{also}", hint=command)

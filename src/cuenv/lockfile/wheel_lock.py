@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError
@@ -37,7 +37,9 @@ _SHOWN = 6
 _LONGEST = 30
 
 
-def wheel_solutions(spec: EnvironmentSpec, hosts: list[HostFacts], knowledge: Knowledge) -> list[Solution] | Finding:
+def wheel_solutions(
+    spec: EnvironmentSpec, hosts: Iterable[HostFacts], knowledge: Knowledge
+) -> list[Solution] | Finding:
     """What pip starts from on each platform: a Python, and no package; a finding where no Python can be named."""
     made = []
     for host in hosts:

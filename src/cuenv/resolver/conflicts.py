@@ -37,16 +37,16 @@ def locked_conflicts(
 def asked_conflicts(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """What an environment file admits, or asks for, beside a torch that fails with it."""
     for row in knowledge.conflicts:
-        torch = _torch(spec, row, knowledge)
+        torch = _failing_torch(spec, row, knowledge)
         if not torch or not _has_python(spec, row):
             continue
         asked = tuple(_asked(spec, row.package))
         if not asked and row.needed:
             lead = f"{torch} requires {row.package} without an upper bound"
             yield _finding(row, lead, pip=False, certain=False)
-        if not asked or not all(_later(item, row) for item in asked):
+        if not asked or not all(_admits_failing(item, row) for item in asked):
             continue
-        certain = not all(_earlier(item, row) for item in asked)
+        certain = not all(_admits_working(item, row) for item in asked)
         what = asked[0].text
         lead = f"{what} does not work with {torch}" if certain else f"{what} allows {row.package} {row.first}"
         yield _finding(
@@ -54,18 +54,18 @@ def asked_conflicts(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Fin
         )
 
 
-def kept_from(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[tuple[str, Finding]]:
+def conflict_bounds(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[tuple[str, Finding]]:
     """The bounds on what pip installs beside the torch that it is asked for, and what says so where one counts."""
     from cuenv.resolver.asked_torch import CONDA_TORCHES  # noqa: PLC0415 - only where pip may bring torch
 
     by_pip = () if any(map(spec.pin, CONDA_TORCHES)) else knowledge.conflicts
     for row in by_pip:
-        if torch := _torch(spec, row, knowledge):
+        if torch := _failing_torch(spec, row, knowledge):
             found = _finding(row, f"{row.package}{row.bound} is taken beside {torch}", pip=True, certain=False)
             yield f"{row.package}{row.bound}", replace(found, severity="info", fix=None, edits=())
 
 
-def _torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -> str:
+def _failing_torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -> str:
     """The torch that a file asks for, where every release that it admits is one that fails; empty for another."""
     pin = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     if pin is None:
@@ -110,12 +110,12 @@ def _asked(spec: EnvironmentSpec, package: str) -> Iterator[Demand]:
     yield from filter(None, found)
 
 
-def _later(demand: Demand, row: Conflict) -> bool:
+def _admits_failing(demand: Demand, row: Conflict) -> bool:
     """Whether a condition admits a release that fails."""
     return any(demand.admits(point) for point in (row.first, *demand.points(), _LAST) if point >= row.first)
 
 
-def _earlier(demand: Demand, row: Conflict) -> bool:
+def _admits_working(demand: Demand, row: Conflict) -> bool:
     """Whether a condition admits a release that works."""
     before = version(f"{row.first.major - 1}.9999")
     points = (version("0"), *demand.points(), before, version(f"{row.first.major}.{max(row.first.minor - 1, 0)}"))

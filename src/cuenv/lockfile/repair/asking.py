@@ -12,7 +12,7 @@ from cuenv.core.record import dataclass, field, replace
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.lock import Locked, LockRequest, locked
+from cuenv.lockfile.lock import Locked, LockRequest, lock_spec
 from cuenv.lockfile.repair.drafts import CORE
 from cuenv.lockfile.repair.relax import SWAPS, ListedEntry, Relaxed, relax
 from cuenv.resolver.candidates import Candidate
@@ -78,7 +78,7 @@ class Asking:
     def _locked(self, spec: EnvironmentSpec) -> tuple[Locked | None, str]:
         try:
             request = replace(self.request, quick=self.late)
-            answer = locked(request, spec, self.knowledge, progress=self.progress)
+            answer = lock_spec(request, spec, self.knowledge, progress=self.progress)
         except (NoChannelError, NoHashError) as error:
             return None, error.message
         if answer.unsatisfiable:

@@ -145,7 +145,7 @@ class Mending(Asking):
         ``None`` where there are none that it does not ask for.
         """
         refused = {item.subject for item in answer.report.errors if item.code == "CU103"} - FIRST
-        listed = [item for solution in answer.conda for item in solution.packages]
+        listed = [item for solution in answer.conda_solutions for item in solution.packages]
         found = [item for item in listed if item.name in refused and names_cpu(item.build)]
         asked: list[Pin] = []
         for package in found:

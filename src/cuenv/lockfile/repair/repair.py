@@ -21,7 +21,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
-from cuenv.lockfile.lock import LockRequest, unsatisfied
+from cuenv.lockfile.lock import LockRequest, unsatisfied_report
 from cuenv.lockfile.repair.anew import ChoosingAnew
 from cuenv.lockfile.repair.asking import CHOOSING, TRYING
 from cuenv.lockfile.repair.drafts import Draft, as_read, nears, torch_of, with_torch_of_pip, without_triton
@@ -125,14 +125,14 @@ class _Repair(Keeping, ChoosingAnew):
     def done(self) -> Repaired:
         answer, why = self._lock(self.file)
         told = answer.report if answer else report(self.request.path.name, ())
-        found = Repaired(report=unsatisfied(told, why) if why else told, facts=self.facts, spec=None)
-        if answer and answer.conda:
-            found = replace(found, components=coverage(answer.conda[0], self.facts, self.knowledge))
+        found = Repaired(report=unsatisfied_report(told, why) if why else told, facts=self.facts, spec=None)
+        if answer and answer.conda_solutions:
+            found = replace(found, components=coverage(answer.conda_solutions[0], self.facts, self.knowledge))
         if answer and answer.lock:
             components = coverage(answer.lock.solutions[0], self.facts, self.knowledge)
             return replace(found, spec=self.file, components=components)
-        if answer and answer.conda and weakest(found.components):
-            pinned = self._with_layers(answer.conda[0], found)
+        if answer and answer.conda_solutions and weakest(found.components):
+            pinned = self._with_layers(answer.conda_solutions[0], found)
             if pinned:
                 return pinned
         return self._moved(found)
