@@ -154,11 +154,22 @@ def ptxas(case: LogContext) -> Joined:
 
 
 @join
+def kernel_of_package(case: LogContext) -> Joined:
+    """A kernel that was written by hand, which torch.compile did not make."""
+    if "triton.compiler.errors" not in case.line or "inductor" in case.mentions:
+        return Joined()
+    remedy = "the kernel is one of a package or of the program: install the release of Triton that it was written for"
+    return Joined(remedy=remedy, command="")
+
+
+@join
 def device_code(case: LogContext) -> Joined:
     """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
     if "jax" in case.frameworks and "PTX was compiled" in case.line:
         remedy = "a newer driver, or the release of jaxlib whose CUDA is not newer than the driver's"
         return Joined(remedy=remedy, command="")
+    if "onnxruntime" in f"{case.line} {case.raised.package if case.raised else ''}":
+        return Joined(remedy="a build of onnxruntime that has code for this GPU: a newer CUDA, or a newer release", command="")
     package = _with_kernels(case)
     if not package:
         return by_wheel(case, _of_torch(case))

@@ -35,7 +35,7 @@ def jax_library(case: LogContext) -> Joined:
     name = found[1] if found else next((name for name in _JAX if f"Outdated {name} " in case.line), "")
     if name not in _JAX:
         return Joined(command="")
-    wheel, scale = _JAX[name]
+    wheel, scale, of_cuda_12 = _JAX[name]
     if not found:
         pin = ""
     else:
@@ -43,7 +43,7 @@ def jax_library(case: LogContext) -> Joined:
         scale = 10_000 if name == "cuDNN" and number >= 90_000 else scale
         major, minor = number // scale, number % scale // 100
         pin = f">={major}.{minor}.{number % 100},<{major + 1}"
-        if name == "cuDNN" and (major, minor) < (8, 9):
+        if (major, minor, number % 100) < of_cuda_12:
             wheel = wheel.replace("12", "11")
     if name == "cuDNN" and not pin:
         return Joined(command="")
@@ -52,13 +52,14 @@ def jax_library(case: LogContext) -> Joined:
 
 
 _JAX = {
-    "cuBLAS": ("nvidia-cublas-cu12", 10_000),
-    "cuDNN": ("nvidia-cudnn-cu12", 1000),
-    "cuFFT": ("nvidia-cufft-cu12", 1000),
-    "cuSOLVER": ("nvidia-cusolver-cu12", 1000),
-    "cuSPARSE": ("nvidia-cusparse-cu12", 1000),
+    "cuBLAS": ("nvidia-cublas-cu12", 10_000, (12, 0, 0)),
+    "cuDNN": ("nvidia-cudnn-cu12", 1000, (8, 9, 0)),
+    "cuFFT": ("nvidia-cufft-cu12", 1000, (11, 0, 0)),
+    "cuSOLVER": ("nvidia-cusolver-cu12", 1000, (11, 4, 2)),
+    "cuSPARSE": ("nvidia-cusparse-cu12", 1000, (12, 0, 0)),
 }
-"""NVIDIA's wheels of the libraries whose release jaxlib compares, and what the major counts in the number of each."""
+"""NVIDIA's wheels of the libraries whose release jaxlib compares, what the major counts in the number of each, and the
+first release for CUDA 12."""
 
 
 def _cuda_of_file(case: LogContext) -> str:

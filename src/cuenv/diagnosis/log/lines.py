@@ -89,6 +89,11 @@ FAILURE_MARKS = (
     "Impossible",
     "_ASSERT",
     "now abort",
+    "[E:",
+    "E1 1:1:1",
+    "F1 1:1:1",
+    ": F tensorflow/",
+    ": F external/",
 )
 """One of them stands in every line that fails in so many words."""
 
@@ -97,7 +102,8 @@ _FAILURE = regex(
     rb"(?:\b|_)[Ee]rror\b(?:\[[^\]]{0,40}\])?(?: #[0-9]+)?(?: in [\w./]{1,80})? ?:(?! ?[-+.0-9])|"
     rb"[a-z]Error\w{0,40}\b(?! ?=)|"
     rb"\b[A-Z]\w{0,60}(?:Error|Exception)\b|"
-    rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec|Invalid):|\[E\]|(?:^|[\s|>:])E: [A-Z]|\*\*\* \[|\bNo rule to make target|"
+    rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec|Invalid):|\[E(?:\]|:\w)|^[EF][0-9]{4} [0-9:.]{8,16} |: F (?:tensorflow|external)/|"
+    rb"\"(?:level|severity)\": ?\"(?:error|fatal|critical|panic)\"|(?:^|[\s|>:])E: [A-Z]|\*\*\* \[|\bNo rule to make target|"
     rb"\bmake(?:\[[0-9]{1,2}\])?: \*\*\* (?![^\n]{0,80}\.\.\.\.)|"
     rb"\bERROR\b|\bFATAL\b|\bCRITICAL\b|\b[Ff]atal\b(?: error)?|\bError\b|"
     rb"\berror (?:at|in|while|loading|occurred)\b|"
@@ -121,7 +127,7 @@ _HARMLESS_WORDS = regex(
     rb"\b(?:[Ff]ailed: )?(?:0|[Nn]o|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|\b(?:errors?|failed|"
     rb"failures?)[\"']? {0,2}[:=] {0,2}0\b|"
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
-    rb"[\"'](?:\w{0,30}_)?error[\"']|"
+    rb"(?<!level\":)(?<!level\": )(?<!rity\":)(?<!rity\": )[\"'](?:\w{0,30}_)?error[\"']|"
     rb"[\"']\w{0,40}(?:[Ee]rror|[Ff]ail)\w{0,40}[\"'] ?[:=] ?(?:[Ff]alse|null|None|0|\[\]|\"\")|"
     rb"\bbusbw +error\b|"
     rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bon_error\b|"

@@ -23,7 +23,7 @@ _BEFORE = 400
 AT_WORK = regex(
     rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
     rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
-    rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|\bstep\b|"
+    rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|(?<!job )\bstep\b(?! (?:memory|creation|task|for job|[0-9]+\.))|"
     rb"\bit/s\b|\bs/it\b|\[I [0-9][^\]\n]{1,60}App\]"
 )
 """A run at work."""
