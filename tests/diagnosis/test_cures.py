@@ -393,6 +393,8 @@ NOTHING = {
     "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: x\n": "another machine",
     "RuntimeError: DataLoader worker (pid 3) is killed by signal: Bus error\n": "an image that nobody names",
     "CUDA error: no kernel image is available for execution on the device\n  at /x/ggml-cuda.cu:9: error\n": "no torch",
+    "[E:onnxruntime:, e.cc:3 Run] CUDA error: no kernel image is available for execution on the device\n": "no torch",
+    "triton.compiler.errors.CompilationError: at 34:23:\n": "a kernel that torch.compile did not make",
 }
 
 
@@ -508,6 +510,10 @@ NO_NVML = (
         (
             "Found cuBLAS version 120103, but JAX was built against version 120205, which is newer.",
             "python -m pip install --upgrade 'nvidia-cublas-cu12>=12.2.5,<13'",
+        ),
+        (
+            "Found cuSOLVER version 11002, but JAX was built against version 11401, which is newer.",
+            "python -m pip install --upgrade 'nvidia-cusolver-cu11>=11.4.1,<12'",
         ),
         ("Outdated cuSPARSE installation found.", "python -m pip install --upgrade nvidia-cusparse-cu12"),
         ("Outdated cuDNN installation found.", ""),

@@ -178,6 +178,11 @@ def test_an_envelope_with_an_exception_inside_shows_the_exception() -> None:
         "CUDA is not available, falling back to CPU",
         "disabling CUDA because the driver is not found",
         '{"level": "ERROR", "message": "the shard failed", "span": {"name": "send_error"}}',
+        '{"level":"error","msg":"the device plugin gave up"}',
+        "E0801 10:00:00.123456 1234 model_repository_manager.cc:1242] version 1 is at UNAVAILABLE",
+        "[E:onnxruntime:Default, cuda_call.cc:118 CudaCall] something odd ; GPU=0",
+        "2019-08-20 03:11:33.2: F tensorflow/core/gpu_event_mgr.cc:274] Unexpected Event status: 1",
+        "slurmstepd: Exceeded step memory limit at some point.",
     ],
 )
 def test_what_fails_is_never_clean(line: str) -> None:

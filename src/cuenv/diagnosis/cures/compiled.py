@@ -169,7 +169,9 @@ def device_code(case: LogContext) -> Joined:
         remedy = "a newer driver, or the release of jaxlib whose CUDA is not newer than the driver's"
         return Joined(remedy=remedy, command="")
     if "onnxruntime" in f"{case.line} {case.raised.package if case.raised else ''}":
-        return Joined(remedy="a build of onnxruntime that has code for this GPU: a newer CUDA, or a newer release", command="")
+        return Joined(
+            remedy="a build of onnxruntime that has code for this GPU: a newer CUDA, or a newer release", command=""
+        )
     package = _with_kernels(case)
     if not package:
         return by_wheel(case, _of_torch(case))
