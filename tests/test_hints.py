@@ -38,7 +38,7 @@ WITHOUT = {
     "fleet/answers.py": 6,
     "fleet/io/hosts_files.py": 3,
     # Tables that ship, and what uv and a probe of ours write: not a user's to change.
-    "prefix/probing.py": 1,
+    "prefix/probes.py": 1,
     "solve/uv_output.py": 2,
     "knowledge/schema.py": 1,
     # What the one thread that failed tells the others: it is caught, and the failure itself is told.

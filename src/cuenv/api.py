@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # types only: whoever imports this module may ask nothing
     from cuenv.knowledge.base import Knowledge
     from cuenv.lockfile.check import LockCheck
     from cuenv.lockfile.lock import Locked
-    from cuenv.prefix.check import PrefixChecked
+    from cuenv.prefix.check import PrefixCheck
     from cuenv.resolver.candidates import Candidate
     from cuenv.resolver.decision import Decision
     from cuenv.resolver.resolve import Resolution
@@ -517,7 +517,7 @@ def check_prefix(
     driver: str | None = None,
     glibc: str | None = None,
     lock: Path | str | None = None,
-) -> PrefixChecked:
+) -> PrefixCheck:
     """Check an installed environment by its files; torch is not imported, and no GPU is needed.
 
     Args:

@@ -18,7 +18,7 @@ from cuenv.host.request import pool
 from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.host_check import candidate_of, drift_findings, host_findings
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.packages import installed_findings
+from cuenv.prefix.lock_comparison import conda_findings
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.solution_policy import lock_findings, without_hash
 from cuenv.solve.model import LockedPackage, PipLocked, build_cuda
@@ -718,19 +718,19 @@ def test_what_conda_adds_to_a_python_by_itself_is_told_and_no_error() -> None:
     """conda's solvers add pip to a Python, and with it what it builds with."""
     locked = solution(package("python", "3.12.1"))
     added = [package(name, "1.0") for name in ("pip", "packaging", "setuptools", "wheel")]
-    found = installed_findings(holding(package("python", "3.12.1"), *added, package("scipy", "1.0")), locked)
+    found = conda_findings(holding(package("python", "3.12.1"), *added, package("scipy", "1.0")), locked)
     assert {item.subject: item.severity for item in found} == {
         **dict.fromkeys(("pip", "packaging", "setuptools", "wheel"), "info"),
         "scipy": "error",
     }
-    without_pip = installed_findings(holding(package("python", "3.12.1"), added[-1]), locked)
+    without_pip = conda_findings(holding(package("python", "3.12.1"), added[-1]), locked)
     assert [item.severity for item in without_pip] == ["error"]  # nobody adds wheel alone
 
 
 def test_a_prefix_as_it_was_locked() -> None:
     locked = solution(*FORGE)
-    assert installed_findings(holding(*FORGE), locked) == ()
-    assert installed_findings(holding(*reversed(FORGE)), locked) == ()
+    assert conda_findings(holding(*FORGE), locked) == ()
+    assert conda_findings(holding(*reversed(FORGE)), locked) == ()
 
 
 @collect(
@@ -743,7 +743,7 @@ def test_a_prefix_as_it_was_locked() -> None:
     ],
 )
 def test_a_prefix_that_differs(installed: tuple[LockedPackage, ...], code: str, subject: str) -> None:
-    (finding,) = installed_findings(holding(*installed), solution(*FORGE))
+    (finding,) = conda_findings(holding(*installed), solution(*FORGE))
     assert (finding.code, finding.severity, finding.subject) == (code, "error", subject)
 
 

@@ -14,7 +14,7 @@ from channel_builder import PLATFORM
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, Severity, report
 from cuenv.host.select import HostOptions
-from cuenv.prefix.check import FIRST, PrefixChecked, check_prefix, one_each
+from cuenv.prefix.check import CODE_ORDER, PrefixCheck, check_prefix, fold_effects
 from cuenv.prefix.io.prefix import find_prefix, outside_sites
 from cuenv.solve.model import PipLocked, Solution
 from given import base
@@ -44,23 +44,23 @@ def env(tmp_path: Path, made: tuple[Path, Solution]) -> Path:
     return tmp_path / "env"
 
 
-def checked(env: Path, *, lock: bool = False, environ: dict[str, str] | None = None) -> PrefixChecked:
+def checked(env: Path, *, lock: bool = False, environ: dict[str, str] | None = None) -> PrefixCheck:
     options = HostOptions(
         gpus=RTX.gpus, driver=RTX.driver, glibc=RTX.glibc, platform=PLATFORM, environ=environ or QUIET
     )
     return check_prefix(env, options, base(), lock=env.parent / "conda-lock.yml" if lock else None)
 
 
-def found(told: PrefixChecked, check: str = "packages") -> list[Finding]:
+def found(told: PrefixCheck, check: str = "packages") -> list[Finding]:
     (one,) = [item for item in told.checks if item.name == check]
     return list(one.findings)
 
 
-def codes(told: PrefixChecked, check: str = "packages") -> list[tuple[str, str, str]]:
+def codes(told: PrefixCheck, check: str = "packages") -> list[tuple[str, str, str]]:
     return [(item.code, item.severity, item.subject) for item in found(told, check)]
 
 
-def status(told: PrefixChecked) -> dict[str, str]:
+def status(told: PrefixCheck) -> dict[str, str]:
     return {item.name: item.status for item in told.checks}
 
 
@@ -248,7 +248,7 @@ def test_findings_come_by_weight_and_one_cause_is_one_finding() -> None:
         ),
         *(one("CU212", "nvcc", "warning", "/t/bin/nvcc"), one("CU412", "/t", "warning"), files, many),
     ]
-    ordered = report("x", one_each(told), (), FIRST).findings
+    ordered = report("x", fold_effects(told), (), CODE_ORDER).findings
     assert [(item.code, item.subject) for item in ordered] == [
         ("CU215", "nvidia-cudnn-cu12"),
         ("CU290", "torch on 7.0"),
@@ -259,8 +259,8 @@ def test_findings_come_by_weight_and_one_cause_is_one_finding() -> None:
     ]
     assert ordered[0].evidence[1:] == ("so CU230: CU230 of libcudnn.so.9", "so CU213: CU213 of libcudnn.so.9")
     alone = [one("CU213", "libcudnn.so.9", "warning"), one("CU230", "libcudnn.so.9")]
-    assert one_each(alone) == alone  # a warning explains no error
-    shuffled = report("x", one_each(reversed(told)), (), FIRST).findings
+    assert fold_effects(alone) == alone  # a warning explains no error
+    shuffled = report("x", fold_effects(reversed(told)), (), CODE_ORDER).findings
     assert [item.code for item in shuffled] == [item.code for item in ordered]
 
 

@@ -13,9 +13,9 @@ from cuenv.core.findings import Finding
 from cuenv.core.versions import version
 from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions
-from cuenv.prefix.check import PrefixChecked, check_prefix
+from cuenv.prefix.check import PrefixCheck, check_prefix
 from cuenv.prefix.cuda_files import family, runtime_soname
-from cuenv.prefix.io.cuda_files import cuda_files
+from cuenv.prefix.io.cuda_files import read_cuda_files
 from cuenv.prefix.io.prefix import find_prefix
 from given import base
 from prefixes import SITE, dist, installed, package, put, shared_object, standard, torch_files, venv, wheel_file
@@ -27,19 +27,19 @@ CUDNN = "nvidia/cudnn/lib/libcudnn.so.9"
 LINUX = "; platform_system == 'Linux'"
 
 
-def checked(env: Path) -> PrefixChecked:
+def checked(env: Path) -> PrefixCheck:
     return check_prefix(env, RTX, base())
 
 
-def found(told: PrefixChecked, check: str) -> list[Finding]:
+def found(told: PrefixCheck, check: str) -> list[Finding]:
     return [item for one in told.checks if one.name == check for item in one.findings]
 
 
-def codes(told: PrefixChecked, check: str) -> list[tuple[str, str]]:
+def codes(told: PrefixCheck, check: str) -> list[tuple[str, str]]:
     return sorted((item.code, item.severity) for item in found(told, check))
 
 
-def line(told: PrefixChecked, check: str) -> str:
+def line(told: PrefixCheck, check: str) -> str:
     (one,) = [item for item in told.checks if item.name == check]
     return f"{one.status} {one.says}"
 
@@ -88,7 +88,7 @@ def test_the_runtime_by_its_release() -> None:
 
 def test_what_conda_brought_is_told_from_its_files(tmp_path: Path) -> None:
     env, _ = installed(tmp_path, standard())
-    files = cuda_files(find_prefix(env))
+    files = read_cuda_files(find_prefix(env))
     assert (files.torch, str(files.cuda), files.by_pip) == ("2.7.1", "12.8", False)
     assert files.needed == ("libcudart.so.12", "libcudnn.so.9", "libnccl.so.2")
     assert {(item.soname, item.source, item.version) for item in files.libraries} == {
@@ -194,10 +194,10 @@ def test_a_torch_from_pip_with_what_it_pins(tmp_path: Path) -> None:
         nvidia(tmp_path, "nvidia-cuda-runtime-cu12", "12.8.90", RUNTIME),
         nvidia(tmp_path, "nvidia-cudnn-cu12", "9.10.2.21", CUDNN),
     )
-    files = cuda_files(find_prefix(env))
+    files = read_cuda_files(find_prefix(env))
     assert (files.torch, str(files.cuda), files.by_pip) == ("2.9.1+cu128", "12.8", True)
     assert files.requires == (("nvidia-cuda-runtime-cu12", "12.8.90"), ("nvidia-cudnn-cu12", "9.10.2.21"))
-    assert {item.shown for item in files.libraries} == {
+    assert {item.label for item in files.libraries} == {
         "libcudart.so.12 (nvidia-cuda-runtime-cu12 12.8.90)",
         "libcudnn.so.9 (nvidia-cudnn-cu12 9.10.2.21)",
     }
@@ -340,7 +340,7 @@ def test_a_copy_inside_torch_has_its_own_name(tmp_path: Path) -> None:
     put(Path(find_prefix(env).site_packages[0]), {f"torch/lib/{name}": shared_object(name)})
     told = checked(env)
     assert codes(told, "sources") == codes(told, "runtime") == []
-    files = cuda_files(find_prefix(env))
+    files = read_cuda_files(find_prefix(env))
     assert (name, "torch") in {(item.soname, item.source) for item in files.libraries}
 
 

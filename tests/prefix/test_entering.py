@@ -15,9 +15,9 @@ import pytest
 from cases import collect
 from channel_builder import pkg
 from cuenv.core.errors import UsageError
-from cuenv.prefix.io.enter import entering
+from cuenv.prefix.io.enter import find_activation
 from cuenv.prefix.io.environments import new_environment
-from cuenv.prefix.shell_hook import Entering, render
+from cuenv.prefix.shell_hook import Activation, activation_lines
 from deliveries import cuenv, make_lock
 
 ODD = 'it\'s "$HOME" `x` \\ a\nb'
@@ -88,13 +88,13 @@ def test_the_environment_before_is_left(tmp_path: Path, prefix: Path) -> None:
     other = tmp_path / "envs" / "other"
     (other / "conda-meta").mkdir(parents=True)
     environ = {"CONDA_PREFIX": str(prefix), "CONDA_SHLVL": "1", "PATH": f"{prefix}/bin:/usr/bin", "ODD": ODD}
-    found = entering(other, environ)
+    found = find_activation(other, environ)
     assert found.sets["PATH"] == f"{other}/bin:/usr/bin"
     assert (found.sets["CONDA_SHLVL"], found.sets["CONDA_PREFIX_1"]) == ("2", str(prefix))
     assert found.sets["CONDA_DEFAULT_ENV"] == "other"
     assert set(found.removes) == {"ODD", "OVER", "PLAIN"}
     assert found.leaving["sh"] == (f"{prefix}/etc/conda/deactivate.d/a.sh",)
-    again = entering(prefix, environ)
+    again = find_activation(prefix, environ)
     assert (again.sets["CONDA_SHLVL"], again.sets["PATH"]) == ("1", f"{prefix}/bin:/usr/bin")
     assert "CONDA_PREFIX_1" not in again.sets
 
@@ -102,7 +102,7 @@ def test_the_environment_before_is_left(tmp_path: Path, prefix: Path) -> None:
 def test_a_venv_is_entered(tmp_path: Path) -> None:
     (tmp_path / "venv/bin").mkdir(parents=True)
     (tmp_path / "venv/pyvenv.cfg").touch()
-    found = entering(tmp_path / "venv", {"PATH": "/old/bin:/usr/bin", "VIRTUAL_ENV": "/old", "PYTHONHOME": "/x"})
+    found = find_activation(tmp_path / "venv", {"PATH": "/old/bin:/usr/bin", "VIRTUAL_ENV": "/old", "PYTHONHOME": "/x"})
     assert dict(found.sets) == {"VIRTUAL_ENV": f"{tmp_path}/venv", "PATH": f"{tmp_path}/venv/bin:/usr/bin"}
     assert found.removes == ("PYTHONHOME",)
 
@@ -176,9 +176,11 @@ def test_a_new_environment_is_where_conda_makes_it(tmp_path: Path) -> None:
 
 
 def test_values_are_text_for_every_shell() -> None:
-    entry = Entering(prefix="/x", sets={"A": ODD, "PATH": "/a b:/c'd"}, removes=("B",), leaving={}, scripts={})
-    fish = render(entry, "fish")
+    entry = Activation(prefix="/x", sets={"A": ODD, "PATH": "/a b:/c'd"}, removes=("B",), leaving={}, scripts={})
+    fish = activation_lines(entry, "fish")
     assert "set -gx PATH '/a b' '/c\\'d'\n" in fish
     assert fish.startswith("set -e B\n")
-    done = subprocess.run(["sh", "-c", f'{render(entry, "sh")}printf %s "$A"'], capture_output=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", f'{activation_lines(entry, "sh")}printf %s "$A"'], capture_output=True, check=True
+    )
     assert done.stdout.decode() == ODD

@@ -9,7 +9,7 @@ import pytest
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.lockfile.formats import LockPart
-from cuenv.prefix.check import CheckRequest, asked
+from cuenv.prefix.check import CheckRequest, parse_check_request
 from cuenv.prefix.io.environments import active_environment, environments, named_environment
 
 
@@ -121,13 +121,13 @@ def test_nothing_is_named(here: Path, home: Path, tmp_path: Path) -> None:
     active = env(tmp_path / "active")
     variables = environ(home, CONDA_PREFIX=active)
     with pytest.raises(InputError, match="does not exist, and no environment is active"):
-        asked(None, environ(home))
-    assert asked(None, variables) == CheckRequest(prefix=active)
+        parse_check_request(None, environ(home))
+    assert parse_check_request(None, variables) == CheckRequest(prefix=active)
     LOCK.write_text("")
-    assert asked(None, environ(home)) == CheckRequest(lock=LOCK, against=LOCK)
-    assert asked(None, variables) == CheckRequest(lock=LOCK, prefix=active, against=LOCK)
+    assert parse_check_request(None, environ(home)) == CheckRequest(lock=LOCK, against=LOCK)
+    assert parse_check_request(None, variables) == CheckRequest(lock=LOCK, prefix=active, against=LOCK)
     (active / "condabin").mkdir()
-    assert asked(None, variables) == CheckRequest(lock=LOCK, against=LOCK)
+    assert parse_check_request(None, variables) == CheckRequest(lock=LOCK, against=LOCK)
 
 
 def test_the_venv_of_cuenv_is_not_that_of_the_lock(
@@ -140,17 +140,17 @@ def test_the_venv_of_cuenv_is_not_that_of_the_lock(
     monkeypatch.setattr("cuenv.prefix.io.environments.find_spec", lambda name: None)
     LOCK.write_text("")
     both = CheckRequest(lock=LOCK, prefix=own, against=LOCK)
-    assert asked(None, variables) == both
+    assert parse_check_request(None, variables) == both
     monkeypatch.setattr("sys.prefix", str(own))
-    assert asked(None, variables) == CheckRequest(lock=LOCK, against=LOCK)
-    assert asked(None, variables, prefix=own) == CheckRequest(prefix=own, against=LOCK)
+    assert parse_check_request(None, variables) == CheckRequest(lock=LOCK, against=LOCK)
+    assert parse_check_request(None, variables, prefix=own) == CheckRequest(prefix=own, against=LOCK)
     monkeypatch.setattr("cuenv.prefix.io.environments.find_spec", lambda name: object())
-    assert asked(None, variables) == both
+    assert parse_check_request(None, variables) == both
     LOCK.unlink()
-    assert asked(None, variables) == CheckRequest(prefix=own)
+    assert parse_check_request(None, variables) == CheckRequest(prefix=own)
     monkeypatch.setattr("cuenv.prefix.io.environments.find_spec", lambda name: None)
     with pytest.raises(InputError, match="does not exist, and the active environment holds cuenv and no torch"):
-        asked(None, variables)
+        parse_check_request(None, variables)
 
 
 def test_the_part_that_is_meant_is_that_of_the_lock_at_hand(here: Path, home: Path, tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_the_part_that_is_meant_is_that_of_the_lock_at_hand(here: Path, home: Pa
     variables = environ(home, CONDA_PREFIX=env(tmp_path / "active"))
     other = Path("pixi.lock")
     other.touch()
-    assert asked(None, variables, part=part) == CheckRequest(lock=other, part=part)
+    assert parse_check_request(None, variables, part=part) == CheckRequest(lock=other, part=part)
     LOCK.touch()
-    for found in (asked(None, environ(home), part=part), asked(None, variables, part=part)):
+    for found in (parse_check_request(None, environ(home), part=part), parse_check_request(None, variables, part=part)):
         assert (found.lock, found.against, found.part) == (LOCK, LOCK, part)
 
 
@@ -168,22 +168,26 @@ def test_what_is_named_counts_alone(here: Path, home: Path, tmp_path: Path) -> N
     active, other = env(tmp_path / "active"), env(home / ".conda/envs/other")
     variables = environ(home, CONDA_PREFIX=active)
     path = Path("other.yml")
-    assert asked(path, variables) == CheckRequest(lock=path)
-    assert asked(None, variables, prefix=other) == CheckRequest(prefix=other)
-    assert asked(None, variables, name="other") == CheckRequest(prefix=other)
-    assert asked(None, variables, lock=path) == CheckRequest(prefix=active, against=path, named=True)
-    assert asked(None, variables, prefix=other, lock=path) == CheckRequest(prefix=other, against=path, named=True)
-    assert asked(path, variables, prefix=other) == CheckRequest(lock=path, prefix=other, against=path, named=True)
+    assert parse_check_request(path, variables) == CheckRequest(lock=path)
+    assert parse_check_request(None, variables, prefix=other) == CheckRequest(prefix=other)
+    assert parse_check_request(None, variables, name="other") == CheckRequest(prefix=other)
+    assert parse_check_request(None, variables, lock=path) == CheckRequest(prefix=active, against=path, named=True)
+    assert parse_check_request(None, variables, prefix=other, lock=path) == CheckRequest(
+        prefix=other, against=path, named=True
+    )
+    assert parse_check_request(path, variables, prefix=other) == CheckRequest(
+        lock=path, prefix=other, against=path, named=True
+    )
     LOCK.write_text("")
-    assert asked(None, variables, prefix=other) == CheckRequest(prefix=other, against=LOCK)
+    assert parse_check_request(None, variables, prefix=other) == CheckRequest(prefix=other, against=LOCK)
 
 
 def test_what_excludes_itself_is_refused(here: Path, home: Path) -> None:
     for words in ({"prefix": Path("a"), "name": "b"}, {"lock": Path("a")}):
         with pytest.raises(UsageError):
-            asked(None, environ(home), **words)
+            parse_check_request(None, environ(home), **words)
     with pytest.raises(UsageError, match="named twice"):
-        asked(Path("a"), environ(home), prefix=Path("b"), lock=Path("c"))
+        parse_check_request(Path("a"), environ(home), prefix=Path("b"), lock=Path("c"))
 
 
 def test_a_name_that_conda_and_micromamba_both_have_is_asked_back(home: Path, tmp_path: Path) -> None:

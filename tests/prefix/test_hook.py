@@ -21,7 +21,7 @@ from cuenv.core.errors import ExitCode
 from cuenv.core.versions import Capability
 from cuenv.lockfile.companions import hook_command
 from cuenv.lockfile.files import read_lock
-from cuenv.prefix.toolchain.hook import VARIABLES, Hook, activate, arch_list, deactivate, exports
+from cuenv.prefix.toolchain.hook import VARIABLES, Hook, activate_script, arch_list, deactivate_script, export_lines
 from cuenv.solve.model import Lock, LockedPackage
 from given import package, solution, spec
 from thorough import examples
@@ -77,10 +77,10 @@ class Shell:
         return str(path)
 
     def activate(self, prefix: str, hook: Hook = FULL) -> tuple[str, ...]:
-        return (prefix, self.file(activate(hook, self.ending)))
+        return (prefix, self.file(activate_script(hook, self.ending)))
 
     def deactivate(self, prefix: str) -> tuple[str, ...]:
-        return (prefix, self.file(deactivate(self.ending)))
+        return (prefix, self.file(deactivate_script(self.ending)))
 
     def run(self, *steps: tuple[str, ...], environ: dict[str, str] | None = None) -> dict[str, str]:
         """Source each file with its CONDA_PREFIX, strictly, and return every variable that there is then."""
@@ -168,7 +168,7 @@ def test_a_level_that_is_none_is_taken_for_none(some_shell: Shell, depth: str) -
 def test_a_hook_that_was_rewritten_meanwhile_touches_only_what_was_kept(shell: Shell) -> None:
     """The script of an older release kept fewer variables than the one that restores knows."""
     fewer = " ".join(name for name in VARIABLES if name != "CPATH")
-    older = activate(FULL, shell.ending).replace(" ".join(VARIABLES), fewer)
+    older = activate_script(FULL, shell.ending).replace(" ".join(VARIABLES), fewer)
     found = shell.run(("/env", shell.file(older)), shell.deactivate("/env"), environ={"CPATH": "/mine"})
     assert found["CPATH"].endswith(":/mine")
     assert set(found) == {"CPATH"}
@@ -205,7 +205,7 @@ def test_what_another_shell_activated_comes_off_in_fish_and_the_other_way_round(
 
 def test_the_lines_for_a_venv_are_what_a_shell_evaluates(shell: Shell) -> None:
     hook = Hook(home="lib/nvidia", includes=("a", "b"), libraries=("l",), arch_list="9.0")
-    file = shell.file(exports(hook, "/it's $HOME", shell.ending))
+    file = shell.file(export_lines(hook, "/it's $HOME", shell.ending))
     found = shell.run(("", file), ("", file), environ={"CPATH": "/mine"})  # twice: nothing stands there twice
     assert found == {
         "CUDA_HOME": "/it's $HOME/lib/nvidia",

@@ -22,21 +22,28 @@ from cuenv.core.findings import Check, Finding
 from cuenv.core.io.files import private_folder
 from cuenv.core.versions import Capability, version
 from cuenv.host.request import Request
-from cuenv.prefix.activation_sh import Shell, source
+from cuenv.prefix.activation_sh import Shell, follow_script
 from cuenv.prefix.checks import check_jit
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io import toolchain as host_config_h
-from cuenv.prefix.io.activation import activated
-from cuenv.prefix.io.compile import Toolchain, compile_cuda
+from cuenv.prefix.io.activation import activation_variables
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.io.toolchain import ccbin, find_host_compilers, nvcc_at, nvcc_host
+from cuenv.prefix.io.toolchain import BuildTools, ccbin_option, compile_cuda, find_host_compilers, nvcc_host, read_nvcc
 from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain import hook as hook_scripts
+from cuenv.prefix.toolchain.build_checks import (
+    BuildNeeds,
+    NeededHeader,
+    build_needs,
+    compiling_libraries,
+    jit_findings,
+    trial_findings,
+    wheel_of,
+)
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook
-from cuenv.prefix.toolchain.policy import WantedHeader, Wants, compiling, jit_findings, trial_findings, wants, wheel_of
 from cuenv.prefix.toolchain.toolchain import (
     BuildFolder,
-    Compiled,
+    Compilation,
     CompilerBounds,
     CudaToolchain,
     HostCompiler,
@@ -72,7 +79,7 @@ def prefix(kind: Any = "conda", **more: Any) -> Prefix:
 def shop(**more: Any) -> CudaToolchain:
     """A workshop in which nothing is wrong."""
     both = [
-        HostCompiler(does=d, asked="g++", via="PATH", path="/g++", kind="gcc", version="13.3.0")
+        HostCompiler(role=d, asked="g++", via="PATH", path="/g++", kind="gcc", version="13.3.0")
         for d in ("C++", "nvcc")
     ]
     good: dict[str, Any] = {
@@ -85,7 +92,7 @@ def shop(**more: Any) -> CudaToolchain:
         ),
         "inside": ("/env/bin/nvcc",),
         "home": "/env",
-        "looks": ("/env/include",),
+        "include_path": ("/env/include",),
         "headers": {"cuda_runtime.h": ("/env/include",), "cusparse.h": ("/env/include",)},
         "links": frozenset({"cudart", "cusparse"}),
         "ninja": "/env/bin/ninja",
@@ -95,18 +102,18 @@ def shop(**more: Any) -> CudaToolchain:
     return CudaToolchain(**{**good, **more})
 
 
-WANTED = Wants(
+WANTED = BuildNeeds(
     why=("deepspeed 0.16.9 compiles on first use",),
     headers=(
-        WantedHeader(name="cuda_runtime.h", by=("nvcc",), holder="cuda-cudart-dev"),
-        WantedHeader(name="cusparse.h", by=("deepspeed 0.16.9",), holder="libcusparse-dev"),
+        NeededHeader(name="cuda_runtime.h", by=("nvcc",), holder="cuda-cudart-dev"),
+        NeededHeader(name="cusparse.h", by=("deepspeed 0.16.9",), holder="libcusparse-dev"),
     ),
     tools=("gxx", "ninja"),
 )
 
 
 def said(
-    found: CudaToolchain, where: Prefix | None = None, gpus: Iterable[str] = ("9.0",), wanted: Wants = WANTED
+    found: CudaToolchain, where: Prefix | None = None, gpus: Iterable[str] = ("9.0",), wanted: BuildNeeds = WANTED
 ) -> list[Finding]:
     facts = machine(*gpus, driver="575.57.08")
     return list(jit_findings(wanted, found, where or prefix(), facts, base()))
@@ -191,20 +198,20 @@ def test_another_toolkit_than_the_environments_own_is_a_warning() -> None:
     ],
 )
 def test_host_compilers_within_the_range_of_nvcc(kind: str, number: str | None, words: str) -> None:
-    one = HostCompiler(does="nvcc", asked="x", via="CC", path="/x", kind=kind, version=number)
+    one = HostCompiler(role="nvcc", asked="x", via="CC", path="/x", kind=kind, version=number)
     found = said(shop(compilers=(one, one)))
     assert [item.code for item in found] == (["CU256"] if words else [])
     assert all(words in item.message for item in found)
 
 
 def test_a_host_compiler_that_is_not_there() -> None:
-    found = said(shop(compilers=(HostCompiler(does="C++", asked="conda-c++", via="CXX"),)))
+    found = said(shop(compilers=(HostCompiler(role="C++", asked="conda-c++", via="CXX"),)))
     assert "conda-c++ (from CXX) is not there" in found[0].message
 
 
 def test_without_a_header_of_nvcc_the_tables_give_the_range() -> None:
     bare = replace(shop().nvcc, bounds=None)  # type: ignore[type-var]
-    new = HostCompiler(does="nvcc", asked="g++", via="PATH", path="/g++", kind="gcc", version="15.1.0")
+    new = HostCompiler(role="nvcc", asked="g++", via="PATH", path="/g++", kind="gcc", version="15.1.0")
     found = said(shop(nvcc=bare, compilers=(new,)))
     assert "newer than gcc 14, the newest that nvcc 12.9 supports (the cuenv tables)" in found[0].message
     assert said(shop(nvcc=bare)) == []
@@ -238,7 +245,7 @@ def test_fixes_for_a_venv_name_wheels() -> None:
 
 
 def test_a_trial_that_fails_is_told_by_its_first_error() -> None:
-    good = Compiled(what="a.o", command=("nvcc",), seconds=1.0)
+    good = Compilation(what="a.o", command=("nvcc",), seconds=1.0)
     bad = replace(good, reason="exit status 1", tail=("a.cu(1): error: no", "1 error"))
     late = replace(good, reason="no answer within 5 s")
     found = trial_findings((good, bad, late))
@@ -256,8 +263,8 @@ def deepspeed(number: str = "0.16.9", **more: Any) -> Prefix:
 
 
 def test_a_library_that_compiles_on_first_use_is_a_reason() -> None:
-    assert [row.package for _, row in compiling(deepspeed(), base())] == ["deepspeed"]
-    found = wants(deepspeed(), base(), nvcc=False, torch_includes=["cusparse.h"])
+    assert [row.package for _, row in compiling_libraries(deepspeed(), base())] == ["deepspeed"]
+    found = build_needs(deepspeed(), base(), nvcc=False, torch_includes=["cusparse.h"])
     assert found.why == ("deepspeed 0.16.9 compiles on first use",)
     by = {item.name: (item.by, item.holder) for item in found.headers}
     assert by["cusparse.h"] == (("torch", "deepspeed 0.16.9"), "libcusparse-dev")
@@ -278,12 +285,12 @@ def test_a_library_that_compiles_on_first_use_is_a_reason() -> None:
 )
 def test_what_compiles_nothing_is_no_reason(nothing: dict[str, Any]) -> None:
     where = nothing.pop("prefix")
-    assert wants(where, base(), nvcc=False, **nothing).why == ()
+    assert build_needs(where, base(), nvcc=False, **nothing).why == ()
 
 
 def test_a_lock_a_profile_and_an_nvcc_are_reasons() -> None:
     locked = solution(package("cuda-nvcc", "12.9.86"))
-    found = wants(prefix(), base(), nvcc=True, solution=locked, profile=Request(name="lab"))
+    found = build_needs(prefix(), base(), nvcc=True, solution=locked, profile=Request(name="lab"))
     assert found.why == (
         "the environment holds nvcc",
         "the lock holds cuda-nvcc 12.9.86",
@@ -293,7 +300,7 @@ def test_a_lock_a_profile_and_an_nvcc_are_reasons() -> None:
 
 
 def test_headers_that_an_installed_package_promises_are_wanted() -> None:
-    found = wants(prefix(conda=(package("nccl", "2.27"), package("libcusparse", "12"))), base(), nvcc=True)
+    found = build_needs(prefix(conda=(package("nccl", "2.27"), package("libcusparse", "12"))), base(), nvcc=True)
     assert {"nccl.h": ("nccl",)}.items() <= {item.name: item.by for item in found.headers}.items()
     assert "cusparse.h" not in {item.name for item in found.headers}
 
@@ -302,15 +309,15 @@ def test_headers_that_an_installed_package_promises_are_wanted() -> None:
 
 
 def test_the_range_in_host_config() -> None:
-    assert host_config_h.parse(HEADER) == CompilerBounds(gcc_max=14, clang_max=19)
-    assert host_config_h.parse("#if __GNUC__ >= 12\n") == CompilerBounds(gcc_max=11)
-    assert host_config_h.parse("") is None
-    assert host_config_h.parse("/* __GNUC__ > 14 */") is None
+    assert host_config_h.parse_host_config(HEADER) == CompilerBounds(gcc_max=14, clang_max=19)
+    assert host_config_h.parse_host_config("#if __GNUC__ >= 12\n") == CompilerBounds(gcc_max=11)
+    assert host_config_h.parse_host_config("") is None
+    assert host_config_h.parse_host_config("/* __GNUC__ > 14 */") is None
 
 
 @given(st.text(alphabet="#if _GNUCdefined()clang><=0123456789\n \t|&!"))
 def test_any_text_is_a_range_or_none(text: str) -> None:
-    found = host_config_h.parse(text)
+    found = host_config_h.parse_host_config(text)
     assert found is None or 0 <= (found.gcc_max or 0) <= 999
 
 
@@ -327,7 +334,7 @@ def test_any_text_is_a_range_or_none(text: str) -> None:
     ],
 )
 def test_the_host_compiler_in_the_flags_of_nvcc(flags: str, found: str | None) -> None:
-    assert ccbin(flags) == found
+    assert ccbin_option(flags) == found
 
 
 def test_which_host_compiler_nvcc_is_told_to_call() -> None:
@@ -425,7 +432,7 @@ def test_activation_is_followed(env: Path, tmp_path: Path, running: bool) -> Non
     )
     kept = {"MINE": "1", "bad=": "x", "n": 3, "CUDA_HOME": "***unset***"}
     (env / "conda-meta/state").write_text(json.dumps({"env_vars": kept}))
-    found, reason = activated(find_prefix(env), {**environ(tmp_path), "SECRET": "x"}, running=running)
+    found, reason = activation_variables(find_prefix(env), {**environ(tmp_path), "SECRET": "x"}, running=running)
     assert reason is None
     assert found["CXX"] == "conda-g++ -x"
     assert found["CPATH"] == "a\nb"
@@ -436,8 +443,8 @@ def test_activation_is_followed(env: Path, tmp_path: Path, running: bool) -> Non
 
 def test_an_environment_that_is_active_is_taken_as_it_is(env: Path, tmp_path: Path) -> None:
     mine = {"PATH": f"{env}/bin:/usr/bin", "HOME": str(tmp_path), "CONDA_PREFIX": str(env), "CXX": "mine"}
-    assert activated(find_prefix(env), mine, running=False) == (mine, None)
-    halfway, _ = activated(find_prefix(env), {**mine, "PATH": "/usr/bin"}, running=False)
+    assert activation_variables(find_prefix(env), mine, running=False) == (mine, None)
+    halfway, _ = activation_variables(find_prefix(env), {**mine, "PATH": "/usr/bin"}, running=False)
     assert (halfway["CXX"], halfway["PATH"]) == ("conda-g++", f"{env}/bin:/usr/bin")
 
 
@@ -448,7 +455,7 @@ def test_what_belongs_to_another_active_environment_is_left_out(env: Path, tmp_p
         "CUDA_HOME": "/other",
         "CPATH": "/mine",
     }
-    found, _ = activated(find_prefix(env), {**environ(tmp_path), **other}, running=False)
+    found, _ = activation_variables(find_prefix(env), {**environ(tmp_path), **other}, running=False)
     assert found["PATH"] == f"{env}/bin:/usr/bin:/otherwise"
     assert "CUDA_HOME" not in found
     assert found["CPATH"] == "/mine"
@@ -472,7 +479,7 @@ def test_variables_of_packages_are_read_as_conda_reads_them(env: Path, tmp_path:
             "conda-meta/state": '{"env_vars": {"MINE": "2"}}',
         },
     )
-    found, _ = activated(find_prefix(env), environ(tmp_path), running=False)
+    found, _ = activation_variables(find_prefix(env), environ(tmp_path), running=False)
     assert (found["CUDA_HOME"], found["MINE"]) == ("/of/a/package", "2")
 
 
@@ -520,7 +527,7 @@ def test_what_only_reads_runs_nothing_of_an_environment(
     result = inside(*words, env, *host, folder=tmp_path, **here)
     assert result.returncode in (0, 1), result.stderr
     assert not mark.exists(), mark.read_text()
-    activated(find_prefix(env), {"PATH": os.environ["PATH"]}, running=True)
+    activation_variables(find_prefix(env), {"PATH": os.environ["PATH"]}, running=True)
     assert mark.exists()  # the traps are real ones
 
 
@@ -556,12 +563,12 @@ def test_what_activation_sets_and_only_a_run_could_tell_is_said_and_makes_nothin
 def test_the_hook_that_was_written_is_read_again(env: Path, tmp_path: Path) -> None:
     for home in ("", "targets/a 'b'"):
         hook = Hook(home=home, includes=("t/include", "t/include/it's"), libraries=("t/lib",), arch_list="9.0")
-        text = hook_scripts.activate(hook)
-        assert hook_scripts.read(text) == hook
-        assert hook_scripts.read(text + "rm -r /\n") is None
+        text = hook_scripts.activate_script(hook)
+        assert hook_scripts.parse_hook(text) == hook
+        assert hook_scripts.parse_hook(text + "rm -r /\n") is None
         plant(env, {"etc/conda/activate.d/~cuenv_activate.sh": text})
-        read, reason = activated(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=False)
-        ran, _ = activated(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=True)
+        read, reason = activation_variables(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=False)
+        ran, _ = activation_variables(find_prefix(env), {**environ(tmp_path), "CPATH": "/mine"}, running=True)
         assert reason is None
         assert {name: read[name] for name in VARIABLES} == {name: ran[name] for name in VARIABLES}
 
@@ -572,7 +579,7 @@ def test_the_hook_that_was_written_is_read_again(env: Path, tmp_path: Path) -> N
 def test_the_release_of_nvcc_is_read_from_the_files_around_it(tmp_path: Path) -> None:
     def told(root: Path) -> str:
         program(root / "bin/nvcc", "exit 1")
-        return str(nvcc_at(str(root), "PATH", running=False).release)
+        return str(read_nvcc(str(root), "PATH", running=False).release)
 
     files = {
         "json/version.json": '{"cuda": {"version": "12.6.3"}}',
@@ -655,8 +662,8 @@ SCRIPTS = (
 def test_a_script_that_is_read_sets_what_it_sets_when_it_is_run(env: Path, tmp_path: Path, script: str) -> None:
     (env / "etc/conda/activate.d/gxx.sh").write_text(f"{script}\n")
     mine = {**environ(tmp_path), "CC": "a", "CPATH": "/mine"}
-    read, reason = activated(find_prefix(env), mine, running=False)
-    ran, failed = activated(find_prefix(env), mine, running=True)
+    read, reason = activation_variables(find_prefix(env), mine, running=False)
+    ran, failed = activation_variables(find_prefix(env), mine, running=True)
     if "(export" not in script:  # a shell inside of the shell is not followed, and said
         assert (reason, failed) == (None, None)
         drop = {"CONDA_BACKUP_CC", "CONDA_BACKUP_CPPFLAGS", "LC_ALL", "LANGUAGE", "_"}
@@ -694,7 +701,7 @@ def test_what_a_script_sets_and_cannot_be_read_is_told_with_its_line(
     env: Path, tmp_path: Path, script: str, told: str
 ) -> None:
     (env / "etc/conda/activate.d/gxx.sh").write_text(f"{script}\n")
-    found, reason = activated(find_prefix(env), {**environ(tmp_path), "CC": "a", "CXX": "b"}, running=False)
+    found, reason = activation_variables(find_prefix(env), {**environ(tmp_path), "CC": "a", "CXX": "b"}, running=False)
     assert told in (reason or "")
     assert all(name not in found for name in ("CC", "CXX") if f"{name} is set by" in (reason or ""))
 
@@ -749,8 +756,8 @@ def test_what_is_read_of_a_script_is_what_bash_makes_of_it(seed: int) -> None:
     pick = Random(seed)
     text = "\n".join(statement(pick) for _ in range(pick.randint(1, 5)))
     before = {"A": "1", "B": "b b", "PATH": os.environ["PATH"]}
-    shell = Shell(values=dict(before), exported=set(before), there=lambda _asked, _path: False)
-    source(text, "x.sh", shell)
+    shell = Shell(values=dict(before), exported=set(before), file_test=lambda _asked, _path: False)
+    follow_script(text, "x.sh", shell)
     done = subprocess.run(
         ["bash", "--norc", "-c", f"{text}\nprintf '\\0'; command -p env -0"],
         env=before,
@@ -766,8 +773,8 @@ def test_what_is_read_of_a_script_is_what_bash_makes_of_it(seed: int) -> None:
 @example("function _tc_activation() { echo CONDA_BACKUP_X; }\n_tc_activation activate\n")
 @given(st.text(alphabet="if then fi;&|(){}[]$\"'\\=\nCX `#<>!-", max_size=60))
 def test_any_text_is_read_to_its_end(text: str) -> None:
-    shell = Shell(values={}, exported=set(), there=lambda _asked, _path: False)
-    source(text, "x.sh", shell)
+    shell = Shell(values={}, exported=set(), file_test=lambda _asked, _path: False)
+    follow_script(text, "x.sh", shell)
     assert all(value is None or isinstance(value, str) for value in shell.values.values())
 
 
@@ -829,11 +836,11 @@ def test_a_compiler_that_fails_crashes_or_hangs_is_a_finding(
     program(env / "bin/nvcc", ask)
     assert "it did not write probe.o" in checked(env, tmp_path).findings[0].message
     program(env / "bin/nvcc", "while :; do :; done")
-    monkeypatch.setattr("cuenv.prefix.io.compile.SECONDS", 0.2)
+    monkeypatch.setattr("cuenv.prefix.io.toolchain.SECONDS", 0.2)
     with private_folder("test") as folder:
-        source = folder / "x.cu"
-        source.touch()
-        slow = compile_cuda(source, folder / "x.o", Toolchain(nvcc=str(env / "bin/nvcc")))
+        follow_script = folder / "x.cu"
+        follow_script.touch()
+        slow = compile_cuda(follow_script, folder / "x.o", BuildTools(nvcc=str(env / "bin/nvcc")))
     assert slow.reason == "no answer within 0.2 s"
     assert not folder.exists()
 

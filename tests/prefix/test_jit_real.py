@@ -17,8 +17,8 @@ from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions
 from cuenv.prefix.checks import check_jit
 from cuenv.prefix.io import toolchain as host_config_h
-from cuenv.prefix.io.compile import Toolchain, try_out
 from cuenv.prefix.io.prefix import find_prefix
+from cuenv.prefix.io.toolchain import BuildTools, compile_sample
 from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain.install_hook import install_hook, make_hook
 from cuenv.solve.model import Solution
@@ -136,16 +136,16 @@ def test_headers_of_conda_forge_are_hidden_until_the_hook_shows_them(conda: Path
 
 def test_what_a_plain_build_fails_of_is_what_the_finding_says(conda: Path, tmp_path: Path) -> None:
     """The finding is true: without the folder the C++ compiler does not find the header, with it it does."""
-    plain = Toolchain(
+    plain = BuildTools(
         nvcc=str(conda / "bin/nvcc"), cxx=shutil.which("g++"), includes=(str(conda / "include"),), environ=os.environ
     )
-    cuda, host = try_out(plain, headers=["curand.h"], plain=["curand.h"])
+    cuda, host = compile_sample(plain, headers=["curand.h"], plain=["curand.h"])
     assert cuda.reason is None
     assert host.reason == "exit status 1"
     assert "curand.h" in host.tail[0]
     shown = replace(plain, environ={**os.environ, "CPATH": str(conda / TARGET / "include")})
     shown = replace(shown, libraries=(str(conda / "lib"),))
-    assert [item.reason for item in try_out(shown, headers=["curand.h"], plain=["curand.h"])] == [None] * 3
+    assert [item.reason for item in compile_sample(shown, headers=["curand.h"], plain=["curand.h"])] == [None] * 3
 
 
 def test_a_header_that_is_nowhere_names_its_package(conda: Path, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def tools_alone(folder: Path) -> Path:
 )
 def test_the_tables_and_the_header_of_each_release_agree(requirement: str, cuda: str) -> None:
     text = next(data for name, data in content(requirement).items() if name.endswith("crt/host_config.h"))
-    bounds = host_config_h.parse(text.decode())
+    bounds = host_config_h.parse_host_config(text.decode())
     row = base().cuda(version(cuda))
     assert bounds
     assert row

@@ -26,7 +26,7 @@ from cuenv.host.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
 from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.linkage.check import check_linkage
-from cuenv.prefix.linkage.opening import is_torch, open_all, readable
+from cuenv.prefix.linkage.opening import demangled, is_torch_symbol, open_all
 from cuenv.prefix.subject import Subject
 from given import base
 from linkage_trees import compile_library, needs_gcc
@@ -466,8 +466,8 @@ def test_a_file_without_permission_is_passed_over_as_the_loader_does(env: Env) -
     ],
 )
 def test_a_mangled_name_is_shown_readable(name: str, ours: bool, text: str) -> None:
-    assert readable(name) == text
-    assert is_torch(name) == ours or name.startswith("_ZN3c10999")
+    assert demangled(name) == text
+    assert is_torch_symbol(name) == ours or name.startswith("_ZN3c10999")
 
 
 @pytest.mark.records

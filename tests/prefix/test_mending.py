@@ -23,8 +23,8 @@ from commands import in_shell
 from cuenv.core.findings import Finding
 from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions, host_facts
-from cuenv.prefix.check import PrefixChecked, check_prefix
-from cuenv.prefix.fixes import for_this_torch
+from cuenv.prefix.check import PrefixCheck, check_prefix
+from cuenv.prefix.fixes import rebuild_for_torch
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.site_packages import pins_torch
 from cuenv.resolver.wheels import wheel_for
@@ -118,7 +118,7 @@ class Place:
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" {name} "{self.folder}/log" "$@"\n')
         program.chmod(0o755)
 
-    def checked(self, *, lock: bool = True) -> PrefixChecked:
+    def checked(self, *, lock: bool = True) -> PrefixCheck:
         options = HostOptions(gpus=GPU, driver=DRIVER, glibc="2.35", platform=PLATFORM, environ=self.environ)
         return check_prefix(self.env, options, base(), lock=self.lock if lock else None)
 
@@ -391,13 +391,13 @@ def test_a_library_for_another_torch_is_fetched_in_the_release_for_this_one(
     made.add("torch", torch, {"torch/version.py": f"__version__ = '{torch}'\ncuda = '12.8'\n"})
     made.add(library, release, {}, *(["torch==2.5.1"] if library != "free" else ["torch"]))
     prefix = find_prefix(made.env)
-    command = for_this_torch(prefix, library, Version(torch), base().extensions, pins_torch)
+    command = rebuild_for_torch(prefix, library, Version(torch), base().extensions, pins_torch)
     assert command.endswith(expected)
 
 
 def test_a_library_of_condas_for_another_torch_is_solved_anew_beside_the_torch_that_is_here(place: Place) -> None:
     prefix = find_prefix(place.env)
-    command = for_this_torch(prefix, "numpy", Version("2.7.1"), base().extensions, pins_torch)
+    command = rebuild_for_torch(prefix, "numpy", Version("2.7.1"), base().extensions, pins_torch)
     asked = "--override-channels -c conda-forge numpy pytorch=2.7.1=cuda129_py312_0"
     assert command == f"CONDA_OVERRIDE_CUDA=12.9 conda install -y --force-reinstall -p {place.env} {asked}"
 

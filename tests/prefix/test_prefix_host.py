@@ -15,7 +15,7 @@ from cuenv.host.facts import CudaLibrary, Gpu, HostFacts, Resources, Surrounding
 from cuenv.host.request import Request
 from cuenv.host.select import with_disk
 from cuenv.prefix.checks import CHECKS, check_host
-from cuenv.prefix.cuda_files import cuda_of
+from cuenv.prefix.cuda_files import cuda_release_of
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.subject import Subject
@@ -56,7 +56,7 @@ def codes(found: Check, severity: str) -> list[str]:
     ],
 )
 def test_the_cuda_release_of_an_environment(prefix: Prefix, release: str, says: str) -> None:
-    found = cuda_of(prefix)
+    found = cuda_release_of(prefix)
     assert found
     assert str(found[0]) == release
     assert found[1].startswith(says)
@@ -64,7 +64,7 @@ def test_the_cuda_release_of_an_environment(prefix: Prefix, release: str, says: 
 
 @collect("prefix", [EMPTY, wheels(torch="2.5.1+cpu"), wheels(nvidia_cuda_runtime_cu12="x")])
 def test_an_environment_without_cuda(prefix: Prefix) -> None:
-    assert cuda_of(prefix) is None
+    assert cuda_release_of(prefix) is None
     found = looked(prefix, machine("8.0", driver="535.129.03"))
     assert (found.status, found.findings) == ("ok", ())
     assert "the records of the environment name no CUDA release" in found.says

@@ -16,10 +16,10 @@ import pytest
 from cases import collect
 from commands import run
 from cuenv.core.findings import Check
-from cuenv.prefix.check import run_checks
+from cuenv.prefix.check import run_probes
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.io.probe import ask, bench
-from cuenv.prefix.probing import MARK, PROBES, Around, check_of
+from cuenv.prefix.io.probe import probe_setup, run_probe
+from cuenv.prefix.probes import MARK, PROBES, ProbeContext, probe_check
 from torch_standin import H100, NCCL, V100, make_venv, torch_like
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
@@ -30,9 +30,9 @@ def probe(
 ) -> Check:
     """The check that one probe makes of an environment."""
     found = find_prefix(prefix)
-    with bench(found, {**ENVIRON, **(environ or {})}) as place:
-        around = Around(prefix=found.path, python=place.python, gpus=gpus, environ=place.given)
-        return check_of(next(item for item in PROBES if item.name == name), ask(name, place, timeout), around)
+    with probe_setup(found, {**ENVIRON, **(environ or {})}) as place:
+        around = ProbeContext(prefix=found.path, python=place.python, gpus=gpus, environ=place.given)
+        return probe_check(next(item for item in PROBES if item.name == name), run_probe(name, place, timeout), around)
 
 
 def code(check: Check) -> str:
@@ -254,7 +254,7 @@ def test_a_compiler_that_fails_is_quoted(tmp_path: Path) -> None:
 
 
 def test_without_torch_the_rest_is_left_out(tmp_path: Path) -> None:
-    checks = tuple(run_checks(find_prefix(make_venv(tmp_path / "env")), 0, ENVIRON, timeout=20))
+    checks = tuple(run_probes(find_prefix(make_venv(tmp_path / "env")), 0, ENVIRON, timeout=20))
     assert [check.name for check in checks] == [f"run:{item.name}" for item in PROBES]
     assert {check.status for check in checks} == {"skip"}
     assert checks[0].says == "torch is not installed"
@@ -263,7 +263,7 @@ def test_without_torch_the_rest_is_left_out(tmp_path: Path) -> None:
 
 def test_a_driver_that_kills_is_asked_once(tmp_path: Path) -> None:
     body = "\ncuda.is_available = lambda: os.kill(os.getpid(), signal.SIGSEGV)"
-    checks = tuple(run_checks(find_prefix(make_venv(tmp_path / "env", torch=torch_like(body))), 1, ENVIRON, timeout=20))
+    checks = tuple(run_probes(find_prefix(make_venv(tmp_path / "env", torch=torch_like(body))), 1, ENVIRON, timeout=20))
     assert [check.status for check in checks] == ["ok", "fail", *["skip"] * (len(PROBES) - 2)]
 
 

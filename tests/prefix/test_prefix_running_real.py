@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import cuenv
-from cuenv.prefix.check import run_checks
+from cuenv.prefix.check import run_probes
 from cuenv.prefix.io.prefix import find_prefix
 
 CACHE = Path(os.environ.get("CUENV_TEST_WHEELS") or Path(tempfile.gettempdir()) / f"cuenv-test-wheels-{os.getuid()}")
@@ -89,7 +89,7 @@ def cpu_prefix() -> Path:
 @pytest.mark.slow
 def test_a_real_torch_runs_without_a_gpu(cpu_prefix: Path) -> None:
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    checks = {check.name: check for check in run_checks(find_prefix(cpu_prefix), 0, environ, timeout=LIMIT)}
+    checks = {check.name: check for check in run_probes(find_prefix(cpu_prefix), 0, environ, timeout=LIMIT)}
     assert {name: check.findings for name, check in checks.items() if check.findings} == {}
     assert checks["run:torch"].says.startswith("torch 2.")
     assert checks["run:matmul"].says.startswith("cpu (float32)")
@@ -136,7 +136,7 @@ def test_a_real_torch_runs_on_every_gpu() -> None:
     if prefix is None or not facts.gpus:
         pytest.skip("no GPU, or no environment with torch: CUENV_TEST_TORCH=DIR")
     checks = {
-        check.name: check for check in run_checks(find_prefix(prefix), len(facts.gpus), os.environ, timeout=LIMIT)
+        check.name: check for check in run_probes(find_prefix(prefix), len(facts.gpus), os.environ, timeout=LIMIT)
     }
     assert {name: check.findings for name, check in checks.items() if check.findings} == {}
     for name in ("torch", "cuda", "matmul", "nccl"):

@@ -88,11 +88,11 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
       cuenv check -n moe --gpu A100 --driver 525.60.13 --format markdown
       cuenv check locks/universal-dev/conda-lock.yml --gpu A100 --driver 525.60.13 --json
     """
-    from cuenv.prefix.check import asked, checked  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.check import parse_check_request, run_check_request  # noqa: PLC0415 - not needed for --help
 
     limit = _limit(values)
     host = host_from(values)
-    what = asked(
+    what = parse_check_request(
         path,
         os.environ,
         prefix=values["prefix"],
@@ -103,7 +103,7 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
     )
     show_progress = progress(quiet=values["quiet"])
     request = _profile(values["profile"])
-    reports = checked(what, host, knowledge_from(values), request, limit=limit, say=show_progress)
+    reports = run_check_request(what, host, knowledge_from(values), request, limit=limit, say=show_progress)
     progress_done(show_progress)
     if values["redact"]:
         from cuenv.host.io.record import private, scrub_report  # noqa: PLC0415 - only when asked for

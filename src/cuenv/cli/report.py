@@ -154,9 +154,9 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
     options = host_from(values)
     requests = any(typed(name) for name in (*_REQUESTED, "python"))
     if lock is None and not options.given and not requests:
-        from cuenv.prefix.check import lock_at_hand  # noqa: PLC0415 - as above
+        from cuenv.prefix.check import find_lock  # noqa: PLC0415 - as above
 
-        lock = lock_at_hand()
+        lock = find_lock()
     return _lock(lock, values, knowledge) if lock else _host(values, knowledge)
 
 

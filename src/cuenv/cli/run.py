@@ -11,7 +11,7 @@ import click
 from cuenv.cli.command import PATH, Grouped, several, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.prefix.shell_hook import SHELLS, render
+from cuenv.prefix.shell_hook import SHELLS, activation_lines
 
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
@@ -68,10 +68,10 @@ def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **valu
       eval "$(cuenv shell-hook -n cuenv)"
       cuenv shell-hook --prefix ~/envs/train --shell fish | source
     """
-    from cuenv.prefix.io.enter import entering  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.enter import find_activation  # noqa: PLC0415 - not needed for --help
     from cuenv.prefix.io.environments import chosen_environment  # noqa: PLC0415 - as above
 
-    found = entering(chosen_environment(prefix, name, os.environ, "cuenv shell-hook"), os.environ)
+    found = find_activation(chosen_environment(prefix, name, os.environ, "cuenv shell-hook"), os.environ)
     if values["as_json"]:
         emit_json(
             {
@@ -84,5 +84,5 @@ def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **valu
             }
         )
     else:
-        emit(render(found, shell))
+        emit(activation_lines(found, shell))
     return ExitCode.OK

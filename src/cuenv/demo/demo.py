@@ -17,7 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME
 from cuenv.lockfile.lock import Locked, LockRequest, lock
-from cuenv.prefix.packages import installed_findings
+from cuenv.prefix.lock_comparison import conda_findings
 from cuenv.resolver.resolve import Resolution, resolve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution
@@ -95,7 +95,7 @@ def _install(solution: Solution, prefix: Path, sources: Sources) -> Report:
 
     install(solution, prefix, sources)
     made = find_prefix(prefix)
-    return report(str(prefix), installed_findings(made, solution), (f"{len(made.conda)} packages installed",))
+    return report(str(prefix), conda_findings(made, solution), (f"{len(made.conda)} packages installed",))
 
 
 def real_commands(facts: HostFacts, *, recorded: bool) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
     Raises:
         InputError: the named folder is not an environment.
     """
-    from cuenv.prefix.check import checked  # noqa: PLC0415 - a log needs none of it
+    from cuenv.prefix.check import run_check_request  # noqa: PLC0415 - a log needs none of it
     from cuenv.resolver.health import machine_findings  # noqa: PLC0415 - as above
 
     guidance = load_guidance(knowledge)
@@ -138,7 +138,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
     what = _at_hand(options, prefix)
     found: list[Finding] = []
     fine: list[str] = []
-    for one in checked(what, options, knowledge) if what else ():
+    for one in run_check_request(what, options, knowledge) if what else ():
         found += one.report.findings
         fine += [f"{check.name}: {check.says}" for check in one.checks if check.status == "ok"]
     if what is None or what.prefix is None:
@@ -155,11 +155,11 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
 
 def _at_hand(options: HostOptions, prefix: Path | None) -> CheckRequest | None:
     """The environment that is named; else the lock in this folder, and on the machine at hand what is active."""
-    from cuenv.prefix.check import asked  # noqa: PLC0415 - a log needs none of it
+    from cuenv.prefix.check import parse_check_request  # noqa: PLC0415 - a log needs none of it
 
     environ = {} if options.given else options.environ
     try:
-        what = asked(None, environ, prefix=prefix)
+        what = parse_check_request(None, environ, prefix=prefix)
         if prefix is None and what.prefix is not None:
             find_prefix(what.prefix)
     except InputError:

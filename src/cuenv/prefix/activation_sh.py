@@ -15,7 +15,7 @@ from cuenv.core.regex import VARIABLE, regex
 
 _OPERATORS = ("&&", "||", ";;", "\n", ";", "&", "|", "(", ")")
 _SPACE = " \t\r\0"
-_GOES_ON = frozenset({"&&", "||", "|"})
+_CONTINUES = frozenset({"&&", "||", "|"})
 """A line that ends in one of these is continued by the next one."""
 _BRACED = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])(.*))?", re.DOTALL)
 _REDIRECTED = regex(r"[0-9]*(?:>>|>&|<&|>\||<>|>|<)|&>>?")
@@ -42,13 +42,13 @@ def _tokens(text: str) -> list[Token]:
     found: list[Token] = []
     at, line = 0, 1
     while at < len(text):
-        end = _skipped(text, at)
+        end = _skip(text, at)
         if end == at:
             operator = next((item for item in _OPERATORS if text.startswith(item, at)), None)
-            end = at + len(operator) if operator else _word(text, at)
+            end = at + len(operator) if operator else _word_end(text, at)
             if end == at:
                 raise _UnreadableError
-            goes_on = operator == "\n" and found and found[-1].text in _GOES_ON
+            goes_on = operator == "\n" and found and found[-1].text in _CONTINUES
             if not goes_on:
                 found.append(Token(text=text[at:end].replace("\0", ""), line=line, operator=operator is not None))
         line += text.count("\n", at, end) + text.count("\0", at, end)
@@ -56,7 +56,7 @@ def _tokens(text: str) -> list[Token]:
     return found
 
 
-def _skipped(text: str, at: int) -> int:
+def _skip(text: str, at: int) -> int:
     """Behind a space, a comment, or a redirection with its file."""
     if text[at] in _SPACE:
         return at + 1
@@ -71,17 +71,17 @@ def _skipped(text: str, at: int) -> int:
     at = redirected.end()
     while at < len(text) and text[at] in _SPACE:
         at += 1
-    return _word(text, at)
+    return _word_end(text, at)
 
 
-def _word(text: str, at: int) -> int:
+def _word_end(text: str, at: int) -> int:
     """Where the word that begins here ends."""
     while at < len(text) and text[at] not in " \t\r\n;&|()<>":
-        at = _piece(text, at)
+        at = _skip_piece(text, at)
     return at
 
 
-def _piece(text: str, at: int) -> int:
+def _skip_piece(text: str, at: int) -> int:
     """Behind a character, or behind the quote or bracket that it opens.
 
     Raises:
@@ -95,14 +95,14 @@ def _piece(text: str, at: int) -> int:
     if char == '"':
         at += 1
         while text[at : at + 1] not in ('"', ""):
-            at = _piece(text, at) if text[at] in "\\`$" else at + 1
+            at = _skip_piece(text, at) if text[at] in "\\`$" else at + 1
         return text.index('"', at) + 1
     if char == "$" and text.startswith(("{", "("), at + 1):
-        return _bracketed(text, at + 1)
+        return _skip_brackets(text, at + 1)
     return at + 1
 
 
-def _bracketed(text: str, at: int) -> int:
+def _skip_brackets(text: str, at: int) -> int:
     """Behind the bracket that closes the one here; quotes inside are passed over."""
     opened, closes, depth = text[at], "}" if text[at] == "{" else ")", 0
     while at < len(text):
@@ -110,11 +110,11 @@ def _bracketed(text: str, at: int) -> int:
         depth += (char == opened) - (char == closes)
         if char == closes and not depth:
             return at + 1
-        at = _piece(text, at) if char in "'\"\\`$" else at + 1
+        at = _skip_piece(text, at) if char in "'\"\\`$" else at + 1
     raise _UnreadableError
 
 
-def _expanded(raw: str, values: Mapping[str, str | None]) -> str | None:
+def _expand(raw: str, values: Mapping[str, str | None]) -> str | None:
     """The value of a word; ``None`` when only a shell could tell it.
 
     Args:
@@ -159,7 +159,7 @@ def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[s
         return values.get(plain[0], ""), plain.end()
     if not raw.startswith("{", at + 1):
         return (None, at + 1) if raw[at + 1 : at + 2] not in ("", " ", '"', "/", ":") else ("$", at + 1)
-    end = _bracketed(raw, at + 1)
+    end = _skip_brackets(raw, at + 1)
     inner = _BRACED.fullmatch(raw[at + 2 : end - 1])
     if inner is None:
         return None, at + 1
@@ -171,15 +171,15 @@ def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[s
         return None, end  # it is set, or it is not
     there = bool(known) if sign.startswith(":") else name in values
     if sign.endswith("+"):
-        return (_expanded(other, values) if there else ""), end
-    return (known if there else _expanded(other, values)), end
+        return (_expand(other, values) if there else ""), end
+    return (known if there else _expand(other, values)), end
 
 
-There = Callable[[str, str], bool]
+FileTest = Callable[[str, str], bool]
 """Answers a test of a file: its letter (``f``, ``d``, ``e``, ``x``, ``r``) and the path."""
 
 _ASSIGNED = regex(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_SETS = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
+_ASSIGNS = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
 _DEFAULTS = regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
@@ -217,7 +217,7 @@ class Shell:
 
     values: dict[str, str | None]
     exported: set[str]
-    there: There
+    file_test: FileTest
     unknown: dict[str, str] = field(default_factory=dict)
     anything: str | None = None
     ended: str | None = None
@@ -234,14 +234,14 @@ class Shell:
             self.unknown.pop(name, None)
 
 
-def source(text: str, name: str, shell: Shell) -> None:
+def follow_script(text: str, name: str, shell: Shell) -> None:
     """Follow one script.
 
     Args:
         shell: what is there before; changed to what is there after it.
     """
     try:
-        _Script(name, shell).follow(_tokens(text))
+        _Script(name, shell).run(_tokens(text))
     except _ReturnError:
         return
     except (ValueError, RecursionError):
@@ -260,7 +260,7 @@ class _Script:
     def _where(self, token: Token) -> str:
         return f"{self.name}:{token.line}"
 
-    def follow(self, words: Sequence[Token]) -> bool | None:
+    def run(self, words: Sequence[Token]) -> bool | None:
         """Follow commands one after the other; the status of the last one, ``None`` when it cannot be told."""
         status: bool | None = True
         joined, at = "", 0
@@ -270,29 +270,29 @@ class _Script:
                 joined = token.text if token.text in ("&&", "||") else ""
                 at += 1
                 continue
-            end = self._command(words, at)
+            end = self._command_end(words, at)
             follows = words[end].text if end < len(words) and words[end].operator else ""
             goes = True if not joined else status if joined == "&&" else _not(status)
             if follows in ("|", "&") or (at and words[at - 1].operator and words[at - 1].text == "|"):
                 status = None  # a shell of its own: it sets nothing here
             elif goes:
-                status = self._one(words[at:end])
+                status = self._run(words[at:end])
             elif goes is None:
-                self._perhaps(words[at:end])
+                self._mark_unknown(words[at:end])
                 status = None
             at = end
         return status
 
-    def _command(self, words: Sequence[Token], at: int) -> int:
+    def _command_end(self, words: Sequence[Token], at: int) -> int:
         """Where the command that begins here ends."""
         first = words[at]
         if first.text == "function" or _is_function(words, at):
             brace = next((i for i in range(at, len(words)) if words[i].text == "{"), None)
             if brace is None:
                 raise _UnreadableError
-            return _closed(words, brace)
+            return _block_end(words, brace)
         if first.text in _OPENS:
-            return _closed(words, at)
+            return _block_end(words, at)
         depth = 0
         for i in range(at, len(words)):
             if words[i].text == "[[":
@@ -305,7 +305,7 @@ class _Script:
                 return i
         return len(words)
 
-    def _one(self, words: Sequence[Token]) -> bool | None:
+    def _run(self, words: Sequence[Token]) -> bool | None:
         first = words[0]
         if first.text == "function" or _is_function(words, 0):
             name = words[1].text if first.text == "function" else first.text
@@ -315,44 +315,44 @@ class _Script:
         if first.text == "if":
             return self._if(words)
         if first.text == "{":
-            return self.follow(words[1:-1])
+            return self.run(words[1:-1])
         if first.text in _OPENS:
-            self._perhaps(words)
+            self._mark_unknown(words)
             return None
-        return self._simple(words)
+        return self._run_simple(words)
 
     def _if(self, words: Sequence[Token]) -> bool | None:
         """The branch that is taken; where that cannot be told, what any of them may set is not known."""
         parts = _branches(words)
         for i, (condition, body) in enumerate(parts):
-            taken = self.follow(condition) if condition is not None else True
+            taken = self.run(condition) if condition is not None else True
             if taken:
-                return self.follow(body)
+                return self.run(body)
             if taken is None:
                 for other, rest in parts[i:]:
-                    self._perhaps(rest)
-                    self._perhaps(other or ())
+                    self._mark_unknown(rest)
+                    self._mark_unknown(other or ())
                 return None
         return True
 
-    def _perhaps(self, words: Sequence[Token]) -> None:
+    def _mark_unknown(self, words: Sequence[Token]) -> None:
         """What these words may set cannot be told."""
         begins = True
         for i, token in enumerate(words):
             if token.operator:
                 begins = True
                 continue
-            for name in _SETS.findall(token.text):
+            for name in _ASSIGNS.findall(token.text):
                 self.shell.set(name, None, self._where(token))
             if begins and (token.text in _ANYTHING or token.text.startswith(("$", "`"))):
                 self.shell.anything = self.shell.anything or self._where(token)
             if begins and token.text in self.shell.functions:
-                self._called(token.text, words[i:])
+                self._mark_function(token.text, words[i:])
             if begins and token.text in _NAMING:
-                self._named(words[i + 1 :])
+                self._mark_named(words[i + 1 :])
             begins = begins and token.text in _LEADS
 
-    def _named(self, words: Sequence[Token]) -> None:
+    def _mark_named(self, words: Sequence[Token]) -> None:
         for token in words:
             if token.operator or token.text == "in":
                 return
@@ -361,22 +361,22 @@ class _Script:
                 self.shell.unsure.add(name)
                 self.shell.set(name, None, self._where(token))
 
-    def _called(self, name: str, words: Sequence[Token]) -> None:
+    def _mark_function(self, name: str, words: Sequence[Token]) -> None:
         """A call of a function of the script, which is not followed into."""
         body = self.shell.functions.pop(name)  # one that calls itself is looked at once
-        self._perhaps(body)
+        self._mark_unknown(body)
         self.shell.functions[name] = body
         if name == _TOOLCHAIN:
             self.shell.anything = self.shell.anything or self._where(words[0])
 
-    def _simple(self, words: Sequence[Token]) -> bool | None:
+    def _run_simple(self, words: Sequence[Token]) -> bool | None:
         for word in words:
             for name in _DEFAULTS.findall(word.text):
                 self.shell.set(name, None, self._where(word))
         if words[0].text in _INNER:
             raise _UnreadableError
         if words[0].text == "!":
-            return _not(self._one(words[1:])) if len(words) > 1 else None
+            return _not(self._run(words[1:])) if len(words) > 1 else None
         at = 0
         while at < len(words) and (pair := _ASSIGNED.fullmatch(words[at].text)):
             if at + 1 == len(words) or all(_ASSIGNED.fullmatch(word.text) for word in words):
@@ -389,12 +389,12 @@ class _Script:
         if name is None:
             self.shell.anything = self.shell.anything or self._where(words[0])
             return None
-        return self._call(name, words)
+        return self._run_named(name, words)
 
-    def _call(self, name: str, words: Sequence[Token]) -> bool | None:
+    def _run_named(self, name: str, words: Sequence[Token]) -> bool | None:
         where = self._where(words[0])
         if name in ("[", "test", "[["):
-            known = name == "[[" or not any(map(self._splits, words[1:]))
+            known = name == "[[" or not any(map(self._is_split, words[1:]))
             return self._test([word.text for word in words[1:] if word.text not in ("]", "]]")]) if known else None
         if name in _STATUS:
             return _STATUS[name]
@@ -402,9 +402,9 @@ class _Script:
             return self._export(words[1:])
         if name == "unset":
             return self._unset(words[1:])
-        return self._further(name, words, where)
+        return self._run_other(name, words, where)
 
-    def _further(self, name: str, words: Sequence[Token], where: str) -> bool | None:
+    def _run_other(self, name: str, words: Sequence[Token], where: str) -> bool | None:
         if name in ("return", "exit"):
             if name == "exit":
                 self.shell.ended = self.shell.ended or where
@@ -412,16 +412,16 @@ class _Script:
         if name == _TOOLCHAIN and name in self.shell.functions:
             return self._toolchain(words[1:], where)
         if name in self.shell.functions:
-            self._called(name, words)
+            self._mark_function(name, words)
         else:
-            self._perhaps(words)  # a program changes no variable of the shell, a builtin may
+            self._mark_unknown(words)  # a program changes no variable of the shell, a builtin may
             if name in _ANYTHING:
                 self.shell.anything = self.shell.anything or where
         return None
 
     def _unset(self, words: Sequence[Token]) -> bool:
         if any(word.text.startswith("-") and word.text != "-v" for word in words):
-            self._named(words)
+            self._mark_named(words)
             return True
         for word in words:
             self.shell.values.pop(word.text, None)
@@ -431,8 +431,8 @@ class _Script:
 
     def _export(self, words: Sequence[Token]) -> bool:
         if any(word.text.startswith("-") for word in words):
-            self._perhaps(words)
-            self._named(words)
+            self._mark_unknown(words)
+            self._mark_named(words)
             return True
         # All words are expanded before the first of them is set.
         pairs = [(word, _ASSIGNED.fullmatch(word.text)) for word in words]
@@ -450,7 +450,7 @@ class _Script:
     def _toolchain(self, words: Sequence[Token], where: str) -> bool | None:
         """conda-forge's own: ``NAME,value``, or in older packages a program with the prefix of its tools as well."""
         if not any(_MARK in token.text for token in self.shell.functions[_TOOLCHAIN]):
-            self._called(_TOOLCHAIN, words or [Token(text=_TOOLCHAIN, line=0)])
+            self._mark_function(_TOOLCHAIN, words or [Token(text=_TOOLCHAIN, line=0)])
             return None
         told = [self._value(word.text) for word in words]
         prefix = ""
@@ -464,7 +464,7 @@ class _Script:
                 name, given = (pair[1], pair[2]) if pair else (raw[1] if raw else "", None)
             elif value is not None and prefix and VARIABLE.fullmatch(value.translate(_OF_PROGRAM)):
                 name, given = value.translate(_OF_PROGRAM).upper(), f"{root}/bin/{prefix}{value}"
-                if not self.shell.there("x", given):
+                if not self.shell.file_test("x", given):
                     return False
             else:
                 self.shell.anything = self.shell.anything or where
@@ -473,13 +473,13 @@ class _Script:
             self.shell.exported.add(name)
         return True
 
-    def _splits(self, word: Token) -> bool:
+    def _is_split(self, word: Token) -> bool:
         """Whether a word without quotes becomes none or several."""
         value = self._value(word.text) if "$" in word.text and not word.text.startswith('"') else "plain"
         return not value or value != "".join(value.split()) or bool(re.search(r"[*?\[]", value))
 
     def _value(self, raw: str) -> str | None:
-        return _expanded(raw, self.shell.values)
+        return _expand(raw, self.shell.values)
 
     def _test(self, words: list[str]) -> bool | None:
         for joint in ("||", "&&", "-o", "-a"):
@@ -496,16 +496,16 @@ class _Script:
         told = [self._value(word) for word in words]
         if None in told or not 0 < len(told) <= 3:
             return None
-        return self._plain(words, [item or "" for item in told])
+        return self._compare(words, [item or "" for item in told])
 
-    def _plain(self, raw: list[str], told: list[str]) -> bool | None:
+    def _compare(self, raw: list[str], told: list[str]) -> bool | None:
         if len(told) == 1:
             return bool(told[0])
         if len(told) == 2:
             if raw[0] in ("-n", "-z"):
                 return bool(told[1]) == (raw[0] == "-n")
             asked = raw[0][1:]
-            return self.shell.there(asked, told[1]) if len(asked) == 1 and asked in "defrx" else None
+            return self.shell.file_test(asked, told[1]) if len(asked) == 1 and asked in "defrx" else None
         left, sign, right = told
         if sign in ("=", "==", "!=") and not re.search(r"[*?\[]", raw[2]):
             return (left == right) == (sign != "!=")
@@ -520,7 +520,7 @@ def _is_function(words: Sequence[Token], at: int) -> bool:
     return [token.text for token in words[at + 1 : at + 3]] == ["(", ")"]
 
 
-def _closed(words: Sequence[Token], at: int) -> int:
+def _block_end(words: Sequence[Token], at: int) -> int:
     """The place behind the word that closes the block which begins here."""
     stack: list[str] = []
     begins = True
@@ -547,7 +547,7 @@ def _branches(words: Sequence[Token]) -> list[tuple[Sequence[Token] | None, Sequ
     while at < len(words) - 1:
         token = words[at]
         if begins and token.text in _OPENS:
-            at, begins = _closed(words, at), False
+            at, begins = _block_end(words, at), False
             continue
         if begins and token.text in ("then", "elif", "else"):
             marks.append((token.text, at))

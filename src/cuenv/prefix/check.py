@@ -26,7 +26,7 @@ from cuenv.solve.model import Lock
 
 if TYPE_CHECKING:  # a lock is checked without them
     from cuenv.prefix.inventory import Prefix
-    from cuenv.prefix.probing import Outcome
+    from cuenv.prefix.probes import ProbeOutcome
 
 
 _OTHER_LOCKS = ("pixi.lock", "uv.lock", "pylock.toml")
@@ -34,7 +34,7 @@ _OTHER_LOCKS = ("pixi.lock", "uv.lock", "pylock.toml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixChecked(Drawable):
+class PrefixCheck(Drawable):
     """The checks of an environment in their order, their findings as one report, and what they were made for."""
 
     prefix: Prefix
@@ -54,7 +54,7 @@ def check_prefix(
     facts: HostFacts | None = None,
     running: bool = False,
     part: LockPart | None = None,
-) -> PrefixChecked:
+) -> PrefixCheck:
     """Check an environment for a host; nothing of it is run unless that is asked for.
 
     Args:
@@ -80,12 +80,12 @@ def check_prefix(
         part = part._replace(python=prefix.python, python_from="the environment")
     made_from = read_lock(lock, part) if lock else None
     facts = facts or checked_host(outside(options, prefix.path), knowledge, request)
-    other = None if named or made_from is None else _of_another(prefix, made_from, facts)
+    other = None if named or made_from is None else _lock_of_another_environment(prefix, made_from, facts)
     if other:
         made_from = None
     client = client_at_hand(options.environ)
-    anew = _anew(prefix, lock) if lock and made_from else ""
-    prefix = replace(prefix, client=client, anew=anew)
+    anew = _remake_command(prefix, lock) if lock and made_from else ""
+    prefix = replace(prefix, client=client, remake=anew)
     recorded = None if options.given or facts.gpus or made_from is None else recorded_host(made_from, facts, knowledge)
     subject = Subject(
         prefix=prefix,
@@ -98,14 +98,17 @@ def check_prefix(
         no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
     checks = tuple(check(subject) for check in CHECKS.values())
-    findings = one_each(finding for check in checks for finding in check.findings)
+    findings = fold_effects(finding for check in checks for finding in check.findings)
     looked = (f"{subject.prefix.kind} environment", host_line(subject.facts))
-    return PrefixChecked(
-        prefix=subject.prefix, facts=subject.facts, checks=checks, report=report(str(path), findings, looked, FIRST)
+    return PrefixCheck(
+        prefix=subject.prefix,
+        facts=subject.facts,
+        checks=checks,
+        report=report(str(path), findings, looked, CODE_ORDER),
     )
 
 
-def _anew(prefix: Prefix, lock: Path) -> str:
+def _remake_command(prefix: Prefix, lock: Path) -> str:
     """The command that makes an environment anew from its lock, of one that cuenv made."""
     from cuenv.prefix.io.prefix import installed_digest  # noqa: PLC0415 - a lock is checked without it
 
@@ -114,7 +117,7 @@ def _anew(prefix: Prefix, lock: Path) -> str:
     return shlex.join(["cuenv", "install", str(lock), "--prefix", prefix.path, "--replace"])
 
 
-def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
+def _lock_of_another_environment(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
     """Why a lock that nobody named is taken for that of another environment; ``None`` when it is this one's."""
     from cuenv.prefix.subject import other_platforms  # noqa: PLC0415 - a lock is checked without it
 
@@ -123,9 +126,9 @@ def _of_another(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
         return other_platforms(lock)
     if prefix.kind != "conda":
         return f"not compared: nothing shows that this {prefix.kind} environment was made from it"
-    from cuenv.prefix.packages import as_locked  # noqa: PLC0415 - a lock is checked without it
+    from cuenv.prefix.lock_comparison import count_as_locked  # noqa: PLC0415 - a lock is checked without it
 
-    same = as_locked(prefix.conda, solution)
+    same = count_as_locked(prefix.conda, solution)
     if 2 * same >= len(solution.packages):
         return None
     return (
@@ -151,7 +154,7 @@ class CheckRequest:
     part: LockPart | None = None
 
 
-def asked(
+def parse_check_request(
     path: Path | None,
     environ: Mapping[str, str],
     *,
@@ -197,31 +200,31 @@ def asked(
     against = lock or path or (here if exists(here) else None)
     if prefix is not None:
         return CheckRequest(lock=path, prefix=prefix, against=against, named=bool(lock or path), part=part)
-    return _at_hand(here, active_environment(environ), part, words)
+    return _request_from_folder(here, active_environment(environ), part, words)
 
 
-def lock_at_hand() -> Path | None:
+def find_lock() -> Path | None:
     """The lock in the working folder."""
     return next((Path(name) for name in (LOCK_NAME, *_OTHER_LOCKS) if exists(name)), None)
 
 
-def _at_hand(here: Path, active: Path | None, part: LockPart | None, words: Iterable[str]) -> CheckRequest:
-    from cuenv.prefix.io.environments import is_conda_base, is_of_cuenv_alone  # noqa: PLC0415 - only without arguments
+def _request_from_folder(here: Path, active: Path | None, part: LockPart | None, words: Iterable[str]) -> CheckRequest:
+    from cuenv.prefix.io.environments import is_conda_base, is_venv_of_cuenv  # noqa: PLC0415 - only without arguments
 
     if exists(here):
         # Shells activate conda's own environment unasked, and people that of cuenv: neither is that of the lock.
-        nobodys = active is None or is_conda_base(active) or is_of_cuenv_alone(active)
+        nobodys = active is None or is_conda_base(active) or is_venv_of_cuenv(active)
         return CheckRequest(lock=here, prefix=None if nobodys else active, against=here, part=part)
     other = next((name for name in _OTHER_LOCKS if exists(name)), None)
     if other:
         return CheckRequest(lock=Path(other), part=part)
-    if active is None or is_of_cuenv_alone(active):
+    if active is None or is_venv_of_cuenv(active):
         why = "the active environment holds cuenv and no torch" if active else "no environment is active"
         raise InputError(f"{LOCK_NAME} does not exist, and {why}", hint=to_lock(Path(), words))
     return CheckRequest(prefix=active)
 
 
-def checked(
+def run_check_request(
     what: CheckRequest,
     options: HostOptions,
     knowledge: Knowledge,
@@ -268,12 +271,12 @@ def checked(
             part=what.part,
         )
         if limit is not None:
-            other = _with_runs(other, options.environ, knowledge, limit, say)
+            other = _add_probe_checks(other, options.environ, knowledge, limit, say)
         found.append(CheckResult(report=other.report, host=host_line(other.facts), checks=other.checks))
     return tuple(found)
 
 
-FIRST = (
+CODE_ORDER = (
     *("CU207", "CU206", "CU208", "CU215", "CU204", "CU205", "CU201", "CU202", "CU209"),
     *("CU234", "CU401", "CU402", "CU403", "CU290", "CU231", "CU210", "CU213", "CU214", "CU211", "CU212", "CU216"),
     *("CU230", "CU233", "CU235", "CU236", "CU257", "CU250", "CU251"),
@@ -288,7 +291,7 @@ _CAUSES = ("CU215", "CU231", "CU213", "CU214", "CU211")
 _LIBRARY = regex(r"\blib[\w+.-]+\.so(?:\.[0-9]+)*\b")
 
 
-def one_each(findings: Iterable[Finding]) -> list[Finding]:
+def fold_effects(findings: Iterable[Finding]) -> list[Finding]:
     """The findings with those that another one explains as its evidence.
 
     A library that is missing is told once, by what says most about it: its package has lost files, the file is
@@ -297,7 +300,7 @@ def one_each(findings: Iterable[Finding]) -> list[Finding]:
     left = list(findings)
     for code in _CAUSES:
         for cause in [item for item in left if item.code == code and item.severity == "error"]:
-            names = _names(cause)
+            names = _library_names(cause)
             effects = [item for item in left if item is not cause and _explains(cause, names, item)]
             if effects:
                 told = dict.fromkeys((*cause.evidence, *(f"so {item.code}: {item.message}" for item in effects)))
@@ -309,7 +312,7 @@ def one_each(findings: Iterable[Finding]) -> list[Finding]:
     ]
 
 
-def _names(cause: Finding) -> frozenset[str]:
+def _library_names(cause: Finding) -> frozenset[str]:
     """The libraries that a finding is about."""
     if cause.code == "CU215":
         return frozenset(map(posixpath.basename, cause.evidence))
@@ -324,29 +327,29 @@ def _explains(cause: Finding, names: frozenset[str], item: Finding) -> bool:
 
         if item.code == "CU230" and ", " in cause.subject and family(item.subject.partition("*")[0].rstrip(".")):
             return True  # where several are gone, all of NVIDIA's are
-        asked = item.subject.split(", ")
-        return all(any(_same(wanted, name) for name in names) for wanted in asked)
+        libraries = item.subject.split(", ")
+        return all(any(_matches_pattern(wanted, name) for name in names) for wanted in libraries)
     return False
 
 
-def _same(wanted: str, name: str) -> bool:
+def _matches_pattern(wanted: str, name: str) -> bool:
     """Whether a name, or a pattern as torch writes it (``libcublas.so.*[0-9]``), means this file."""
     stem, star, _ = wanted.partition("*")
     return name.startswith(stem) if star else name == wanted
 
 
-def _with_runs(
-    checked: PrefixChecked, environ: Mapping[str, str], knowledge: Knowledge, limit: float, say: Progress | None
-) -> PrefixChecked:
+def _add_probe_checks(
+    checked: PrefixCheck, environ: Mapping[str, str], knowledge: Knowledge, limit: float, say: Progress | None
+) -> PrefixCheck:
     """What was found without running the environment, and what running it on this machine adds."""
     here = checked.facts if checked.facts.detected else this_machine(environ, knowledge)
-    ran = tuple(run_checks(checked.prefix, len(here.gpus), environ, timeout=limit, say=say))
+    ran = tuple(run_probes(checked.prefix, len(here.gpus), environ, timeout=limit, say=say))
     findings = (*checked.report.findings, *(finding for check in ran for finding in check.findings))
-    told = report(checked.report.title, findings, checked.report.looked_at, FIRST)
+    told = report(checked.report.title, findings, checked.report.looked_at, CODE_ORDER)
     return replace(checked, checks=(*checked.checks, *ran), report=told)
 
 
-def run_checks(
+def run_probes(
     prefix: Prefix, gpus: int, environ: Mapping[str, str], *, timeout: float, say: Progress | None = None
 ) -> Iterator[Check]:
     """What the environment does when it runs, a check for each probe; nothing of it is changed.
@@ -358,27 +361,27 @@ def run_checks(
     Raises:
         OutsideError: no folder can be made for what the probes build.
     """
-    from cuenv.prefix.io.probe import ask, bench  # noqa: PLC0415 - only with --run
-    from cuenv.prefix.probing import PROBES, Around, check_of  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.probe import probe_setup, run_probe  # noqa: PLC0415 - only with --run
+    from cuenv.prefix.probes import PROBES, ProbeContext, probe_check  # noqa: PLC0415 - as above
 
     without: str | None = None
-    with bench(prefix, environ) as place:
-        around = Around(prefix=prefix.path, python=place.python, gpus=gpus, environ=place.given)
+    with probe_setup(prefix, environ) as place:
+        around = ProbeContext(prefix=prefix.path, python=place.python, gpus=gpus, environ=place.given)
         for probe in PROBES:
             if without:
                 yield skipped(f"run:{probe.name}", without)
                 continue
             if say:
                 say(f"run:{probe.name}")
-            outcome = ask(probe.name, place, timeout)
-            yield check_of(probe, outcome, around)
+            outcome = run_probe(probe.name, place, timeout)
+            yield probe_check(probe, outcome, around)
             if probe.name == "torch":
-                without = _without_torch(outcome)
+                without = _torch_missing(outcome)
             elif probe.name == "cuda" and outcome.answer is None:
                 without = "torch hangs or crashes while it looks for GPUs"
 
 
-def _without_torch(outcome: Outcome) -> str | None:
+def _torch_missing(outcome: ProbeOutcome) -> str | None:
     """Why nothing else can be tried; ``None`` when torch is there."""
     if outcome.answer is None or outcome.answer.failed:
         return "torch does not run"

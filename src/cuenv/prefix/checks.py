@@ -16,40 +16,49 @@ from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.lockfile.host_check import as_findings, candidate_of, host_findings
-from cuenv.prefix.cuda_files import as_solution, cuda_of
+from cuenv.prefix.consistency import library_source_findings, numpy_findings, prefix_findings
+from cuenv.prefix.cuda_files import as_solution, cuda_release_of
+from cuenv.prefix.cuda_runtime import compiler_findings, runtime_findings, runtime_summary
 from cuenv.prefix.device_code import (
     TORCH,
     CodeFile,
     bitsandbytes_choice,
     bitsandbytes_finding,
     bitsandbytes_libraries,
+    bitsandbytes_override,
     code_findings,
-    declared_finding,
-    other_bitsandbytes,
+    declared_findings,
 )
-from cuenv.prefix.fixes import bring_again, conda_exactly, pip_command, put_back
-from cuenv.prefix.io.activation import activated
-from cuenv.prefix.io.compile import Toolchain, try_out
+from cuenv.prefix.fixes import conda_install_specs, pip_command, reinstall_owner, restore_package
+from cuenv.prefix.io.activation import activation_variables
 from cuenv.prefix.io.linkage_plan import library_packages
-from cuenv.prefix.io.toolchain import built_libraries, home_of, library_folders, look, nvcc_at, nvccs_in, torch_includes
+from cuenv.prefix.io.toolchain import (
+    BuildTools,
+    built_libraries,
+    compile_sample,
+    find_cuda_home,
+    find_toolchain,
+    library_folders,
+    nvccs_in,
+    read_nvcc,
+    torch_includes,
+)
 from cuenv.prefix.linkage.check import check_linkage
-from cuenv.prefix.packages import gone_findings, installed_findings, pip_findings
-from cuenv.prefix.policy import numpy_findings, prefix_findings, two_sources
-from cuenv.prefix.runtime_policy import compiler_findings, runtime_findings, runtime_line
+from cuenv.prefix.lock_comparison import conda_findings, missing_file_findings, pip_findings
 from cuenv.prefix.subject import Subject, other_platforms
-from cuenv.prefix.toolchain.policy import (
-    Wants,
-    compiling,
+from cuenv.prefix.toolchain.build_checks import (
+    BuildNeeds,
+    build_needs,
+    compiling_libraries,
     has_torch,
-    hook,
+    hook_command,
     jit_findings,
-    led_by,
     targets_of,
     trial_findings,
-    wants,
-    without_its,
+    with_origin,
+    without_nvcc_findings,
 )
-from cuenv.prefix.toolchain.toolchain import Compiled, CudaToolchain, Nvcc
+from cuenv.prefix.toolchain.toolchain import Compilation, CudaToolchain, Nvcc
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import machine_findings
@@ -67,7 +76,7 @@ def check_host(subject: Subject) -> Check:
     facts, knowledge = subject.facts, subject.knowledge
     solution = as_solution(subject.prefix, subject.cuda_files, facts.platform)
     torch = candidate_of(solution, knowledge)
-    known = _known(subject, torch)
+    known = _cuda_release(subject, torch)
     candidate = torch or (bare_candidate(known[0], facts.platform) if known else None)
     found = [*machine_findings(facts, candidate, knowledge, subject.profile)]
     if not facts.gpus:
@@ -76,30 +85,30 @@ def check_host(subject: Subject) -> Check:
     if candidate is None or known is None:
         return judged("host", f"{host_line(facts)}; the records of the environment name no CUDA release", found)
     host = effective(facts, knowledge)
-    found += _installed(solution, host, subject) if torch else _driver(candidate, host, subject)
+    found += _rule_findings(solution, host, subject) if torch else _driver_findings(candidate, host, subject)
     return judged("host", f"CUDA {known[0]} (from {known[1]}) on {host_line(facts)}", found)
 
 
-def _known(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | None:
+def _cuda_release(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | None:
     """The CUDA release of the environment, and what says it."""
     if torch and torch.cuda and subject.cuda_files.by_pip:
         return torch.cuda, f"torch {subject.cuda_files.torch} (its files)"
-    found = cuda_of(subject.prefix)
+    found = cuda_release_of(subject.prefix)
     if found or torch is None or torch.cuda is None:
         return found
     return torch.cuda, f"pytorch {torch.build.version} {torch.build.build} (conda-meta)"
 
 
-def _installed(solution: Solution, host: HostFacts, subject: Subject) -> Iterator[Finding]:
+def _rule_findings(solution: Solution, host: HostFacts, subject: Subject) -> Iterator[Finding]:
     # Of a torch from pip no row says what it holds: the check of device code reads it.
     silent = ("CU111", "CU403", "CU106") if subject.cuda_files.by_pip else ("CU106",)  # of packages, told there
     for finding in host_findings(solution, host, subject.knowledge):
         by_files = (finding.code, finding.subject) == ("CU116", "numpy")  # CU216 tells it
         if finding.code not in silent and not by_files:
-            yield _to_install(finding, subject)
+            yield _with_install_command(finding, subject)
 
 
-def _to_install(finding: Finding, subject: Subject) -> Finding:
+def _with_install_command(finding: Finding, subject: Subject) -> Finding:
     """A bound on a package as the command that installs within it, where a file of an environment would have an entry.
 
     conda-forge splits cuDNN: an environment can hold ``libcudnn`` alone, and no bound on ``cudnn`` changes that.
@@ -114,10 +123,10 @@ def _to_install(finding: Finding, subject: Subject) -> Finding:
         for edit in finding.edits
         for text in edit.entries
     )
-    return replace(finding, edits=(FileEdit(how="add", entries=entries),), fix=conda_exactly(prefix, *entries))
+    return replace(finding, edits=(FileEdit(how="add", entries=entries),), fix=conda_install_specs(prefix, *entries))
 
 
-def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
+def _driver_findings(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
     context = Context(facts=host, request=Request(dev=False), knowledge=subject.knowledge)
     for verdict in Judge(context).verdicts(candidate):
         if verdict.rule in _DRIVER_RULES:
@@ -125,7 +134,7 @@ def _driver(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator
 
 
 def check_runtime(subject: Subject) -> Check:
-    """The policy of `cuenv.prefix.runtime_policy` on what the files say."""
+    """The policy of `cuenv.prefix.cuda_runtime` on what the files say."""
     files = subject.cuda_files
     if files.torch is None:
         return skipped("runtime", "no torch in the environment")
@@ -133,7 +142,7 @@ def check_runtime(subject: Subject) -> Check:
         return skipped("runtime", f"torch {files.torch} is a CPU build: it uses no CUDA")
     packages = library_packages(subject.prefix)
     findings = runtime_findings(files, subject.prefix, subject.knowledge.extensions, packages)
-    return judged("runtime", runtime_line(files), findings)
+    return judged("runtime", runtime_summary(files), findings)
 
 
 def check_sources(subject: Subject) -> Check:
@@ -142,12 +151,12 @@ def check_sources(subject: Subject) -> Check:
     files = subject.cuda_files
     if not components and not files.libraries:
         return skipped("sources", "neither a CUDA component nor an NVIDIA library is installed")
-    anew = subject.prefix.anew or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
+    anew = subject.prefix.remake or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
     mixed = (
         replace(item, fix=anew) if item.code == "CU101" else item
         for item in one_source(subject.prefix.conda, subject.knowledge)
     )
-    findings = [*mixed, *two_sources(files, subject.prefix)]
+    findings = [*mixed, *library_source_findings(files, subject.prefix)]
     channels = sorted({package.channel_name for package in components})
     parts = [f"{len(components)} CUDA components from {' and '.join(channels)}"] if components else []
     sources = sorted({library.source for library in files.libraries} - {"conda"})
@@ -159,19 +168,19 @@ def check_sources(subject: Subject) -> Check:
 
 def check_packages(subject: Subject) -> Check:
     """Missing, changed and further packages; pip over conda; a second torch; a CPU twin; damaged records."""
-    from cuenv.prefix.io.conda_meta import gone_files  # noqa: PLC0415 - many files are looked for, by this check alone
+    from cuenv.prefix.io.conda_meta import find_missing_files  # noqa: PLC0415 - many files are looked for, by this check alone
     from cuenv.prefix.io.prefix import outside_sites  # noqa: PLC0415 - as above
     from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - a table that only this check needs
 
     prefix = subject.prefix
     sites = outside_sites(prefix, subject.environ)
     torch = subject.cuda_files.torch
-    findings = [*_foreign(subject), *gone_findings(gone_files(prefix), prefix)]
+    findings = [*_platform_findings(subject), *missing_file_findings(find_missing_files(prefix), prefix)]
     findings += numpy_findings(prefix, torch, subject.knowledge)
-    findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_variants(subject)]
+    findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_cpu_build_findings(subject)]
     solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
     if solution:
-        findings += _against(subject, solution)
+        findings += _lock_findings(subject, solution)
     by_pip = sum(wheel.conda is None for wheel in prefix.wheels)
     counts = [f"{len(prefix.conda)} conda packages"] if prefix.kind == "conda" else []
     if by_pip or not counts:
@@ -180,12 +189,12 @@ def check_packages(subject: Subject) -> Check:
     return judged("packages", f"{' and '.join(counts)}; {told}", findings)
 
 
-def _foreign(subject: Subject) -> Iterator[Finding]:
+def _platform_findings(subject: Subject) -> Iterator[Finding]:
     """An environment that was made from the packages of another platform, which conda does without a word."""
     prefix, facts = subject.prefix, subject.facts
     if prefix.platform in (None, facts.platform):
         return
-    made = prefix.anew or f"cuenv install --prefix {shlex.quote(f'{prefix.path}.new')}"
+    made = prefix.remake or f"cuenv install --prefix {shlex.quote(f'{prefix.path}.new')}"
     steps = [] if subject.solution else [f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"]
     yield Finding(
         code="CU106",
@@ -197,10 +206,10 @@ def _foreign(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
+def _lock_findings(subject: Subject, solution: Solution) -> Iterator[Finding]:
     prefix = subject.prefix
     if prefix.kind == "conda":
-        yield from installed_findings(prefix, solution)
+        yield from conda_findings(prefix, solution)
     elif solution.packages:
         yield Finding(
             code="CU201",
@@ -212,18 +221,18 @@ def _against(subject: Subject, solution: Solution) -> Iterator[Finding]:
     yield from pip_findings(prefix, solution)
 
 
-def _cuda_build(name: str, subject: Subject) -> str | None:
+def _cuda_build_command(name: str, subject: Subject) -> str | None:
     """What puts the CUDA build in the place of conda's CPU build: that of the lock, else the same release."""
     prefix = subject.prefix
     locked = subject.solution.package(name) if subject.solution else None
     mine = prefix.package(name)
     variant = subject.knowledge.cuda_variant(name, mine.channel_name) if mine else None
     if locked and mine and locked.build != mine.build:
-        return put_back(locked, prefix)
-    return conda_exactly(prefix, f"{name}={mine.version}={variant.any_cuda}") if mine and variant else None
+        return restore_package(locked, prefix)
+    return conda_install_specs(prefix, f"{name}={mine.version}={variant.any_cuda}") if mine and variant else None
 
 
-def _cuda_torch(release: str, subject: Subject) -> str:
+def _cuda_torch_command(release: str, subject: Subject) -> str:
     """What brings a CUDA torch from pip that the host's driver and GPUs run."""
     wheel = wheel_for(version_or_none(release), subject.facts, subject.knowledge)
     if wheel is None:
@@ -232,9 +241,9 @@ def _cuda_torch(release: str, subject: Subject) -> str:
     return pip_command(subject.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.name}")
 
 
-def _variants(subject: Subject) -> Iterator[Finding]:
+def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
     """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
-    from cuenv.prefix.io.site_packages import find_torch_here  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.site_packages import find_torch  # noqa: PLC0415 - as above
 
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)
@@ -243,9 +252,9 @@ def _variants(subject: Subject) -> Iterator[Finding]:
         if cuda
         else []
     )
-    conda = [replace(item, fix=_cuda_build(item.subject, subject) or item.fix) for item in twins]
+    conda = [replace(item, fix=_cuda_build_command(item.subject, subject) or item.fix) for item in twins]
     yield from conda
-    torch = find_torch_here(prefix)
+    torch = find_torch(prefix)
     if torch is None or torch.cuda or any(item.subject == "pytorch" for item in conda):
         return
     wheels = [wheel.name for wheel in prefix.wheels if wheel.name.startswith("nvidia-")]
@@ -261,11 +270,11 @@ def _variants(subject: Subject) -> Iterator[Finding]:
     if not wanted:
         return
     release = torch.version.partition("+")[0]
-    own = None if subject.cuda_files.by_pip else _cuda_build("pytorch", subject)
-    fix = own or _cuda_torch(release, subject)
+    own = None if subject.cuda_files.by_pip else _cuda_build_command("pytorch", subject)
+    fix = own or _cuda_torch_command(release, subject)
     if locked:
         out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
-        fix = " && ".join([*out, put_back(locked, prefix)])
+        fix = " && ".join([*out, restore_package(locked, prefix)])
     yield Finding(
         code="CU209",
         severity="error" if locked or cuda or wheels else "warning",
@@ -291,10 +300,10 @@ def check_device_code(subject: Subject) -> Check:
     loaded, findings = _bitsandbytes(subject, found.files)
     files = [file for file in found.files if file.library != _BNB or loaded is None or file.name == loaded]
     judgements = code_findings(files, gpus, subject.knowledge, subject.prefix)
-    findings += [_other_library(item, subject, found.files) for item in judgements]
-    findings += _unreadable(found.unreadable, subject)
+    findings += [_with_other_bitsandbytes(item, subject, found.files) for item in judgements]
+    findings += _unreadable_findings(found.unreadable, subject)
     if found.declared:
-        findings += _declared(found.declared, found.script, [file for file in files if file.library == TORCH])
+        findings += _declared_findings(found.declared, found.script, [file for file in files if file.library == TORCH])
     if not files and not findings:
         return skipped("device_code", "the environment contains no library with device code")
     libraries = ", ".join(dict.fromkeys(f"{file.library} {file.version or ''}".rstrip() for file in files))
@@ -316,31 +325,31 @@ def _bitsandbytes(subject: Subject, files: tuple[CodeFile, ...]) -> tuple[str | 
     return (there[taken], []) if taken else ("", [bitsandbytes_finding(there, own, number, subject.prefix)])
 
 
-def _other_library(finding: Finding, subject: Subject, files: tuple[CodeFile, ...]) -> Finding:
+def _with_other_bitsandbytes(finding: Finding, subject: Subject, files: tuple[CodeFile, ...]) -> Finding:
     """A finding on bitsandbytes with the variable that takes another library of its set, where one serves."""
     cuda = subject.cuda_files.cuda
     if not finding.subject.startswith(f"{_BNB} on ") or finding.severity == "info" or cuda is None:
         return finding
     own = [file for file in files if file.library == _BNB]
-    return replace(finding, fix=other_bitsandbytes(own, cuda, host_gpus(subject.facts), subject.knowledge))
+    return replace(finding, fix=bitsandbytes_override(own, cuda, host_gpus(subject.facts), subject.knowledge))
 
 
-def _declared(text: str, script: str, torch: list[CodeFile]) -> Iterator[Finding]:
+def _declared_findings(text: str, script: str, torch: list[CodeFile]) -> Iterator[Finding]:
     try:
         declared = parse_arch_list(text, None).sass
     except ValueError:
         return
-    yield from declared_finding(declared, torch, script)
+    yield from declared_findings(declared, torch, script)
 
 
-def _unreadable(found: tuple[tuple[str, str], ...], subject: Subject) -> Iterator[Finding]:
+def _unreadable_findings(found: tuple[tuple[str, str], ...], subject: Subject) -> Iterator[Finding]:
     for path, reason in found:
         yield Finding(
             code="CU294",
             severity="warning",
             subject=path.rpartition("/")[2],
             message=f"{path} cannot be read as a library: {reason}",
-            fix=bring_again(subject.owner(path), subject.prefix),
+            fix=reinstall_owner(subject.owner(path), subject.prefix),
         )
 
 
@@ -349,49 +358,49 @@ def check_jit(subject: Subject) -> Check:
     files = subject.cuda_files
     if files.torch is not None and files.cuda is None:
         return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
-    wanted = _wanted(subject)
+    wanted = _build_needs(subject)
     running = subject.running
     if not wanted.why:
         told = "the environment has no nvcc, and no installed library needs one"
-        other = _later(subject)
+        other = _later_build_findings(subject)
         return judged("jit", told, other) if other else skipped("jit", told)
-    environ, reason = activated(subject.prefix, subject.environ, running=running)
+    environ, reason = activation_variables(subject.prefix, subject.environ, running=running)
     names = [header.name for header in wanted.headers]
-    found = look(subject.prefix, subject.facts.platform, names, environ, running=running)
+    found = find_toolchain(subject.prefix, subject.facts.platform, names, environ, running=running)
     found = replace(found, activation=reason)
-    other = _other_cuda(found.nvcc, subject, wanted)
+    other = _other_nvcc_findings(found.nvcc, subject, wanted)
     findings = jit_findings(wanted, found, subject.prefix, subject.facts, subject.knowledge)
-    findings = (*other, *without_its(findings, other))
+    findings = (*other, *without_nvcc_findings(findings, other))
     there = [name for name in names if found.headers.get(name)]
     if not running:
-        return judged("jit", _read(found, there), findings)
-    tools = toolchain(found, environ)
+        return judged("jit", _tools_summary(found, there), findings)
+    tools = build_tools(found, environ)
     if tools is None:
         return judged("jit", f"not tried, because no compiler runs ({wanted.why[0]})", findings)
     if any(item.subject == "nvcc" for item in other):
         return judged(
             "jit",
-            f"{_read(found, there, tried=False)}; not tried, because this nvcc is of another CUDA release",
+            f"{_tools_summary(found, there, tried=False)}; not tried, because this nvcc is of another CUDA release",
             findings,
         )
-    capabilities = _compilable(subject, found)
-    tried = try_out(
+    capabilities = _compile_targets(subject, found)
+    tried = compile_sample(
         tools,
         headers=there,
-        plain=[name for name in there if found.in_view(name) and not name.endswith("_kernel.h")],
+        plain=[name for name in there if found.is_visible(name) and not name.endswith("_kernel.h")],
         capabilities=capabilities,
         runtime="cudart" in found.links,
     )
-    return judged("jit", _jit_says(found, capabilities, there, tried), (*findings, *trial_findings(tried)))
+    return judged("jit", _compile_summary(found, capabilities, there, tried), (*findings, *trial_findings(tried)))
 
 
-def toolchain(found: CudaToolchain, environ: dict[str, str]) -> Toolchain | None:
+def build_tools(found: CudaToolchain, environ: dict[str, str]) -> BuildTools | None:
     """What a build would run; ``None`` when there is no nvcc that runs."""
     if found.nvcc is None or found.nvcc.release is None:
         return None
-    cxx = next((item.path for item in found.compilers if item.does == "C++" and item.version), None)
+    cxx = next((item.path for item in found.compilers if item.role == "C++" and item.version), None)
     own = [f"{environ['CONDA_PREFIX']}/lib"] if environ.get("CONDA_PREFIX") else []
-    return Toolchain(
+    return BuildTools(
         nvcc=found.nvcc.path,
         cxx=cxx,
         ccbin=environ.get("CC") or None,
@@ -401,50 +410,50 @@ def toolchain(found: CudaToolchain, environ: dict[str, str]) -> Toolchain | None
     )
 
 
-def _wanted(subject: Subject) -> Wants:
+def _build_needs(subject: Subject) -> BuildNeeds:
     prefix, knowledge = subject.prefix, subject.knowledge
     included = torch_includes(prefix) if has_torch(prefix) else ()
-    return wants(
+    return build_needs(
         prefix,
         knowledge,
         nvcc=bool(nvccs_in(prefix)),
-        built=built_libraries(prefix, [wheel.name for wheel, _ in compiling(prefix, knowledge)]),
+        built=built_libraries(prefix, [wheel.name for wheel, _ in compiling_libraries(prefix, knowledge)]),
         torch_includes=[name for name in included if knowledge.holder_of(name)],
         solution=subject.solution,
         profile=subject.profile,
     )
 
 
-def _compilable(subject: Subject, found: CudaToolchain) -> tuple[Capability, ...]:
+def _compile_targets(subject: Subject, found: CudaToolchain) -> tuple[Capability, ...]:
     """What nvcc compiles for so that each GPU of the host is served; what it cannot serve is a finding already."""
     able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
     targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
     return tuple(dict.fromkeys(item for item in targets if item))
 
 
-def _other_cuda(nvcc: Nvcc | None, subject: Subject, wanted: Wants) -> tuple[Finding, ...]:
+def _other_nvcc_findings(nvcc: Nvcc | None, subject: Subject, wanted: BuildNeeds) -> tuple[Finding, ...]:
     """The nvcc that a build would take, wherever it lies, against torch's CUDA; the environment's own is told of."""
     files = subject.cuda_files
     if nvcc is None or nvcc.release is None or (files.nvcc and files.nvcc[1] == nvcc.path):
         return ()
     led = replace(files, nvcc=(nvcc.release, nvcc.path))
     found = compiler_findings(led, subject.prefix, subject.knowledge.extensions)
-    mend = hook(subject.prefix) if any(path != nvcc.path for path in nvccs_in(subject.prefix)) else None
-    return tuple(led_by(item, nvcc, wanted, mend) for item in found if item.severity != "info")
+    mend = hook_command(subject.prefix) if any(path != nvcc.path for path in nvccs_in(subject.prefix)) else None
+    return tuple(with_origin(item, nvcc, wanted, mend) for item in found if item.severity != "info")
 
 
-def _later(subject: Subject) -> tuple[Finding, ...]:
+def _later_build_findings(subject: Subject) -> tuple[Finding, ...]:
     """Where nothing builds: an nvcc of another CUDA than torch's, to which the machine would lead a later build."""
     if subject.cuda_files.cuda is None:
         return ()
-    environ, _ = activated(subject.prefix, subject.environ, running=False)
-    home, via = home_of(environ)
-    nvcc = nvcc_at(home, via, running=False) if home else None
-    found = _other_cuda(nvcc, subject, Wants(why=()))
+    environ, _ = activation_variables(subject.prefix, subject.environ, running=False)
+    home, via = find_cuda_home(environ)
+    nvcc = read_nvcc(home, via, running=False) if home else None
+    found = _other_nvcc_findings(nvcc, subject, BuildNeeds(why=()))
     return tuple(item for item in found if item.subject == "nvcc")
 
 
-def _read(found: CudaToolchain, there: list[str], *, tried: bool = True) -> str:
+def _tools_summary(found: CudaToolchain, there: list[str], *, tried: bool = True) -> str:
     """What is there by its files alone."""
     nvcc = found.nvcc
     named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
@@ -453,8 +462,8 @@ def _read(found: CudaToolchain, there: list[str], *, tried: bool = True) -> str:
     return f"{', '.join(parts)}{', by their files; --run compiles a program with them' if tried else ''}"
 
 
-def _jit_says(
-    found: CudaToolchain, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compiled, ...]
+def _compile_summary(
+    found: CudaToolchain, capabilities: tuple[Capability, ...], there: list[str], tried: tuple[Compilation, ...]
 ) -> str:
     release = found.nvcc.release if found.nvcc else None
     called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)

@@ -22,7 +22,7 @@ _SONAME = regex(
 """What NVIDIA's libraries are called; a wheel that carries its own copy puts a digest into the name."""
 
 
-NOBODY = "no package"
+NO_PACKAGE = "no package"
 """The source of a library that no record lists."""
 
 
@@ -34,7 +34,7 @@ class InstalledCudaLibrary:
         path: of the file itself, links followed.
         soname: what the loader knows it by; the file's name where it says none.
         source: who brought it: ``conda``, the name of a wheel, or ``torch`` for a copy inside torch,
-            or `NOBODY`.
+            or `NO_PACKAGE`.
         version: of the package that brought it; ``None`` when it is not known.
         names: what the file is called where it lies, its links as well: NEEDED is looked for by these.
     """
@@ -46,7 +46,7 @@ class InstalledCudaLibrary:
     names: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """SONAME and source in words: ``libcudnn.so.9 (nvidia-cudnn-cu12 9.10.2.21)``."""
         return f"{self.soname} ({' '.join(filter(None, (self.source, self.version)))})"
 
@@ -105,7 +105,7 @@ _WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runti
 _NUMBERS = regex(r"[0-9]{1,4}\.[0-9]{1,4}")
 
 
-def cuda_of(prefix: Prefix) -> tuple[Version, str] | None:
+def cuda_release_of(prefix: Prefix) -> tuple[Version, str] | None:
     """The CUDA release that programs of an environment run with, and the record that says it; ``None`` without one.
 
     A torch from pip names its CUDA in its version (``2.5.1+cu124``), or brings the runtime as a wheel.
@@ -115,11 +115,11 @@ def cuda_of(prefix: Prefix) -> tuple[Version, str] | None:
         found = _release(package.version) if package else None
         if package and found:
             return found, f"{name} {package.version} (conda-meta)"
-    return cuda_of_wheels(prefix)
+    return cuda_release_of_wheels(prefix)
 
 
-def cuda_of_wheels(prefix: Prefix) -> tuple[Version, str] | None:
-    """As `cuda_of`, by the wheels of an environment alone."""
+def cuda_release_of_wheels(prefix: Prefix) -> tuple[Version, str] | None:
+    """As `cuda_release_of`, by the wheels of an environment alone."""
     torch = prefix.wheel("torch")
     cuda = cuda_in_local(torch.version) if torch else None
     if torch and cuda:
@@ -152,8 +152,8 @@ def as_solution(prefix: Prefix, files: CudaFiles, platform: str) -> Solution:
         for name in ("pytorch", "libtorch", "pytorch-cuda", "cuda-version", "cudatoolkit"):
             packages.pop(name, None)
         if files.cuda:
-            packages["pytorch"] = _by_pip("pytorch", files.torch, f"cuda{files.cuda}".replace(".", ""), platform)
-            packages |= _beside(files, packages, platform)
+            packages["pytorch"] = _wheel_package("pytorch", files.torch, f"cuda{files.cuda}".replace(".", ""), platform)
+            packages |= _wheel_libraries(files, packages, platform)
     solution = Solution(
         platform=prefix.platform or platform,
         packages=tuple(packages[name] for name in sorted(packages)),
@@ -161,25 +161,25 @@ def as_solution(prefix: Prefix, files: CudaFiles, platform: str) -> Solution:
         solver="installed",
     )
     if files.nvcc and solution.package("cuda-nvcc") is None and solution.package("cuda-toolkit") is None:
-        nvcc = _by_pip("cuda-nvcc", str(files.nvcc[0]), "0", platform)
+        nvcc = _wheel_package("cuda-nvcc", str(files.nvcc[0]), "0", platform)
         solution = replace(solution, packages=(*solution.packages, nvcc))
     return solution
 
 
-def _beside(files: CudaFiles, conda: dict[str, LockedPackage], platform: str) -> dict[str, LockedPackage]:
+def _wheel_libraries(files: CudaFiles, conda: dict[str, LockedPackage], platform: str) -> dict[str, LockedPackage]:
     """The libraries that a torch from pip loads: those of wheels, which go before conda's there."""
     found: dict[str, LockedPackage] = {}
     for kind, name in _LIBRARIES.items():
         of_kind = (item for item in files.libraries if family(item.soname) == kind)
         number = next((item.version for item in of_kind if item.source.startswith("nvidia-") and item.version), None)
         if number:
-            found[name] = _by_pip(name, number, "0", platform)
+            found[name] = _wheel_package(name, number, "0", platform)
             if kind == "cudnn":
                 conda.pop("cudnn", None)
     return found
 
 
-def _by_pip(name: str, number: str, build: str, platform: str) -> LockedPackage:
+def _wheel_package(name: str, number: str, build: str, platform: str) -> LockedPackage:
     return LockedPackage(
         name=name, version=number, build=build, subdir=platform, channel=WHEELS, url="", md5=None, sha256=None
     )

@@ -52,21 +52,23 @@ def code_findings(
     """Judge each library for each GPU: one finding for what all of its files lack."""
     groups: dict[str, list[CodeFile]] = {}
     for file in files:
-        objects = _general(file.code.objects)
+        objects = _portable_objects(file.code.objects)
         if objects:
             groups.setdefault(file.library, []).append(file)
     for library, members in groups.items():
         for gpu in gpus:
-            served = [(file, gpu_code(_general(file.code.objects), gpu, knowledge)) for file in members]
-            yield from _of_gpu(library, served, gpu, prefix)
+            served = [(file, gpu_code(_portable_objects(file.code.objects), gpu, knowledge)) for file in members]
+            yield from _findings_for_gpu(library, served, gpu, prefix)
 
 
-def _general(objects: tuple[CodeObject, ...]) -> tuple[CodeObject, ...]:
+def _portable_objects(objects: tuple[CodeObject, ...]) -> tuple[CodeObject, ...]:
     """The objects that are not made for one generation alone (``9.0a``): a library has another way for the others."""
     return tuple(item for item in objects if any(not entry.target.suffix for entry in item.entries if not entry.bare))
 
 
-def _of_gpu(library: str, served: list[tuple[CodeFile, GpuCode]], gpu: HostGpu, prefix: Prefix) -> Iterator[Finding]:
+def _findings_for_gpu(
+    library: str, served: list[tuple[CodeFile, GpuCode]], gpu: HostGpu, prefix: Prefix
+) -> Iterator[Finding]:
     for outcome in ("nothing", "partly", "jit"):
         lacking = [(file, how) for file, how in served if how.outcome == outcome]
         if not lacking:
@@ -78,8 +80,8 @@ def _of_gpu(library: str, served: list[tuple[CodeFile, GpuCode]], gpu: HostGpu, 
             code="CU290" if library == TORCH else "CU291",
             severity=_severity(library, how, gpu),
             subject=f"{library} on {gpu.capability}",
-            message=f"{name}: {file.name}{more} {_says(file, how, gpu)}",
-            evidence=tuple(f"{one.path}: {_held(one.code)}" for one, _ in lacking),
+            message=f"{name}: {file.name}{more} {_describe(file, how, gpu)}",
+            evidence=tuple(f"{one.path}: {_code_summary(one.code)}" for one, _ in lacking),
             fix=_fix(file, how, gpu, prefix),
         )
         return
@@ -93,7 +95,7 @@ def _severity(library: str, how: GpuCode, gpu: HostGpu) -> Severity:
     return "error" if library == TORCH and how.native + how.jit < how.objects // _HALF else "warning"
 
 
-def _says(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
+def _describe(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
     """What a file has for a GPU, with the numbers."""
     device = f"the GPU of compute capability {gpu.capability}"
     needs = f"a driver that supports CUDA {how.needs}" if how.needs else f"a driver that supports PTX {how.unknown_isa}"
@@ -104,10 +106,10 @@ def _says(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
         return f"has no code for {device} in {len(how.missing) + len(how.beyond)} of {how.objects} code objects"
     if how.beyond:
         return f"has only PTX for {device}, which needs {needs}; this driver supports CUDA {gpu.level}"
-    return f"has code for {_held(file.code)}, but not for {device}"
+    return f"has code for {_code_summary(file.code)}, but not for {device}"
 
 
-def _held(code: FileCode) -> str:
+def _code_summary(code: FileCode) -> str:
     held = summary(code.objects)
     ptx = [f"{target}+PTX" for target, _ in held.ptx]
     return " ".join([*map(str, held.sass), *ptx]) or "no machine code"
@@ -154,14 +156,14 @@ def bitsandbytes_choice(
     return cuda if cuda in known else next(filter(None, loads), None)
 
 
-def other_bitsandbytes(
+def bitsandbytes_override(
     files: Iterable[CodeFile], cuda: Version, gpus: Iterable[HostGpu], knowledge: Knowledge
 ) -> str | None:
     """The variable that lets bitsandbytes load another library of its set which serves every GPU, of the same major."""
     devices = list(gpus)
     named = {file.name: file for file in files}
     for release, name in sorted(bitsandbytes_libraries(named).items(), reverse=True):
-        served = [gpu_code(_general(named[name].code.objects), gpu, knowledge).outcome for gpu in devices]
+        served = [gpu_code(_portable_objects(named[name].code.objects), gpu, knowledge).outcome for gpu in devices]
         if release.major == cuda.major and served and set(served) == {"native"}:
             return f"export BNB_CUDA_VERSION={release.major}{release.minor}"
     return None
@@ -185,7 +187,7 @@ def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, p
 # what libtorch's activation script says
 
 
-def declared_finding(declared: Iterable[Target], torch: Iterable[CodeFile], script: str) -> Iterator[Finding]:
+def declared_findings(declared: Iterable[Target], torch: Iterable[CodeFile], script: str) -> Iterator[Finding]:
     """Targets that the build says it has, and that no file of torch holds; extension builds believe the script."""
     files = list(torch)
     held = {target for file in files for target in summary(file.code.objects).sass}
@@ -196,5 +198,5 @@ def declared_finding(declared: Iterable[Target], torch: Iterable[CodeFile], scri
             severity="warning",
             subject="CF_TORCH_CUDA_ARCH_LIST",
             message=f"{script} lists {', '.join(map(str, lacking))}, but torch's binaries have no code for it",
-            evidence=tuple(f"{file.path}: {_held(file.code)}" for file in files),
+            evidence=tuple(f"{file.path}: {_code_summary(file.code)}" for file in files),
         )

@@ -32,7 +32,7 @@ class Wheel:
     folder: str
     installer: str | None = None
     url: str | None = None
-    info: str = ""
+    dist_info: str = ""
     conda: str | None = None
     replaced: bool = False
 
@@ -78,10 +78,10 @@ class Prefix:
     site_packages: tuple[str, ...]
     conda: tuple[LockedPackage, ...] = ()
     wheels: tuple[Wheel, ...] = ()
-    gone: tuple[Wheel, ...] = ()
+    removed: tuple[Wheel, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
     client: str = "conda"
-    anew: str = ""
+    remake: str = ""
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def package(self, name: str) -> LockedPackage | None:
@@ -99,7 +99,7 @@ class Prefix:
         return max(counts, key=lambda subdir: counts[subdir], default=None)
 
 
-def told_by(wheels: Sequence[Wheel], files: str | None) -> Wheel:
+def matching_wheel(wheels: Sequence[Wheel], files: str | None) -> Wheel:
     """Of several records of one distribution that which its files are of; the newest where they do not say.
 
     Args:

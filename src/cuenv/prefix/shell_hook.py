@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 
 from cuenv.core.record import dataclass
-from cuenv.prefix.toolchain.hook import quoting
+from cuenv.prefix.toolchain.hook import quoter
 
 SHELLS = ("bash", "zsh", "sh", "fish")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entering:
+class Activation:
     """What changes on the way into an environment.
 
     Attributes:
@@ -30,14 +30,14 @@ class Entering:
     scripts: Mapping[str, tuple[str, ...]]
 
 
-def render(entering: Entering, shell: str) -> str:
+def activation_lines(entering: Activation, shell: str) -> str:
     """The lines for a shell; what is left goes first, and scripts see the variables."""
     return "".join(f"{line}\n" for line in _lines(entering, shell == "fish"))
 
 
-def _lines(entering: Entering, fish: bool) -> Iterator[str]:
+def _lines(entering: Activation, fish: bool) -> Iterator[str]:
     ending = "fish" if fish else "sh"
-    quote = quoting(ending)
+    quote = quoter(ending)
     for path in entering.leaving.get(ending, ()):
         yield _source(path, quote, fish)
     for name in entering.removes:
@@ -55,7 +55,7 @@ def _source(path: str, quote: Callable[[str], str], fish: bool) -> str:
     return f"source {quote(path)}" if fish else f". {quote(path)}"
 
 
-def running(entering: Entering) -> str:
+def bash_script(entering: Activation) -> str:
     """A script for bash that becomes the program of its arguments inside of the environment.
 
     What scripts print goes to standard error. One that ends the shell is an error, and nothing is run.
@@ -63,5 +63,5 @@ def running(entering: Entering) -> str:
     said = shlex.quote(f"error: a script in {entering.prefix}/etc/conda/activate.d ends the shell: nothing was run")
     return (
         f'trap \'printf "%s\\n" "$_cuenv_said" >&2; trap - EXIT; exit 4\' EXIT\n_cuenv_said={said}\n'
-        f'{{\n{render(entering, "bash")}}} 1>&2\ntrap - EXIT\nunset _cuenv_said\nexec "$@"\n'
+        f'{{\n{activation_lines(entering, "bash")}}} 1>&2\ntrap - EXIT\nunset _cuenv_said\nexec "$@"\n'
     )

@@ -11,7 +11,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.cuda_files import CudaFiles
-from cuenv.prefix.fixes import Owner, for_this_torch
+from cuenv.prefix.fixes import FileOwner, rebuild_for_torch
 from cuenv.prefix.inventory import Prefix
 from cuenv.solve.model import Lock, Solution
 
@@ -52,19 +52,19 @@ class Subject:
     @cached_property
     def cuda_files(self) -> CudaFiles:
         """What the environment's files say about CUDA; read once, by the first check that asks."""
-        from cuenv.prefix.io.cuda_files import cuda_files  # noqa: PLC0415 - a check may need none of it
+        from cuenv.prefix.io.cuda_files import read_cuda_files  # noqa: PLC0415 - a check may need none of it
 
-        return cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})
+        return read_cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})
 
-    def owner(self, path: str) -> Owner | None:
+    def owner(self, path: str) -> FileOwner | None:
         """Who brought a file of the environment, by the records."""
         from cuenv.prefix.io.conda_meta import owner_of  # noqa: PLC0415 - only a finding asks
 
         return owner_of(self.prefix, path)
 
-    def fitting(self, library: str) -> str:
+    def rebuild(self, library: str) -> str:
         """What brings a build of a library that was made for the torch of the environment."""
         from cuenv.prefix.io.site_packages import pins_torch  # noqa: PLC0415 - only a finding asks
 
         torch = version_or_none(self.cuda_files.torch)
-        return for_this_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)
+        return rebuild_for_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)

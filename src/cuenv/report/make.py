@@ -29,7 +29,7 @@ from cuenv.solve.model import Solution
 
 if TYPE_CHECKING:  # types alone
     from cuenv.fleet.documents import FleetPlanDocument
-    from cuenv.prefix.check import PrefixChecked
+    from cuenv.prefix.check import PrefixCheck
 
 _NO_SIZES = (
     "The size of the packages is not known: a conda-lock.yml does not contain it, and no channel records on this "
@@ -108,7 +108,7 @@ class ReadPrefix(NamedTuple):
     parts: tuple[SizedPackage, ...]
 
 
-def prefix_page(checked: PrefixChecked, read: ReadPrefix | None, knowledge: Knowledge) -> ReportPage:
+def prefix_page(checked: PrefixCheck, read: ReadPrefix | None, knowledge: Knowledge) -> ReportPage:
     """A report on an installed environment.
 
     Args:

@@ -11,7 +11,7 @@ from cuenv.knowledge.io.load import load
 from cuenv.lockfile.check import LockCheck
 from cuenv.lockfile.coverage import coverage
 from cuenv.lockfile.lock import Locked
-from cuenv.prefix.check import PrefixChecked
+from cuenv.prefix.check import PrefixCheck
 from cuenv.report.make import decision_page, findings_page, fleet_page, lock_page, prefix_page
 from cuenv.report.page import ReportPage, snippet
 from cuenv.resolver.decision import Decision
@@ -44,6 +44,6 @@ def page_of(item: Any) -> ReportPage | None:
     if isinstance(item, FleetPlan):
         count = sum(kind.weight for kind in item.kinds)
         return fleet_page(plan_plain(item, knowledge), f"of {counted(count, 'host')}")
-    if isinstance(item, PrefixChecked):
+    if isinstance(item, PrefixCheck):
         return prefix_page(item, None, knowledge)
     return None

@@ -20,7 +20,7 @@ from cuenv.host.facts import Driver, Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
-from cuenv.prefix.cuda_files import cuda_of_wheels
+from cuenv.prefix.cuda_files import cuda_release_of_wheels
 from cuenv.prefix.inventory import Prefix
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
@@ -107,7 +107,7 @@ def torch_of(case: LogContext) -> tuple[Version | None, Version | None]:
             return version_or_none(package.version), build_cuda(package.build)
         wheel = case.prefix.wheel("torch")
         if wheel:
-            found = cuda_of_wheels(case.prefix)
+            found = cuda_release_of_wheels(case.prefix)
             return version_or_none(wheel.version), found[0] if found else None
     text = case.mentions.get("torch", "")
     cuda = version_or_none(case.mentions.get("cuda", ""))

@@ -11,7 +11,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_file, is_folder, names_in, read_text, text_at
 from cuenv.core.io.process import run, which
 from cuenv.core.regex import VARIABLE
-from cuenv.prefix.activation_sh import Shell, source
+from cuenv.prefix.activation_sh import Shell, follow_script
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.toolchain import hook as hook_scripts
 from cuenv.prefix.toolchain.hook import VARIABLES, Hook
@@ -35,7 +35,9 @@ _SHELLS_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 _SOURCE = 'for script; do . "$script" 1>&2; done; printf "\\0cuenv\\0"; command -p env -0'
 
 
-def activated(prefix: Prefix, environ: Mapping[str, str], *, running: bool) -> tuple[dict[str, str], str | None]:
+def activation_variables(
+    prefix: Prefix, environ: Mapping[str, str], *, running: bool
+) -> tuple[dict[str, str], str | None]:
     """The variables that a build in an environment would have, and why activation could not be followed.
 
     An environment that is active already has them. For another one the scripts in ``activate.d`` are read as text, or
@@ -51,21 +53,21 @@ def activated(prefix: Prefix, environ: Mapping[str, str], *, running: bool) -> t
     if active and os.path.realpath(active) == prefix.path and f"{active}/bin" in mine.get("PATH", "").split(":"):
         return {**mine, name: active}, None
     for other in ("CONDA_PREFIX", "VIRTUAL_ENV"):
-        mine = _without(mine, environ.get(other, ""))
+        mine = _without_environment(mine, environ.get(other, ""))
     mine["PATH"] = ":".join(part for part in (f"{prefix.path}/bin", mine.get("PATH", "")) if part)
     if prefix.kind != "python":
         mine[name] = prefix.path
     if prefix.kind != "conda":
         return mine, None
-    mine |= kept_variables(Path(prefix.path))
+    mine |= stored_variables(Path(prefix.path))
     folder = Path(prefix.path) / "etc/conda/activate.d"
     scripts = [str(folder / item) for item in names_in(folder) if item.endswith(".sh") and is_file(folder / item)]
     if not scripts:
         return mine, None
-    return _sourced(scripts, mine) if running else _read(scripts, mine)
+    return _source_scripts(scripts, mine) if running else _read_scripts(scripts, mine)
 
 
-def _without(values: dict[str, str], other: str) -> dict[str, str]:
+def _without_environment(values: dict[str, str], other: str) -> dict[str, str]:
     """The variables without what an environment put there; entries of lists alone, else the whole value."""
     if len(other) < 2:
         return values
@@ -78,7 +80,7 @@ def _without(values: dict[str, str], other: str) -> dict[str, str]:
     return found
 
 
-def kept_variables(prefix: Path) -> dict[str, str]:
+def stored_variables(prefix: Path) -> dict[str, str]:
     """The variables that conda sets without a script: those of packages, over them the ``variables:`` of a file.
 
     What is not as conda writes it is left out.
@@ -86,9 +88,9 @@ def kept_variables(prefix: Path) -> dict[str, str]:
     packages = [f"etc/conda/env_vars.d/{name}" for name in names_in(prefix / "etc/conda/env_vars.d")]
     found: dict[str, str] = {}
     for place in (name for name in packages if name.endswith(".json")):
-        found |= _texts(_json(prefix, place))
+        found |= _valid_variables(_json(prefix, place))
     state = _json(prefix, "conda-meta/state")
-    return found | _texts(state.get("env_vars") if isinstance(state, dict) else None)
+    return found | _valid_variables(state.get("env_vars") if isinstance(state, dict) else None)
 
 
 def _json(prefix: Path, name: str) -> object:
@@ -99,7 +101,7 @@ def _json(prefix: Path, name: str) -> object:
     return data
 
 
-def _texts(pairs: object) -> dict[str, str]:
+def _valid_variables(pairs: object) -> dict[str, str]:
     texts = ((name, value) for name, value in pairs.items()) if isinstance(pairs, dict) else ()
     return {
         name: value
@@ -108,16 +110,16 @@ def _texts(pairs: object) -> dict[str, str]:
     }
 
 
-def _read(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str | None]:
+def _read_scripts(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str | None]:
     """What the scripts set, by their text; the names whose value only running them could tell are said."""
-    shell = Shell(values=dict(mine), exported=set(mine), there=_there)
+    shell = Shell(values=dict(mine), exported=set(mine), file_test=_file_test)
     for path in scripts:
-        text = _script(path)
-        hook = hook_scripts.read(text)
+        text = _script_text(path)
+        hook = hook_scripts.parse_hook(text)
         if hook is None:
-            source(text, path.rpartition("/")[2], shell)
+            follow_script(text, path.rpartition("/")[2], shell)
         else:
-            shell.values |= _hooked(hook, mine["CONDA_PREFIX"], shell.values)
+            shell.values |= _hook_variables(hook, mine["CONDA_PREFIX"], shell.values)
             shell.exported |= set(VARIABLES)
         if shell.ended:
             return mine, f"{shell.ended} ends the shell"
@@ -130,7 +132,7 @@ def _read(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str
     return known, f"{'; '.join(parts)}: it was read, not run" if parts else None
 
 
-def _script(path: str) -> str:
+def _script_text(path: str) -> str:
     """The text of a script; one that cannot be read whole is a word that no shell understands."""
     try:
         return read_text(Path(path), limit=_LONGEST)
@@ -138,7 +140,7 @@ def _script(path: str) -> str:
         return "("
 
 
-def _hooked(hook: Hook, prefix: str, values: Mapping[str, str | None]) -> dict[str, str | None]:
+def _hook_variables(hook: Hook, prefix: str, values: Mapping[str, str | None]) -> dict[str, str | None]:
     """What cuenv's own hook sets."""
     found: dict[str, str | None] = {}
     if hook.home is not None:
@@ -153,7 +155,7 @@ def _hooked(hook: Hook, prefix: str, values: Mapping[str, str | None]) -> dict[s
     return found
 
 
-def _there(asked: str, path: str) -> bool:
+def _file_test(asked: str, path: str) -> bool:
     """A test of a file, as a shell makes it."""
     if asked == "d":
         return is_folder(path)
@@ -162,7 +164,7 @@ def _there(asked: str, path: str) -> bool:
     return is_file(path) or (asked == "e" and is_folder(path))
 
 
-def _sourced(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str | None]:
+def _source_scripts(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str | None]:
     bash = which("bash", mine) or "/bin/bash"
     done = run([bash, "--norc", "--noprofile", "-c", _SOURCE, "bash", *scripts], _SECONDS, mine, more=mine)
     _, mark, answer = done.out.partition("\0cuenv\0")

@@ -16,10 +16,10 @@ from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, printable, strip_credentials
-from cuenv.prefix.fixes import Owner
+from cuenv.prefix.fixes import FileOwner
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.site_packages import files_of
-from cuenv.prefix.packages import Gone
+from cuenv.prefix.lock_comparison import MissingFiles
 from cuenv.solve.model import LockedPackage
 
 _DIST_INFO = regex(r"site-packages/([^/]{1,300}\.dist-info)/(METADATA|INSTALLER)$")
@@ -53,7 +53,9 @@ def read_conda_meta(prefix: Path) -> tuple[LockedPackage, ...]:
     Raises:
         InputError: it is no conda environment, or a record in it cannot be read.
     """
-    return tuple(sorted((_package(path, _load(path)) for path in _paths(prefix)), key=lambda package: package.name))
+    return tuple(
+        sorted((_package(path, _read_record(path)) for path in _paths(prefix)), key=lambda package: package.name)
+    )
 
 
 def read_conda_records(prefix: Path) -> CondaRecords:
@@ -68,21 +70,21 @@ def read_conda_records(prefix: Path) -> CondaRecords:
     files: dict[str, tuple[str, ...]] = {}
     for path in _paths(prefix):
         try:
-            data = _load(path)
+            data = _read_record(path)
             package = _package(path, data)
         except InputError as error:
             damaged.append((str(path), " ".join(error.message.split())))
             continue
         packages.append(package)
         listed = data.get("files") if isinstance(data, dict) else None
-        files[package.name] = tuple(filter(_inside, listed if isinstance(listed, list) else ()))
+        files[package.name] = tuple(filter(_is_inside, listed if isinstance(listed, list) else ()))
         for name, sums in _dists(data).items():
             dists[name] = CondaDist(package=package.name, sha256=sums)
     ordered = sorted(packages, key=lambda package: package.name)
     return CondaRecords(packages=tuple(ordered), dists=dists, damaged=tuple(damaged), files=files)
 
 
-def _inside(name: object) -> bool:
+def _is_inside(name: object) -> bool:
     """Whether a file that a record lists lies in the environment; what a record made up leads nowhere."""
     return isinstance(name, str) and not name.startswith("/") and ".." not in name and name.isprintable()
 
@@ -98,7 +100,7 @@ def _paths(prefix: Path) -> list[Path]:
         ) from error
 
 
-def _load(path: Path) -> object:
+def _read_record(path: Path) -> object:
     """The JSON of a record; a pipe or a device, which would never end, is refused unread."""
     name = shown(path)
     try:
@@ -122,7 +124,7 @@ def _package(path: Path, data: object) -> LockedPackage:
     faults = Faults(printable(str(path)))
     reader = Reader(data, faults)
     url = strip_credentials(reader.get("url", str) or "")
-    subdir = reader.get("subdir", str) or _segment(url)
+    subdir = reader.get("subdir", str) or _subdir_of_url(url)
     channel = _channel(url, reader.get("channel", str) or "", subdir)
     package = LockedPackage(
         name=reader.text("name"),
@@ -144,7 +146,7 @@ def _package(path: Path, data: object) -> LockedPackage:
 def _dists(data: Any) -> dict[str, dict[str, str]]:
     """The distributions that a record lists, each with the digests of its METADATA and INSTALLER where it has them."""
     found: dict[str, dict[str, str]] = {}
-    for path, digest in _files(data):
+    for path, digest in _files_with_digests(data):
         match = _DIST_INFO.search(path)
         if match:
             sums = found.setdefault(match[1], {})
@@ -153,7 +155,7 @@ def _dists(data: Any) -> dict[str, dict[str, str]]:
     return found
 
 
-def _files(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _files_with_digests(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each installed file and its digest; what is not as conda writes it tells nothing."""
     for path in listed if isinstance(listed := data.get("files"), list) else ():
         if isinstance(path, str):
@@ -166,7 +168,7 @@ def _files(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield path, digest if isinstance(digest, str) else ""
 
 
-def _segment(url: str) -> str:
+def _subdir_of_url(url: str) -> str:
     parts = url.rsplit("/", 2)
     return parts[1] if len(parts) == 3 else ""
 
@@ -181,26 +183,26 @@ _MOST = 500_000
 """Files that are looked for. Each folder is listed once, so most of the time goes into reading the records."""
 
 
-def gone_files(prefix: Prefix) -> tuple[Gone, ...]:
+def find_missing_files(prefix: Prefix) -> tuple[MissingFiles, ...]:
     """What is gone of each package; dist-info, and what Python compiles by itself, do not count."""
-    return tuple(item for item in _all(prefix, _Folders()) if item.files)
+    return tuple(item for item in _files_by_package(prefix, _Folders()) if item.files)
 
 
-def _all(prefix: Prefix, there: _Folders) -> Iterator[Gone]:
+def _files_by_package(prefix: Prefix, there: _Folders) -> Iterator[MissingFiles]:
     names = Counter(wheel.name for wheel in prefix.wheels)
     for wheel in prefix.wheels:
         # conda's files have a record of their own, and of two records of one name only one can be true (CU206).
         if (wheel.conda and not wheel.replaced) or names[wheel.name] > 1:
             continue
-        files, total = there.gone(wheel.folder, files_of(wheel))
-        yield Gone(name=wheel.name, version=wheel.version, files=files, total=total, wheel=wheel)
+        files, total = there.removed(wheel.folder, files_of(wheel))
+        yield MissingFiles(name=wheel.name, version=wheel.version, files=files, total=total, wheel=wheel)
     # What pip put over a package of conda, or took away, is told already (CU204, CU205).
-    over = {wheel.conda for wheel in prefix.wheels if wheel.replaced} | {wheel.conda for wheel in prefix.gone}
+    over = {wheel.conda for wheel in prefix.wheels if wheel.replaced} | {wheel.conda for wheel in prefix.removed}
     over |= {wheel.name for wheel in prefix.wheels if not wheel.conda}
     for package in prefix.conda:
         if package.name not in over:
-            files, total = there.gone(prefix.path, prefix.files.get(package.name, ()))
-            yield Gone(name=package.name, version=package.version, files=files, total=total, package=package)
+            files, total = there.removed(prefix.path, prefix.files.get(package.name, ()))
+            yield MissingFiles(name=package.name, version=package.version, files=files, total=total, package=package)
 
 
 class _Folders:
@@ -210,7 +212,7 @@ class _Folders:
         self._left = _MOST
         self._listed: dict[str, frozenset[str]] = {}
 
-    def gone(self, root: str, names: Iterable[str]) -> tuple[tuple[str, ...], int]:
+    def removed(self, root: str, names: Iterable[str]) -> tuple[tuple[str, ...], int]:
         """Those of the files that are not there, and how many there should be."""
         wanted: dict[str, list[str]] = {}
         total = 0
@@ -244,25 +246,25 @@ class _Folders:
         return listed
 
 
-def owner_of(prefix: Prefix, path: str) -> Owner | None:
+def owner_of(prefix: Prefix, path: str) -> FileOwner | None:
     """Who brought a file, or should have brought it where it is gone; what pip wrote last counts first."""
-    places = dict.fromkeys((posixpath.normpath(path), _real(path)))
+    places = dict.fromkeys((posixpath.normpath(path), _with_real_folder(path)))
     for wheel in prefix.wheels:
         if wheel.conda and not wheel.replaced:
             continue
         for place in places:
             name = place.removeprefix(f"{wheel.folder}/")
             if name != place and name in files_of(wheel):
-                return Owner(wheel=wheel)
+                return FileOwner(wheel=wheel)
     for place in places:
         name = place.removeprefix(f"{prefix.path}/")
         package = next((package for package, files in prefix.files.items() if name in files), None)
         if name != place and package:
-            return Owner(package=prefix.package(package))
+            return FileOwner(package=prefix.package(package))
     return None
 
 
-def _real(path: str) -> str:
+def _with_real_folder(path: str) -> str:
     """The path with links of folders followed, and not that of the file itself, which may be gone."""
     folder, _, name = path.rpartition("/")
     return f"{os.path.realpath(folder)}/{name}"

@@ -15,10 +15,10 @@ from cuenv.core.io.files import is_file, names_in, text_at
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version, version_or_none
-from cuenv.prefix.cuda_files import NOBODY, CudaFiles, Header, InstalledCudaLibrary, family
+from cuenv.prefix.cuda_files import NO_PACKAGE, CudaFiles, Header, InstalledCudaLibrary, family
 from cuenv.prefix.device_code import TORCH, CodeFile
-from cuenv.prefix.inventory import Prefix, Wheel, told_by
-from cuenv.prefix.io.site_packages import TorchHere, built_extensions, files_of, find_torch_here, text_of
+from cuenv.prefix.inventory import Prefix, Wheel, matching_wheel
+from cuenv.prefix.io.site_packages import InstalledTorch, built_extensions, files_of, find_torch, text_of
 
 _TORCH_LIBRARIES = regex(r"lib(torch_cuda\w*|torch_cpu|torch_nvshmem|c10_cuda|torch_global_deps)\.so")
 _REQUIRES = regex(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)
@@ -35,25 +35,25 @@ _PACKAGES = {
 }
 
 
-def cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
+def read_cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
     """What the files of an environment say about CUDA.
 
     Args:
         known: names of libraries that use PyTorch, whose versions are wanted.
     """
-    torch = find_torch_here(prefix)
+    torch = find_torch(prefix)
     cuda = version_or_none(torch.cuda) if torch else None
     owners = _owners(prefix)
     wheels = [wheel for wheel in prefix.wheels if wheel.name == "torch"]
-    wheel = told_by(wheels, torch.version if torch else None) if wheels else None
+    wheel = matching_wheel(wheels, torch.version if torch else None) if wheels else None
     by_pip = wheel is not None and (wheel.conda is None or wheel.replaced)
     versions = {item.name: item.version for item in prefix.conda} | {item.name: item.version for item in prefix.wheels}
     return CudaFiles(
         torch=torch.version if torch else None,
         cuda=minor(cuda) if cuda else None,
         by_pip=by_pip,
-        needed=tuple(_needed(prefix, torch)),
-        requires=tuple(_requires(wheel)) if wheel and by_pip else (),
+        needed=tuple(_needed_sonames(prefix, torch)),
+        requires=tuple(_pinned_wheels(wheel)) if wheel and by_pip else (),
         libraries=tuple(_libraries(prefix, torch, owners)),
         shared=tuple((path, names) for path, names in sorted(owners.items()) if len(names) > 1 and is_file(path)),
         headers=tuple(_headers(prefix)),
@@ -76,7 +76,7 @@ def _owners(prefix: Prefix) -> dict[str, tuple[str, ...]]:
 
 
 def _libraries(
-    prefix: Prefix, torch: TorchHere | None, owners: Mapping[str, tuple[str, ...]]
+    prefix: Prefix, torch: InstalledTorch | None, owners: Mapping[str, tuple[str, ...]]
 ) -> Iterator[InstalledCudaLibrary]:
     versions = {wheel.name: wheel.version for wheel in prefix.wheels}
     names: dict[str, list[tuple[str, str]]] = {}
@@ -91,7 +91,7 @@ def _libraries(
             continue
         first, source = called[0]
         owner = owners.get(path, (source,))[-1]
-        known = versions.get(owner) or (_by_conda(prefix, family(first) or "") if owner == "conda" else None)
+        known = versions.get(owner) or (_conda_version(prefix, family(first) or "") if owner == "conda" else None)
         yield InstalledCudaLibrary(
             path=path,
             soname=dynamic.soname or first,
@@ -101,7 +101,7 @@ def _libraries(
         )
 
 
-def _folders(prefix: Prefix, torch: TorchHere | None) -> Iterator[tuple[Path, str]]:
+def _folders(prefix: Prefix, torch: InstalledTorch | None) -> Iterator[tuple[Path, str]]:
     """The folders that hold NVIDIA's libraries, and who put them there where no wheel says so."""
     base = Path(prefix.path)
     if prefix.kind == "conda":
@@ -110,18 +110,18 @@ def _folders(prefix: Prefix, torch: TorchHere | None) -> Iterator[tuple[Path, st
             yield base / "targets" / target / "lib", "conda"
     for site in prefix.site_packages:
         for name in names_in(Path(site) / "nvidia"):
-            yield Path(site) / "nvidia" / name / "lib", NOBODY
+            yield Path(site) / "nvidia" / name / "lib", NO_PACKAGE
     if torch:
         yield torch.folder / "lib", "torch"
 
 
-def _by_conda(prefix: Prefix, kind: str) -> str | None:
+def _conda_version(prefix: Prefix, kind: str) -> str | None:
     """The version of the conda package that holds a library; that of cuDNN is in the package of its libraries."""
     packages = (prefix.package(name) for name in _PACKAGES.get(kind, ()))
     return next((package.version for package in packages if package), None)
 
 
-def _needed(prefix: Prefix, torch: TorchHere | None) -> Iterator[str]:
+def _needed_sonames(prefix: Prefix, torch: InstalledTorch | None) -> Iterator[str]:
     """The SONAMEs of NVIDIA's libraries that torch's own libraries name, each once."""
     if torch is None:
         return
@@ -135,17 +135,17 @@ def _needed(prefix: Prefix, torch: TorchHere | None) -> Iterator[str]:
     yield from told
 
 
-def _requires(wheel: Wheel) -> Iterator[tuple[str, str]]:
+def _pinned_wheels(wheel: Wheel) -> Iterator[tuple[str, str]]:
     """What torch's METADATA pins of NVIDIA's wheels on this platform."""
     holds: dict[str, bool] = {"": True}
     for name, number, marker in _REQUIRES.findall(text_of(wheel, "METADATA")):
         if marker not in holds:
-            holds[marker] = _holds(marker)
+            holds[marker] = _marker_holds(marker)
         if holds[marker]:
             yield name, number
 
 
-def _holds(marker: str) -> bool:
+def _marker_holds(marker: str) -> bool:
     """Whether a requirement counts here; torch's own are all of one form, for which the parser is not loaded."""
     found = _HERE.fullmatch(marker.strip())
     if found:
@@ -222,7 +222,7 @@ def find_code_files(prefix: Prefix, known: frozenset[str], environ: Mapping[str,
     built = [
         (f"{Path(path).stem} (compiled on first use)", None, path) for path in built_extensions(prefix, environ, cuda)
     ]
-    for library, number, path in [*_of_torch(prefix), *_of_wheels(prefix, known), *built]:
+    for library, number, path in [*_torch_code(prefix), *_wheel_code(prefix, known), *built]:
         real = os.path.realpath(path)
         if real in seen or not is_file(real):
             continue
@@ -237,12 +237,12 @@ def find_code_files(prefix: Prefix, known: frozenset[str], environ: Mapping[str,
             files.append(
                 CodeFile(library=library, version=number, path=path, code=code, built=(library, number, path) in built)
             )
-    declared, script = _declared(prefix)
+    declared, script = _declared_targets(prefix)
     return CodeFiles(files=tuple(files), unreadable=tuple(unreadable), declared=declared, script=script)
 
 
-def _of_torch(prefix: Prefix) -> Iterator[tuple[str, str | None, str]]:
-    torch = find_torch_here(prefix)
+def _torch_code(prefix: Prefix) -> Iterator[tuple[str, str | None, str]]:
+    torch = find_torch(prefix)
     if torch is None:
         return
     folders = [torch.folder / "lib", *([Path(prefix.path) / "lib"] if prefix.kind == "conda" else [])]
@@ -252,7 +252,7 @@ def _of_torch(prefix: Prefix) -> Iterator[tuple[str, str | None, str]]:
                 yield TORCH, torch.version, str(folder / name)
 
 
-def _of_wheels(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str | None, str]]:
+def _wheel_code(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str | None, str]]:
     """The shared objects that a distribution's RECORD lists, where it uses PyTorch; never those of NVIDIA's own."""
     for wheel in prefix.wheels:
         if wheel.name == TORCH or wheel.name.startswith("nvidia-"):
@@ -262,7 +262,7 @@ def _of_wheels(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str
             yield from ((wheel.name, wheel.version, f"{wheel.folder}/{name}") for name in shared)
 
 
-def _declared(prefix: Prefix) -> tuple[str | None, str]:
+def _declared_targets(prefix: Prefix) -> tuple[str | None, str]:
     folder = Path(prefix.path) / "etc/conda/activate.d"
     for name in names_in(folder)[:_MOST]:
         found = _DECLARED.search(text_at(folder / name)) if name.endswith(".sh") else None

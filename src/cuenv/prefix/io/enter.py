@@ -11,13 +11,13 @@ from typing import NoReturn
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import exists, is_file, is_folder, look, may_run, names_in, shown
 from cuenv.core.io.process import become, which
-from cuenv.prefix.io.activation import kept_variables
-from cuenv.prefix.shell_hook import Entering, running
+from cuenv.prefix.io.activation import stored_variables
+from cuenv.prefix.shell_hook import Activation, bash_script
 
 _ENDINGS = ("sh", "fish")
 
 
-def entering(folder: Path, environ: Mapping[str, str]) -> Entering:
+def find_activation(folder: Path, environ: Mapping[str, str]) -> Activation:
     """How to enter an environment from where the variables say that one is.
 
     An environment of conda that is active is left first, and remembered as ``conda deactivate`` wants it.
@@ -36,19 +36,19 @@ def entering(folder: Path, environ: Mapping[str, str]) -> Entering:
     if ":" in prefix or not prefix.isprintable():
         raise InputError(f"{shown(path)}: such a path cannot stand in PATH", hint="move the environment")
     if is_folder(path / "conda-meta"):
-        return _conda(path, environ)
+        return _conda_activation(path, environ)
     if is_file(path / "pyvenv.cfg"):
         left = environ.get("VIRTUAL_ENV", "")
         sets = {"VIRTUAL_ENV": prefix, "PATH": _path(prefix, left, environ)}
         removes = tuple(name for name in ("PYTHONHOME",) if name in environ)
-        return Entering(prefix=prefix, sets=sets, removes=removes, leaving={}, scripts={})
+        return Activation(prefix=prefix, sets=sets, removes=removes, leaving={}, scripts={})
     raise InputError(
         f"{shown(path)} is not an environment: conda-meta and pyvenv.cfg are missing",
         hint=f"cuenv install --prefix {shown(path)}",
     )
 
 
-def _conda(path: Path, environ: Mapping[str, str]) -> Entering:
+def _conda_activation(path: Path, environ: Mapping[str, str]) -> Activation:
     prefix, old = str(path), environ.get("CONDA_PREFIX", "")
     level = _level(environ) if old else 0
     again = old == prefix
@@ -62,9 +62,9 @@ def _conda(path: Path, environ: Mapping[str, str]) -> Entering:
     if level and not again:
         sets[f"CONDA_PREFIX_{level}"] = old
     before = Path(old) if level and is_folder(old) else None
-    own = kept_variables(path)
-    removes = kept_variables(before) if before else {}
-    return Entering(
+    own = stored_variables(path)
+    removes = stored_variables(before) if before else {}
+    return Activation(
         prefix=prefix,
         sets={**sets, **{name: value for name, value in own.items() if name not in sets}},
         removes=tuple(name for name in removes if name not in own and name not in sets),
@@ -100,7 +100,7 @@ def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -
         InputError: it is not an environment.
         OutsideError: the program cannot be started.
     """
-    entry: Entering = entering(prefix, environ)
+    entry: Activation = find_activation(prefix, environ)
     inside = {name: value for name, value in environ.items() if name not in entry.removes}
     inside.update(entry.sets)
     name = words[0]
@@ -113,4 +113,4 @@ def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -
     if not entry.scripts.get("sh") and not entry.leaving.get("sh"):
         become([found, *words[1:]], inside, name=name)
     bash = which("bash", environ) or "/bin/bash"
-    become([bash, "--norc", "--noprofile", "-c", running(entry), "cuenv", *words], environ)
+    become([bash, "--norc", "--noprofile", "-c", bash_script(entry), "cuenv", *words], environ)

@@ -32,7 +32,7 @@ def is_conda_base(prefix: Path) -> bool:
     return is_folder(prefix / "conda-meta") and is_folder(prefix / "condabin")
 
 
-def is_of_cuenv_alone(prefix: Path) -> bool:
+def is_venv_of_cuenv(prefix: Path) -> bool:
     """Whether it is the venv that this cuenv runs from, and holds no torch: activated to have cuenv on PATH."""
     return (
         is_file(prefix / "pyvenv.cfg")
@@ -58,7 +58,7 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
         )
     if name in environments(environ):
         return named_environment(name, environ)
-    for folder in _named_folders(environ):
+    for folder in _envs_folders(environ):
         above = next((item for item in (folder, *folder.parents) if os.path.lexists(item)), None)
         if folder.is_absolute() and above and above.is_dir() and os.access(above, os.W_OK | os.X_OK):
             return folder / name
@@ -125,24 +125,24 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
 def environments(environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
     """The environments of conda by name; several folders only where ``environments.txt`` alone knows them."""
     found: dict[str, tuple[Path, ...]] = {}
-    for folder in _named_folders(environ):
+    for folder in _envs_folders(environ):
         for name in names_in(folder)[:_MOST_NAMES]:
             if name.isprintable() and is_folder(folder / name / "conda-meta"):
                 found.setdefault(name, (folder / name,))
-    _of_both(found, environ)
-    for root in _roots(environ):
+    _add_ambiguous(found, environ)
+    for root in _install_roots(environ):
         if is_folder(root / "conda-meta"):
             for name in _BASES:
                 found.setdefault(name, (root,))
     listed: dict[str, dict[str, Path]] = {}
-    for prefix in _listed(environ):
+    for prefix in _from_environments_txt(environ):
         listed.setdefault(prefix.name, {})[os.path.realpath(prefix)] = prefix
     for name, places in listed.items():
         found.setdefault(name, tuple(places.values()))
     return dict(sorted(found.items()))
 
 
-def _of_both(found: dict[str, tuple[Path, ...]], environ: Mapping[str, str]) -> None:
+def _add_ambiguous(found: dict[str, tuple[Path, ...]], environ: Mapping[str, str]) -> None:
     """Add what conda and micromamba each have under one name: nothing says which of them is meant."""
     mamba, conda = environ.get("MAMBA_ROOT_PREFIX"), environ.get("CONDA_EXE")
     if not mamba or not conda:
@@ -155,23 +155,23 @@ def _of_both(found: dict[str, tuple[Path, ...]], environ: Mapping[str, str]) -> 
             found[name] = (*places, other)
 
 
-def _named_folders(environ: Mapping[str, str]) -> Iterator[Path]:
+def _envs_folders(environ: Mapping[str, str]) -> Iterator[Path]:
     """The folders that hold environments, first one first."""
     for variable in ("CONDA_ENVS_DIRS", "CONDA_ENVS_PATH"):
         for text in environ.get(variable, "").split(os.pathsep):
             if text.startswith(("/", "~")):
-                yield _at_home(text, environ)
+                yield _expand_home(text, environ)
     from cuenv.solve.io.sources import condarc_files, read_condarc  # noqa: PLC0415 - only for a name
 
     for text in read_condarc(condarc_files(environ), environ).envs_dirs:
-        yield _at_home(text, environ)
-    for root in _roots(environ):
+        yield _expand_home(text, environ)
+    for root in _install_roots(environ):
         yield root / "envs"
     if environ.get("HOME"):
         yield Path(environ["HOME"]) / ".conda/envs"
 
 
-def _roots(environ: Mapping[str, str]) -> Iterator[Path]:
+def _install_roots(environ: Mapping[str, str]) -> Iterator[Path]:
     """The roots of installations: mamba's, conda's own, and the one that the active environment belongs to."""
     if environ.get("MAMBA_ROOT_PREFIX"):
         yield Path(environ["MAMBA_ROOT_PREFIX"])
@@ -183,7 +183,7 @@ def _roots(environ: Mapping[str, str]) -> Iterator[Path]:
         yield folder.parent.parent if folder.parent.name == "envs" else folder
 
 
-def _listed(environ: Mapping[str, str]) -> Iterator[Path]:
+def _from_environments_txt(environ: Mapping[str, str]) -> Iterator[Path]:
     home = Path(environ.get("HOME") or "/nowhere")
     for line in text_at(home / ".conda/environments.txt").splitlines()[:_MOST_NAMES]:
         text = line.strip()
@@ -191,6 +191,6 @@ def _listed(environ: Mapping[str, str]) -> Iterator[Path]:
             yield Path(text)
 
 
-def _at_home(text: str, environ: Mapping[str, str]) -> Path:
+def _expand_home(text: str, environ: Mapping[str, str]) -> Path:
     home = environ.get("HOME", "")
     return Path(home + text[1:]) if home and (text == "~" or text.startswith("~/")) else Path(text)

@@ -13,7 +13,7 @@ from cuenv.core.errors import InputError, OutsideError
 from cuenv.core.io.files import is_file, look, shown, why
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.record import dataclass
-from cuenv.prefix.toolchain.hook import OWN
+from cuenv.prefix.toolchain.hook import FIRST_LINE
 
 ENDINGS = ("sh", "fish")
 """Of the scripts: a shell sources those of its own ending."""
@@ -52,7 +52,7 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]
         texts |= {off: both.deactivate, on: both.activate}
     have = {path: _text(path) for path in texts}
     for path, text in have.items():
-        if path.is_symlink() or (text is not None and not text.startswith(OWN)):
+        if path.is_symlink() or (text is not None and not text.startswith(FIRST_LINE)):
             raise InputError(
                 f"{shown(path)} was not written by cuenv and was not changed",
                 hint=shlex.join(["mv", str(path), f"{path}.theirs"]),
@@ -83,7 +83,7 @@ def remove_hook(prefix: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         if not os.path.lexists(path):
             continue
         text = None if path.is_symlink() else _text(path)
-        if text is None or not text.startswith(OWN):
+        if text is None or not text.startswith(FIRST_LINE):
             kept.append(path)
             continue
         try:

@@ -60,13 +60,13 @@ def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: 
         stems: names of the libraries that matter (``libcudart``), which are opened on their own as well.
     """
     home = next((folder for folder in prefix.site_packages if is_file(f"{folder}/torch/__init__.py")), None)
-    torch = _torch(Path(home), prefix) if home else None
+    torch = _torch_plan(Path(home), prefix) if home else None
     found = torch_in(home) if home else None
     cuda = found.cuda if found else None
-    roots = [root for folder in prefix.site_packages for root in _extensions(folder, prefix, look, cuda)]
+    roots = [root for folder in prefix.site_packages for root in _extension_roots(folder, prefix, look, cuda)]
     for path in built_extensions(prefix, environ, cuda) if torch else ():
         roots.append(Root(path=path, label=path, kind="extension", needed=False, built=True))
-    roots += _libraries(prefix, stems)
+    roots += _nvidia_roots(prefix, stems)
     return Plan(python=_python(prefix), torch=torch, roots=tuple(dict.fromkeys(roots)))
 
 
@@ -88,7 +88,7 @@ def _python(prefix: Prefix) -> str | None:
     return next(filter(is_file, (os.path.realpath(f"{prefix.path}/bin/{name}") for name in names)), None)
 
 
-def _torch(site: Path, prefix: Prefix) -> TorchPlan:
+def _torch_plan(site: Path, prefix: Prefix) -> TorchPlan:
     folder = site / "torch"
     first = folder / "lib/libtorch_global_deps.so"
     text = read(site, "torch/__init__.py").text
@@ -108,9 +108,9 @@ def _torch(site: Path, prefix: Prefix) -> TorchPlan:
         first=Root(path=str(first), label="torch/lib/libtorch_global_deps.so", kind="torch", owner="torch")
         if is_file(first)
         else None,
-        rescue=tuple(_preloads(pairs, prefix)),
-        after=tuple(_preloads(after, prefix)),
-        then=tuple(then),
+        fallback=tuple(_preloads(pairs, prefix)),
+        preloads=tuple(_preloads(after, prefix)),
+        modules=tuple(then),
     )
 
 
@@ -131,7 +131,7 @@ def _preloads(pairs: list[tuple[str, str]], prefix: Prefix) -> Iterator[Preload]
         yield Preload(pattern=pattern, path=next(found, None))
 
 
-def _extensions(site: str, prefix: Prefix, look: Look, cuda: str | None) -> Iterator[Root]:
+def _extension_roots(site: str, prefix: Prefix, look: Look, cuda: str | None) -> Iterator[Root]:
     """The files of all packages that need torch's libraries, and bitsandbytes' library for this CUDA."""
     for path in _shared_objects(site):
         label = path.removeprefix(f"{site}/")
@@ -182,7 +182,7 @@ def _shared_objects(folder: str) -> Iterator[str]:
                 yield entry.path
 
 
-def _libraries(prefix: Prefix, stems: frozenset[str]) -> Iterator[Root]:
+def _nvidia_roots(prefix: Prefix, stems: frozenset[str]) -> Iterator[Root]:
     """NVIDIA's libraries in the environment, each by the name that NEEDED uses."""
     for name, paths in own_libraries(prefix).items():
         if stem_of(name) in stems and re.fullmatch(r"\.so\.\d+", name[len(stem_of(name)) :]):
@@ -217,7 +217,7 @@ def loader_facts(
         root: where the machine's files lie.
     """
     notes: list[str] = []
-    loader = _bytes(root, interpreter or _LOADERS.get(machine, ""), notes)
+    loader = _read_bytes(root, interpreter or _LOADERS.get(machine, ""), notes)
     plain = System()
     folders = [found[0].rstrip(b"\0").split(b"\0") for found in _FOLDERS.finditer(loader)]
     listed = next((found for found in folders if any(b"lib" in folder for folder in found)), None)
@@ -237,7 +237,7 @@ def loader_facts(
     ), tuple(notes)
 
 
-def _bytes(root: Path, path: str, notes: list[str]) -> bytes:
+def _read_bytes(root: Path, path: str, notes: list[str]) -> bytes:
     if not path:
         return b""
     place = root / path.lstrip("/")
@@ -254,7 +254,7 @@ def _bytes(root: Path, path: str, notes: list[str]) -> bytes:
 
 def read_cache(root: Path, path: str, notes: list[str]) -> tuple[CacheEntry, ...]:
     """The entries of the loader's cache; none, with a note, when it cannot be read."""
-    data = _bytes(root, path, notes)
+    data = _read_bytes(root, path, notes)
     if not data:
         return ()
     try:

@@ -53,7 +53,7 @@ def find_prefix(path: Path) -> Prefix:
         raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
     real = Path(os.path.realpath(path))
     kind: Kind = "conda" if is_folder(real / "conda-meta") else "venv" if is_file(real / "pyvenv.cfg") else "python"
-    library = _library(real)
+    library = _python_folder(real)
     found = _PYTHON.fullmatch(library or "")
     python = found[1] if found else None
     if kind == "python" and python is None:
@@ -62,8 +62,8 @@ def find_prefix(path: Path) -> Prefix:
         )
     folders = tuple(_site_packages(real, library)) if library else ()
     records = read_conda_records(real) if kind == "conda" else _NOTHING
-    wheels = [_owned(wheel, records.dists) for folder in folders for wheel in wheels_in(Path(folder))]
-    there = {wheel.info for wheel in wheels}
+    wheels = [_with_conda_package(wheel, records.dists) for folder in folders for wheel in wheels_in(Path(folder))]
+    there = {wheel.dist_info for wheel in wheels}
     return Prefix(
         path=str(real),
         kind=kind,
@@ -72,12 +72,12 @@ def find_prefix(path: Path) -> Prefix:
         conda=records.packages,
         files=records.files,
         wheels=tuple(wheels),
-        gone=tuple(_gone(records, there, folders[0])) if folders else (),
-        damaged=(*records.damaged, *(text for folder in folders for text in _damaged(Path(folder)))),
+        removed=tuple(_removed_wheels(records, there, folders[0])) if folders else (),
+        damaged=(*records.damaged, *(text for folder in folders for text in _interrupted_installs(Path(folder)))),
     )
 
 
-def _library(prefix: Path) -> str | None:
+def _python_folder(prefix: Path) -> str | None:
     """The name of the folder of the Python that ``bin/python3`` leads to, else of the only one: ``python3.13t``."""
     names = [name for name in names_in(prefix / "lib") if _PYTHON.fullmatch(name)]
     real = Path(os.path.realpath(prefix / "bin/python3")).name
@@ -93,12 +93,12 @@ def _site_packages(prefix: Path, library: str) -> Iterator[str]:
             yield str(folder)
 
 
-def _owned(wheel: Wheel, dists: Mapping[str, CondaDist]) -> Wheel:
+def _with_conda_package(wheel: Wheel, dists: Mapping[str, CondaDist]) -> Wheel:
     """A wheel with the conda package that brought it, and whether its files are still those of that package."""
-    dist = dists.get(wheel.info)
+    dist = dists.get(wheel.dist_info)
     if dist is None:
         return wheel
-    base = Path(wheel.folder) / wheel.info
+    base = Path(wheel.folder) / wheel.dist_info
     changed = any(_digest(base / name) not in (digest, None) for name, digest in dist.sha256.items())
     return replace(wheel, conda=dist.package, replaced=changed)
 
@@ -112,16 +112,20 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _gone(records: CondaRecords, there: set[str], folder: str) -> Iterator[Wheel]:
+def _removed_wheels(records: CondaRecords, there: set[str], folder: str) -> Iterator[Wheel]:
     for info, dist in sorted(records.dists.items()):
         found = DIST_INFO.fullmatch(info)
         if found and info not in there:
             yield Wheel(
-                name=normalise(found["name"]), version=found["version"], folder=folder, info=info, conda=dist.package
+                name=normalise(found["name"]),
+                version=found["version"],
+                folder=folder,
+                dist_info=info,
+                conda=dist.package,
             )
 
 
-def _damaged(folder: Path) -> Iterator[tuple[str, str]]:
+def _interrupted_installs(folder: Path) -> Iterator[tuple[str, str]]:
     """What an interrupted pip leaves: a dist-info without METADATA, and folders that it had put aside."""
     for name in names_in(folder):
         path = folder / name

@@ -14,8 +14,8 @@ from cuenv.core.io.process import Completed, run, which
 from cuenv.core.record import dataclass
 from cuenv.core.urls import printable
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.activation import kept_variables
-from cuenv.prefix.probing import Outcome, read_answer
+from cuenv.prefix.io.activation import stored_variables
+from cuenv.prefix.probes import ProbeOutcome, read_answer
 
 _PROBES = Path(DATA, "probes")
 _NAMES = {
@@ -24,7 +24,7 @@ _NAMES = {
     *("TORCH_CUDA_ARCH_LIST", "PYTHONPATH", "PYTHONNOUSERSITE", "PYTHONUSERBASE"),
 }
 _BEGINNINGS = ("NCCL_", "NVIDIA_", "PYTORCH_", "BNB_", "DS_")
-_UNSAID = ("USER", "LOGNAME")
+_USER_NAMES = ("USER", "LOGNAME")
 _ACTIVATE = """for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do
 [ -r "$script" ] && . "$script" 1>&2
 done
@@ -38,7 +38,7 @@ _LINES, _WIDTH = 12, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class ProbeSetup:
     """The interpreter, the folder and the variables with which probes run.
 
     Attributes:
@@ -58,7 +58,7 @@ class Bench:
 
 
 @contextmanager
-def bench(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[Bench]:
+def probe_setup(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[ProbeSetup]:
     """A place to run the probes of an environment; its folder is removed at the end.
 
     Raises:
@@ -76,18 +76,18 @@ def bench(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[Bench]:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        unsaid = {name: environ[name] for name in _UNSAID if name in environ}
-        yield Bench(
+        unsaid = {name: environ[name] for name in _USER_NAMES if name in environ}
+        yield ProbeSetup(
             python=_python(prefix),
-            shell=_shell(prefix, environ),
+            shell=_activating_shell(prefix, environ),
             folder=scratch,
             given=given,
-            more={**unsaid, **given, **_activated(prefix), "PATH": path, **private},
+            more={**unsaid, **given, **_activation_variables(prefix), "PATH": path, **private},
             environ=environ,
         )
 
 
-def ask(name: str, place: Bench, timeout: float) -> Outcome:
+def run_probe(name: str, place: ProbeSetup, timeout: float) -> ProbeOutcome:
     """Run one probe to its end; whatever becomes of it is told in the outcome.
 
     Args:
@@ -95,7 +95,7 @@ def ask(name: str, place: Bench, timeout: float) -> Outcome:
         timeout: seconds after which it is stopped, with all that it started.
     """
     if not is_file(place.python) or not os.access(place.python, os.X_OK):
-        return Outcome(answer=None, reason=f"{place.python} cannot be started: it is not a program")
+        return ProbeOutcome(answer=None, reason=f"{place.python} cannot be started: it is not a program")
     file = str(_PROBES / f"probe_{name}.py")
     begun = time.monotonic()
     done = run(
@@ -105,12 +105,12 @@ def ask(name: str, place: Bench, timeout: float) -> Outcome:
         more=place.more,
         folder=place.folder,
     )
-    return Outcome(
+    return ProbeOutcome(
         answer=read_answer(done.out),
         reason=done.reason,
         signal=_signal(done),
         late=done.late,
-        last=_last(done),
+        last=_last_lines(done),
         seconds=time.monotonic() - begun,
     )
 
@@ -121,21 +121,21 @@ def _python(prefix: Prefix) -> str:
     return f"{prefix.path}/bin/{found}"
 
 
-def _shell(prefix: Prefix, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _activating_shell(prefix: Prefix, environ: Mapping[str, str]) -> tuple[str, ...]:
     bash = which("bash", environ)
     if prefix.kind != "conda" or bash is None or not is_folder(f"{prefix.path}/etc/conda/activate.d"):
         return ()
     return (bash, "--noprofile", "--norc", "-c", _ACTIVATE, "bash")
 
 
-def _activated(prefix: Prefix) -> dict[str, str]:
+def _activation_variables(prefix: Prefix) -> dict[str, str]:
     """What activation sets."""
     if prefix.kind == "venv":
         return {"VIRTUAL_ENV": prefix.path}
     if prefix.kind != "conda":
         return {}
     own = {"CONDA_PREFIX": prefix.path, "CONDA_DEFAULT_ENV": Path(prefix.path).name, "CONDA_SHLVL": "1"}
-    return {**kept_variables(Path(prefix.path)), **own}
+    return {**stored_variables(Path(prefix.path)), **own}
 
 
 def _signal(done: Completed) -> str | None:
@@ -147,7 +147,7 @@ def _signal(done: Completed) -> str | None:
         return f"signal {-done.code}"
 
 
-def _last(done: Completed) -> tuple[str, ...]:
+def _last_lines(done: Completed) -> tuple[str, ...]:
     """What was said last; of a crash or a hang, from where Python begins to tell of it."""
     lines = [line.rstrip() for line in done.err.splitlines() if line.strip()]
     told = [number for number, line in enumerate(lines) if line.startswith(_CRASH)]

@@ -32,7 +32,7 @@ def wheels_in(folder: Path) -> Iterator[Wheel]:
             folder=str(folder),
             installer=word if re.fullmatch(r"[\w.-]{1,40}", word, re.ASCII) else None,
             url=_direct_url(folder, name),
-            info=name,
+            dist_info=name,
         )
 
 
@@ -51,7 +51,7 @@ def pins_torch(wheel: Wheel) -> bool:
 
 def text_of(wheel: Wheel, name: str) -> str:
     """A file of the dist-info, such as ``METADATA``; empty when it cannot be read."""
-    return text_at(Path(wheel.folder) / wheel.info / name)
+    return text_at(Path(wheel.folder) / wheel.dist_info / name)
 
 
 def files_of(wheel: Wheel) -> Iterator[str]:
@@ -63,7 +63,7 @@ def files_of(wheel: Wheel) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchHere:
+class InstalledTorch:
     """The torch of an environment, as its own files tell it.
 
     Attributes:
@@ -77,16 +77,16 @@ class TorchHere:
     cuda: str | None
 
 
-def find_torch_here(prefix: Prefix) -> TorchHere | None:
+def find_torch(prefix: Prefix) -> InstalledTorch | None:
     """The torch that the environment's Python finds first among its own folders."""
     return next(filter(None, map(torch_in, prefix.site_packages)), None)
 
 
-def torch_in(site: str) -> TorchHere | None:
+def torch_in(site: str) -> InstalledTorch | None:
     """The torch in a folder of packages."""
     folder = Path(site) / "torch"
     told = parse_version_py(text_at(folder / "version.py"))
-    return TorchHere(folder=folder, version=told[0], cuda=told[1]) if told else None
+    return InstalledTorch(folder=folder, version=told[0], cuda=told[1]) if told else None
 
 
 def built_extensions(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> Iterator[str]:

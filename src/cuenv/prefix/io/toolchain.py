@@ -7,19 +7,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cuenv.core.io.files import is_file, is_folder, names_in, text_at
+from cuenv.core.io.files import is_file, is_folder, names_in, private_folder, text_at
 from cuenv.core.io.process import run, which
 from cuenv.core.reading import shell_words
-from cuenv.core.record import replace
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
+from cuenv.core.urls import printable
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.site_packages import files_of
-from cuenv.prefix.toolchain.toolchain import BuildFolder, CompilerBounds, CudaToolchain, HostCompiler, Nvcc, library_of
+from cuenv.prefix.toolchain.toolchain import (
+    BuildFolder,
+    Compilation,
+    CompilerBounds,
+    CudaToolchain,
+    HostCompiler,
+    Nvcc,
+    gencode,
+    library_of,
+    sample_source,
+)
 
 _GCC = regex(r"^[ \t]*#[ \t]*if[ \t]+\(?[ \t]*__GNUC__[ \t]*(>=?)[ \t]*([0-9]{1,3})\b", re.MULTILINE)
 _CLANG = regex(
@@ -29,7 +41,7 @@ _CLANG = regex(
 )
 
 
-def parse(text: str) -> CompilerBounds | None:
+def parse_host_config(text: str) -> CompilerBounds | None:
     """The newest majors of gcc and clang that the header accepts; ``None`` when it names no bound for gcc.
 
     The header names no lower bound for gcc; that of clang (3.3) is older than any in use.
@@ -64,9 +76,11 @@ def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[H
     named = (environ["CXX"], "CXX") if environ.get("CXX") else ("c++", "PATH")
     found = []
     for does, (asked, via) in (("C++", named), ("nvcc", nvcc_host(environ))):
-        compiler = HostCompiler(does=does, asked=asked, via=via, path=_path(asked, environ))
+        compiler = HostCompiler(role=does, asked=asked, via=via, path=_find_compiler(asked, environ))
         if compiler.path:
-            compiler = _asked(compiler, compiler.path, environ) if running else _read(compiler, compiler.path)
+            compiler = (
+                _ask_version(compiler, compiler.path, environ) if running else _read_version(compiler, compiler.path)
+            )
         found.append(compiler)
     return tuple(found)
 
@@ -74,9 +88,9 @@ def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[H
 def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
     """The host compiler that nvcc calls, as it is named, and what names it."""
     for name, value in (
-        ("NVCC_APPEND_FLAGS", ccbin(environ.get("NVCC_APPEND_FLAGS", ""))),
+        ("NVCC_APPEND_FLAGS", ccbin_option(environ.get("NVCC_APPEND_FLAGS", ""))),
         ("CC", environ.get("CC")),
-        ("NVCC_PREPEND_FLAGS", ccbin(environ.get("NVCC_PREPEND_FLAGS", ""))),
+        ("NVCC_PREPEND_FLAGS", ccbin_option(environ.get("NVCC_PREPEND_FLAGS", ""))),
         ("NVCC_CCBIN", environ.get("NVCC_CCBIN")),
     ):
         if value:
@@ -84,7 +98,7 @@ def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
     return "gcc", "PATH"
 
 
-def ccbin(flags: str) -> str | None:
+def ccbin_option(flags: str) -> str | None:
     """The host compiler that options of nvcc name last."""
     words, found = shell_words(flags), None
     for word, after in zip(words, [*words, ""][1:], strict=True):
@@ -94,7 +108,7 @@ def ccbin(flags: str) -> str | None:
     return found or None
 
 
-def _asked(compiler: HostCompiler, path: str, environ: Mapping[str, str]) -> HostCompiler:
+def _ask_version(compiler: HostCompiler, path: str, environ: Mapping[str, str]) -> HostCompiler:
     # clang knows -dumpversion alone, gcc answers with its major to that.
     for kind, question in (("gcc", ("-dumpfullversion", "-dumpversion")), ("clang", ("-dumpversion",))):
         done = run([path, *question], _COMPILER_SECONDS, environ)
@@ -104,25 +118,25 @@ def _asked(compiler: HostCompiler, path: str, environ: Mapping[str, str]) -> Hos
     return compiler
 
 
-def _read(compiler: HostCompiler, path: str) -> HostCompiler:
+def _read_version(compiler: HostCompiler, path: str) -> HostCompiler:
     """A compiler by its name and the folder of its own libraries: ``lib/gcc/x86_64-conda-linux-gnu/13.3.0``."""
     real = Path(os.path.realpath(path))
     found = _PROGRAM.fullmatch(real.name)
     kind = "" if found is None else "clang" if found["kind"].startswith("clang") else "gcc"
-    number = _recorded(real, kind) if found else None
+    number = _version_in_conda_meta(real, kind) if found else None
     if found and number is None and not _is_script(real):  # a script may call another one
-        number = _number(real, kind, found)
+        number = _version_in_folders(real, kind, found)
     return replace(compiler, kind=kind if number else "", version=number, unread=number is None)
 
 
-def _recorded(real: Path, kind: str) -> str | None:
+def _version_in_conda_meta(real: Path, kind: str) -> str | None:
     """The version of an environment's own gcc, by the file names of its conda-meta."""
     names = names_in(real.parent.parent / "conda-meta") if kind == "gcc" else ()
     found = {match[1] for name in names if (match := _RECORD.fullmatch(name))}
     return found.pop() if len(found) == 1 else None
 
 
-def _number(real: Path, kind: str, name: re.Match[str]) -> str | None:
+def _version_in_folders(real: Path, kind: str, name: re.Match[str]) -> str | None:
     """The version of a compiler by its folders; of several the one that its name names."""
     root = real.parent.parent
     if kind == "clang":
@@ -146,7 +160,7 @@ def _is_script(path: Path) -> bool:
         return True
 
 
-def _path(asked: str, environ: Mapping[str, str]) -> str | None:
+def _find_compiler(asked: str, environ: Mapping[str, str]) -> str | None:
     """Where a compiler is; a cache in front of it is passed over, and of a folder its gcc is taken, as nvcc does."""
     whole = asked.strip()
     words = [whole] if is_file(whole) or is_folder(whole) else shell_words(whole)
@@ -215,7 +229,7 @@ def built_libraries(prefix: Prefix, names: Collection[str]) -> frozenset[str]:
     return frozenset(wheel.name for wheel in wheels if any(name.endswith(".so") for name in files_of(wheel)))
 
 
-def look(
+def find_toolchain(
     prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str], *, running: bool
 ) -> CudaToolchain:
     """Everything that a build would find.
@@ -224,40 +238,40 @@ def look(
         platform: which of conda's target folders counts.
         running: whether compilers may be asked for their versions; else their files are.
     """
-    home, via = home_of(environ)
+    home, via = find_cuda_home(environ)
     compilers = find_host_compilers(environ, running=running)
     splayed = target_folders(prefix, platform)
     # A compiler of conda's looks into its own sysroot alone.
     outside = not any(item.path and item.path.startswith(f"{prefix.path}/") for item in compilers)
-    includes = _torch_looks(prefix, home, environ)
+    includes = _torch_include_folders(prefix, home, environ)
     includes += [f"{prefix.path}/include"] if prefix.kind == "conda" else []
-    looks = [*includes, *_listed(environ, "CPATH"), *_listed(environ, "CPLUS_INCLUDE_PATH")]
+    looks = [*includes, *_path_entries(environ, "CPATH"), *_path_entries(environ, "CPLUS_INCLUDE_PATH")]
     looks += _SYSTEM_INCLUDES if outside else ()
     wheels = tuple(wheel_folders(prefix))
     places = dict.fromkeys([*looks, *(f"{folder}/include" for folder in (prefix.path, *splayed, *wheels))])
     names = tuple(headers)
-    libraries = [*library_folders(home), *_listed(environ, "LIBRARY_PATH")]
+    libraries = [*library_folders(home), *_path_entries(environ, "LIBRARY_PATH")]
     libraries += [f"{prefix.path}/lib"] if prefix.kind == "conda" else []
     libraries += _SYSTEM_LIBRARIES if outside else ()
     wanted = {name for name in map(library_of, names) if name}
     further = [f"{folder}/lib" for folder in (*splayed, *wheels)]
     return CudaToolchain(
-        nvcc=nvcc_at(home, via, running=running) if home else None,
+        nvcc=read_nvcc(home, via, running=running) if home else None,
         inside=nvccs_in(prefix),
         home=home,
         named={name: environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)},
         includes=tuple(item for item in dict.fromkeys(includes) if item != "/usr/include"),  # gcc wants it last
-        looks=tuple(dict.fromkeys(looks)),
+        include_path=tuple(dict.fromkeys(looks)),
         headers={name: tuple(place for place in places if is_file(f"{place}/{name}")) for name in names},
         links=frozenset(name for name in wanted if any(is_file(f"{folder}/lib{name}.so") for folder in libraries)),
-        versioned=dict(_versioned(wanted, [*libraries, *further])),
+        versioned=dict(_versioned_libraries(wanted, [*libraries, *further])),
         ninja=which("ninja", environ),
         compilers=compilers,
         folder=_build_folder(environ),
     )
 
 
-def home_of(environ: Mapping[str, str]) -> tuple[str | None, str]:
+def find_cuda_home(environ: Mapping[str, str]) -> tuple[str | None, str]:
     """The folder that torch's builder takes for CUDA_HOME, and what leads to it."""
     for name in ("CUDA_HOME", "CUDA_PATH"):
         if environ.get(name):
@@ -268,7 +282,7 @@ def home_of(environ: Mapping[str, str]) -> tuple[str | None, str]:
     return ("/usr/local/cuda", "/usr/local/cuda") if is_folder("/usr/local/cuda") else (None, "")
 
 
-def nvcc_at(home: str, via: str, *, running: bool) -> Nvcc:
+def read_nvcc(home: str, via: str, *, running: bool) -> Nvcc:
     """What the nvcc of a toolkit says of itself, or what the files around it say."""
     path = f"{home}/bin/nvcc"
     if not is_file(path):
@@ -309,13 +323,13 @@ def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
     for base in _roots(home, nvcc):
         folders = (f"{base}/include", *(f"{base}/targets/{name}/include" for name in names_in(f"{base}/targets")))
         for folder in folders:
-            found = parse(text_at(f"{folder}/crt/host_config.h"))
+            found = parse_host_config(text_at(f"{folder}/crt/host_config.h"))
             if found:
                 return found
     return None
 
 
-def _torch_looks(prefix: Prefix, home: str | None, environ: Mapping[str, str]) -> list[str]:
+def _torch_include_folders(prefix: Prefix, home: str | None, environ: Mapping[str, str]) -> list[str]:
     """Where torch's builder tells the compiler to look for CUDA headers; conda-forge's torch 2.11 looks in targets."""
     texts = (text_at(f"{site}/torch/utils/cpp_extension.py") for site in prefix.site_packages)
     text = next((item for item in texts if item), "")
@@ -336,19 +350,19 @@ def library_folders(home: str | None) -> list[str]:
     return [f"{home}/lib" if not is_folder(f"{home}/lib64") and is_folder(f"{home}/lib") else f"{home}/lib64"]
 
 
-def unlinked(stem: str, folders: Iterable[str]) -> str | None:
+def find_unlinked(stem: str, folders: Iterable[str]) -> str | None:
     """A file of a library in folders where ``-l`` finds no link without version; ``None`` where one is there."""
     places = tuple(dict.fromkeys(folders))
     if any(is_file(f"{folder}/lib{stem}.so") for folder in places):
         return None
-    return dict(_versioned({stem}, places)).get(stem)
+    return dict(_versioned_libraries({stem}, places)).get(stem)
 
 
-def _listed(environ: Mapping[str, str], name: str) -> list[str]:
+def _path_entries(environ: Mapping[str, str], name: str) -> list[str]:
     return [part.rstrip("/") for part in environ.get(name, "").split(":") if part.startswith("/")]
 
 
-def _versioned(libraries: set[str], folders: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _versioned_libraries(libraries: set[str], folders: Iterable[str]) -> Iterator[tuple[str, str]]:
     for folder in reversed([*dict.fromkeys(folders)]):
         for name in names_in(folder):
             stem, dot, _ = name.removeprefix("lib").partition(".so.")
@@ -375,3 +389,123 @@ def _build_folder(environ: Mapping[str, str]) -> BuildFolder | None:
     elif os.statvfs(there).f_flag & os.ST_NOEXEC:
         reason = f"{there} is mounted noexec: what is built there cannot be loaded"
     return BuildFolder(path=str(real), via=via, reason=reason)
+
+
+SECONDS = 180.0
+"""How long one call of a compiler may take: heavy headers for many architectures on a slow disk."""
+
+_TAIL = 6
+_MARKS = ("error", "fatal", "undefined", "cannot find", "not found", "killed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTools:
+    """What a build of a CUDA extension runs.
+
+    Attributes:
+        cxx: path of the C++ compiler, which compiles C++ files and links.
+        ccbin: the host compiler that nvcc is told to call; ``None`` when it is not told (its variables may still).
+        includes: folders for ``-isystem``, as torch's builder gives them.
+        libraries: folders for ``-L``.
+    """
+
+    nvcc: str
+    cxx: str | None = None
+    ccbin: str | None = None
+    includes: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+def compile_cuda(
+    source: Path, target: Path, tools: BuildTools, *, capabilities: Sequence[Capability] = ()
+) -> Compilation:
+    """Compile a ``.cu`` file to an object as torch's builder does; for nvcc's own choice of GPUs when none is given."""
+    host = ["-ccbin", tools.ccbin] if tools.ccbin else []
+    command = [
+        *(tools.nvcc, *host),
+        *_includes(tools),
+        *gencode(capabilities),
+        *("--compiler-options", "-fPIC"),
+        *("-c", str(source), "-o", str(target)),
+    ]
+    return _call(command, target, tools)
+
+
+def _compile_host(cxx: str, source: Path, target: Path, tools: BuildTools) -> Compilation:
+    """Compile a C++ file that includes CUDA headers, as torch's builder does."""
+    command = [cxx, *_includes(tools), "-fPIC", "-std=c++17", "-c", str(source), "-o", str(target)]
+    return _call(command, target, tools)
+
+
+def _link(cxx: str, objects: Sequence[Path], target: Path, tools: BuildTools) -> Compilation:
+    """Link objects to a shared library with the CUDA runtime, as torch's builder does."""
+    folders = [f"-L{folder}" for folder in tools.libraries]
+    command = [cxx, *map(str, objects), "-shared", *folders, "-lcudart", "-o", str(target)]
+    return _call(command, target, tools)
+
+
+def compile_sample(
+    tools: BuildTools,
+    *,
+    headers: Sequence[str],
+    plain: Sequence[str],
+    capabilities: Sequence[Capability] = (),
+    runtime: bool = True,
+) -> tuple[Compilation, ...]:
+    """Build a small extension: a CUDA file, a C++ file where there is a compiler for it, and the library of both.
+
+    What needs the result of a step that failed is left out.
+
+    Args:
+        headers: what the CUDA file includes.
+        plain: what the C++ file includes.
+        runtime: link with ``-lcudart``, as every extension does.
+    """
+    with private_folder("build") as folder:
+        (folder / "probe.cu").write_text(sample_source(headers, device=True), encoding="utf-8")
+        (folder / "probe_host.cpp").write_text(sample_source(plain, device=False), encoding="utf-8")
+        private = replace(tools, environ={**tools.environ, "TMPDIR": str(folder)})
+        objects = [folder / "probe.o", folder / "probe_host.o"]
+        done = [compile_cuda(folder / "probe.cu", objects[0], private, capabilities=capabilities)]
+        if tools.cxx:
+            done.append(_compile_host(tools.cxx, folder / "probe_host.cpp", objects[1], private))
+            if runtime and not any(item.reason for item in done):
+                done.append(_link(tools.cxx, objects, folder / "probe.so", private))
+        return tuple(_without_folder(item, folder) for item in done)
+
+
+def _includes(tools: BuildTools) -> list[str]:
+    return [word for folder in tools.includes for word in ("-isystem", folder)]
+
+
+def _call(command: list[str], target: Path, tools: BuildTools) -> Compilation:
+    start = time.monotonic()
+    done = run(command, SECONDS, tools.environ, more=tools.environ, folder=str(target.parent))
+    reason = done.reason
+    if reason is None and not os.path.lexists(target):
+        reason = f"it did not write {target.name}"
+    return Compilation(
+        what=target.name,
+        command=tuple(command),
+        seconds=time.monotonic() - start,
+        tail=_error_lines(f"{done.out}\n{done.err}") if reason else (),
+        reason=reason,
+    )
+
+
+def _error_lines(text: str) -> tuple[str, ...]:
+    """The lines from the first error on, at most six; the last six when none says that it is one."""
+    lines = [printable(line.strip())[:400] for line in text.splitlines() if line.strip()]
+    start = next((i for i, line in enumerate(lines) if any(mark in line.lower() for mark in _MARKS)), None)
+    return tuple(lines[-_TAIL:] if start is None else lines[start : start + _TAIL])
+
+
+def _without_folder(item: Compilation, folder: Path) -> Compilation:
+    """The result without the name of a folder that is gone."""
+    gone = f"{folder}/"
+    return replace(
+        item,
+        command=tuple(word.replace(gone, "") for word in item.command),
+        tail=tuple(line.replace(gone, "") for line in item.tail),
+    )

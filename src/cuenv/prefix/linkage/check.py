@@ -15,99 +15,99 @@ from cuenv.binary.data import BinaryError
 from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Loaded, MissingLibrary, Process, Seen, candidates
 from cuenv.core.findings import Check, Finding, Severity, first_of, judged, skipped
-from cuenv.core.record import replace as changed
+from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.host.facts import THIS_MACHINE
 from cuenv.knowledge.rows import MACHINES
 from cuenv.prefix.fixes import (
-    bring_again,
     conda_install,
+    conda_install_with_torch,
     pip_command,
-    pip_exactly,
-    with_torch,
+    pip_install,
+    reinstall_owner,
 )
 from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts, own_libraries
 from cuenv.prefix.linkage.opening import (
-    Failure,
     LinkageContext,
     NoSymbol,
     NoVersion,
     Opening,
     Root,
     SymbolCheck,
+    SymbolFailure,
     Unreadable,
-    is_driver,
-    is_torch,
+    demangled,
+    is_driver_library,
+    is_torch_symbol,
     open_all,
-    readable,
     stem_of,
 )
 from cuenv.prefix.subject import Subject
 
 
-def short(path: str, context: LinkageContext) -> str:
+def short_path(path: str, context: LinkageContext) -> str:
     """A file's path, from the environment or its site-packages on where it lies in them."""
     text = posixpath.normpath(path)
-    text = text.removeprefix(f"{context.home.path}/") if context.inside(text) else text
+    text = text.removeprefix(f"{context.prefix.path}/") if context.inside(text) else text
     text = re.sub(r"^lib(?:64)?/python3\.[0-9]+t?/site-packages/", "", text)
     return text if text.isprintable() else repr(text)
 
 
-def more(askers: list[Loaded]) -> str:
+def more_files(askers: list[Loaded]) -> str:
     """How many further files are concerned, for the end of a sentence."""
     others = len({asker.path for asker in askers}) - 1
     return f" (and {others} more)" if others else ""
 
 
-def count(names: list[str]) -> str:
+def more_names(names: list[str]) -> str:
     """How many further names there are, for the end of a sentence."""
     return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
 
 
-def again(root: Root, context: LinkageContext) -> str | None:
+def rebuild_command(root: Root, context: LinkageContext) -> str | None:
     """What brings a build of an extension for the torch that is here; ``None`` when nobody says where it is from."""
     if root.built:
         return f"rm -r {shlex.quote(posixpath.dirname(root.path))}"
-    return context.fitting(root.owner) if root.owner else None
+    return context.rebuild(root.owner) if root.owner else None
 
 
-def unspoiled(path: str, context: LinkageContext) -> str | None:
+def reinstall_command(path: str, context: LinkageContext) -> str | None:
     """What installs once more the package that a file belongs to; ``None`` when no record names one."""
-    return bring_again(context.owner(path), context.home)
+    return reinstall_owner(context.owner(path), context.prefix)
 
 
-def install(name: str, context: LinkageContext) -> str | None:
+def install_command(name: str, context: LinkageContext) -> str | None:
     """What brings a library; ``None`` when no row says which package does."""
     package = context.packages.get(stem_of(name))
     if not package:
         return None
-    if context.home.kind == "conda" and not package.startswith("nvidia-"):
-        return conda_install(context.home, package)
+    if context.prefix.kind == "conda" and not package.startswith("nvidia-"):
+        return conda_install(context.prefix, package)
     if package in context.pinned:
-        return pip_exactly(context.home, f"{package}=={context.pinned[package]}")
-    return pip_command(context.home, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
+        return pip_install(context.prefix, f"{package}=={context.pinned[package]}")
+    return pip_command(context.prefix, "install", "--force-reinstall", "--no-deps", "--upgrade", package)
 
 
-def replace(name: str, winner: Loaded, context: LinkageContext) -> str | None:
+def prefer_command(name: str, winner: Loaded, context: LinkageContext) -> str | None:
     """What makes another file win."""
     if not context.inside(winner.path):
-        return unset(winner)
+        return unset_command(winner)
     package = context.packages.get(stem_of(name), "")
-    known = context.home.kind == "conda" and context.home.package(package)
-    return with_torch(context.home, package) if known else install(name, context)
+    known = context.prefix.kind == "conda" and context.prefix.package(package)
+    return conda_install_with_torch(context.prefix, package) if known else install_command(name, context)
 
 
-def unset(winner: Loaded) -> str | None:
+def unset_command(winner: Loaded) -> str | None:
     """What takes a library out of the search again; ``None`` when no variable put it there."""
     if winner.via == "LD_LIBRARY_PATH":
         return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
     return "unset LD_PRELOAD" if winner.via == "LD_PRELOAD" else None
 
 
-def printable(finding: Finding) -> Finding:
+def _escaped(finding: Finding) -> Finding:
     """The finding with what does not print escaped: names in a binary or a folder can hold anything."""
-    return changed(
+    return replace(
         finding,
         subject=one_line(finding.subject),
         message=one_line(finding.message),
@@ -120,7 +120,7 @@ _FOLDERS = 4
 _COPIES = 6
 
 
-def looked(opening: Opening, item: MissingLibrary) -> tuple[str, ...]:
+def search_evidence(opening: Opening, item: MissingLibrary) -> tuple[str, ...]:
     """Where the loader looked for a library, one line for each part of the search."""
     process = opening.process
     lines = []
@@ -128,11 +128,11 @@ def looked(opening: Opening, item: MissingLibrary) -> tuple[str, ...]:
     for via, group in groupby(tried, key=lambda candidate: candidate.via):
         folders = [posixpath.dirname(candidate.path) for candidate in group]
         plain = list(dict.fromkeys(folder for folder in folders if "glibc-hwcaps" not in folder))
-        lines.append(f"looked in {via}: {first_of([*map(_clean, plain)], _FOLDERS)}")
+        lines.append(f"looked in {via}: {first_of([*map(_printable_path, plain)], _FOLDERS)}")
     return tuple(lines)
 
 
-def forbidden(opening: Opening, item: MissingLibrary) -> str | None:
+def unreadable_candidate(opening: Opening, item: MissingLibrary) -> str | None:
     """A file that the search comes upon and may not read, which the loader passes over."""
     process = opening.process
     tried = candidates(item.name, item.asker, process.main, process.system)
@@ -146,7 +146,9 @@ def other_releases(name: str, context: LinkageContext) -> tuple[str, ...]:
     return tuple(sorted(other for other in context.own if other.startswith(start) and other != name))
 
 
-def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, context: LinkageContext) -> tuple[str, ...]:
+def candidate_files(
+    name: str, asker: Loaded, winner: Loaded, opening: Opening, context: LinkageContext
+) -> tuple[str, ...]:
     """The files that could have been chosen, in the order of the search, the winner first."""
     process = opening.process
     lines: list[str] = []
@@ -156,14 +158,14 @@ def copies(name: str, asker: Loaded, winner: Loaded, opening: Opening, context: 
         if found.kind == "elf" and found.identity not in seen:
             seen.add(found.identity)
             word = "wins" if found.path == winner.path else "skipped"
-            lines.append(f"{word}: {_clean(found.path)} ({candidate.via})")
+            lines.append(f"{word}: {_printable_path(found.path)} ({candidate.via})")
     for path in context.own.get(name, ()):
         if process.look(path).identity not in seen:
-            lines.append(f"not searched from there: {_clean(path)}")
+            lines.append(f"not searched from there: {_printable_path(path)}")
     return tuple(lines[:_COPIES])
 
 
-def _clean(path: str) -> str:
+def _printable_path(path: str) -> str:
     text = posixpath.normpath(path)
     return text if text.isprintable() else repr(text)
 
@@ -177,77 +179,82 @@ def missing_findings(openings: Iterable[Opening], context: LinkageContext) -> It
     groups: dict[str, list[tuple[Opening, MissingLibrary]]] = {}
     for opening in (item for item in openings if not item.mended):
         if opening.opened.root is None:
-            yield _no_root(opening, context)
+            yield _unloadable_root(opening, context)
         for item in opening.opened.missing:
             groups.setdefault(item.name, []).append((opening, item))
     for name, cases in groups.items():
-        if is_driver(name) and cases[0][1].broken is None:
+        if is_driver_library(name) and cases[0][1].broken is None:
             if context.driver:
                 yield _no_driver(name, cases, context)
             continue
-        yield _missing(name, cases, context)
+        yield _missing_library(name, cases, context)
 
 
-def _missing(name: str, cases: list[tuple[Opening, MissingLibrary]], context: LinkageContext) -> Finding:
+def _missing_library(name: str, cases: list[tuple[Opening, MissingLibrary]], context: LinkageContext) -> Finding:
     opening, item = next(((o, m) for o, m in cases if o.root.needed), cases[0])
     askers = [m.asker for _, m in cases]
-    needed = f"{short(item.asker.path, context)} needs it{more(askers)}"
+    needed = f"{short_path(item.asker.path, context)} needs it{more_files(askers)}"
     severity: Severity = "error" if opening.root.needed else "warning"
     if item.broken is not None:
-        text = f"{name}: {short(item.broken.path, context)} is found first and cannot be loaded ({item.broken.why})"
+        text = (
+            f"{name}: {short_path(item.broken.path, context)} is found first and cannot be loaded ({item.broken.why})"
+        )
         return Finding(
             code="CU231",
             severity=severity,
             subject=name,
             message=f"{text}; {needed}",
-            evidence=looked(opening, item),
-            fix=unspoiled(item.broken.path, context),
+            evidence=search_evidence(opening, item),
+            fix=reinstall_command(item.broken.path, context),
         )
     lying, others = context.own.get(name, ()), other_releases(name, context)
-    known, fix = "", install(name, context)
-    barred = forbidden(opening, item)
+    known, fix = "", install_command(name, context)
+    barred = unreadable_candidate(opening, item)
     if barred:
-        known = f"; {short(barred, context)} may not be read"
+        known = f"; {short_path(barred, context)} may not be read"
         fix = f"chmod a+r {shlex.quote(barred)}"
     elif lying:
-        known = f"; {short(lying[0], context)} exists, but the loader does not look there"
+        known = f"; {short_path(lying[0], context)} exists, but the loader does not look there"
         first = shlex.quote(posixpath.dirname(lying[0]))
         fix = f'export LD_LIBRARY_PATH={first}"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
     elif others and opening.root.kind == "extension":
         known = f"; the environment has {others[0]}, which is another major version"
-        fix = again(opening.root, context)
+        fix = rebuild_command(opening.root, context)
     return Finding(
         code="CU230",
         severity=severity,
         subject=name,
-        message=f"{name} is missing ({needed}), so {_fails(opening.root)}{known}",
-        evidence=looked(opening, item),
+        message=f"{name} is missing ({needed}), so {_consequence(opening.root)}{known}",
+        evidence=search_evidence(opening, item),
         fix=fix,
     )
 
 
-def _no_root(opening: Opening, context: LinkageContext) -> Finding:
+def _unloadable_root(opening: Opening, context: LinkageContext) -> Finding:
     seen = opening.opened.seen
-    text = f"{short(seen.path, context)} cannot be loaded ({seen.why or 'no such file'}), so {_fails(opening.root)}"
+    why = seen.why or "no such file"
+    text = f"{short_path(seen.path, context)} cannot be loaded ({why}), so {_consequence(opening.root)}"
     severity: Severity = "error" if opening.root.needed else "warning"
     return Finding(
         code="CU231",
         severity=severity,
         subject=opening.root.label,
         message=text,
-        fix=unspoiled(seen.path, context) or again(opening.root, context),
+        fix=reinstall_command(seen.path, context) or rebuild_command(opening.root, context),
     )
 
 
 def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], context: LinkageContext) -> Finding:
     opening, item = cases[0]
-    text = f"{name} comes with the NVIDIA driver, but the loader does not find it; {short(item.asker.path, context)}"
+    text = (
+        f"{name} comes with the NVIDIA driver, but the loader does not find it; {short_path(item.asker.path, context)}"
+    )
     return Finding(
         code="CU238",
         severity="warning",
         subject=name,
         message=f"{text} needs it",
-        evidence=looked(opening, item),
+        evidence=search_evidence(opening, item),
         fix="in a container: start it with --gpus all, and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     )
 
@@ -267,17 +274,17 @@ def foreign_findings(openings: Iterable[Opening], context: LinkageContext) -> It
 
 def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, context: LinkageContext) -> Finding:
     via, own = winner.via or "the executable", context.own[name]
-    text = f"{name}: {winner.path} is loaded in place of the environment's {short(own[0], context)}, by {via}"
+    text = f"{name}: {winner.path} is loaded in place of the environment's {short_path(own[0], context)}, by {via}"
     return Finding(
         code="CU232",
         severity="warning",
         subject=name,
         message=text,
         evidence=(
-            f"needed by {short(asker.path, context)}",
-            *copies(name, winner.loader or asker, winner, opening, context),
+            f"needed by {short_path(asker.path, context)}",
+            *candidate_files(name, winner.loader or asker, winner, opening, context),
         ),
-        fix=unset(winner),
+        fix=unset_command(winner),
     )
 
 
@@ -303,19 +310,19 @@ def glibc_findings(openings: Iterable[Opening], context: LinkageContext) -> Iter
             lowest[item.path] = max(versions)
     if lowest:
         worst = max(lowest, key=lambda path: lowest[path])
-        text = f"{short(worst, context)} needs glibc {lowest[worst]}, but the host has {context.glibc}"
+        text = f"{short_path(worst, context)} needs glibc {lowest[worst]}, but the host has {context.glibc}"
         more = f"; {len(lowest)} files need a later one" if len(lowest) > 1 else ""
         yield Finding(
             code="CU234",
             severity="error",
             subject="glibc",
             message=text + more,
-            evidence=tuple(f"{short(path, context)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN]),
+            evidence=tuple(f"{short_path(path, context)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN]),
             fix=f"make the environment for that host: cuenv resolve --glibc {context.glibc}",
         )
 
 
-def _fails(root: Root) -> str:
+def _consequence(root: Root) -> str:
     if root.kind == "torch":
         return "`import torch` fails" if root.needed else f"what torch opens as {root.label} fails"
     return f"opening {root.label} fails"
@@ -325,66 +332,67 @@ _CPP = regex(r"(?:GLIBCXX|CXXABI|GCC)_[0-9.]+")
 _SHOWN_SYMBOLS = 3
 
 
-def symbol_findings(failures: Iterable[Failure], context: LinkageContext) -> Iterator[Finding]:
+def symbol_findings(failures: Iterable[SymbolFailure], context: LinkageContext) -> Iterator[Finding]:
     """Versions and symbols that the winning files do not define (CU233, CU235, CU236); unreadable tables (CU237)."""
     versions: dict[tuple[str, bool], list[NoVersion]] = {}
     symbols: dict[tuple[str, str], list[NoSymbol]] = {}
     for failure in failures:
         if isinstance(failure, Unreadable):
-            text = f"{short(failure.item.path, context)} could not be read whole: {failure.reason}"
-            yield Finding(code="CU237", severity="warning", subject=short(failure.item.path, context), message=text)
+            text = f"{short_path(failure.item.path, context)} could not be read whole: {failure.reason}"
+            yield Finding(
+                code="CU237", severity="warning", subject=short_path(failure.item.path, context), message=text
+            )
         elif isinstance(failure, NoVersion):
             if not (GLIBC.fullmatch(failure.version) and context.glibc):
                 of_cpp = _CPP.fullmatch(failure.version) is not None
                 versions.setdefault((failure.winner.path, of_cpp), []).append(failure)
-        elif is_torch(failure.symbol.name) and failure.winner is None:
+        elif is_torch_symbol(failure.symbol.name) and failure.winner is None:
             symbols.setdefault((failure.asker.path, "torch"), []).append(failure)
         else:
             symbols.setdefault((failure.asker.path, failure.symbol.file or ""), []).append(failure)
     for version_cases in versions.values():
-        yield _version(version_cases, context)
+        yield _missing_version(version_cases, context)
     for (_, kind), symbol_cases in symbols.items():
-        yield _other_torch(symbol_cases, context) if kind == "torch" else _symbol(symbol_cases, context)
+        yield _other_torch(symbol_cases, context) if kind == "torch" else _missing_symbol(symbol_cases, context)
 
 
-def _version(cases: list[NoVersion], context: LinkageContext) -> Finding:
+def _missing_version(cases: list[NoVersion], context: LinkageContext) -> Finding:
     first = cases[0]
-    names = sorted({case.version for case in cases}, key=_numbers)
-    text = (
-        f"{first.file}: {short(first.winner.path, context)} is loaded, but it does not define {names[-1]}{count(names)}"
-    )
+    names = sorted({case.version for case in cases}, key=_version_key)
+    lacks = f"it does not define {names[-1]}{more_names(names)}"
+    text = f"{first.file}: {short_path(first.winner.path, context)} is loaded, but {lacks}"
     askers = [case.asker for case in cases]
     return Finding(
         code="CU235" if _CPP.fullmatch(names[-1]) else "CU233",
         severity="error",
         subject=first.file,
-        message=f"{text}, which {short(first.asker.path, context)} needs{more(askers)}",
+        message=f"{text}, which {short_path(first.asker.path, context)} needs{more_files(askers)}",
         evidence=(
             f"the loader will report: version `{first.version}' not found (required by {first.asker.path})",
             f"{first.winner.path} is found by {first.winner.via or 'the executable'}",
         ),
-        fix=replace(first.file, first.winner, context),
+        fix=prefer_command(first.file, first.winner, context),
     )
 
 
-def _symbol(cases: list[NoSymbol], context: LinkageContext) -> Finding:
+def _missing_symbol(cases: list[NoSymbol], context: LinkageContext) -> Finding:
     first = cases[0]
     want, winner = first.symbol, first.winner
     names = [case.symbol.name for case in cases]
     version = f", version {want.version}" if want.version else ""
-    said = f"{short(first.asker.path, context)}: undefined symbol: {want.name}{version}{count(names)}"
-    evidence = [f"undefined: {', '.join(names[:_SHOWN_SYMBOLS])}{count(names[_SHOWN_SYMBOLS - 1 :])}"]
+    said = f"{short_path(first.asker.path, context)}: undefined symbol: {want.name}{version}{more_names(names)}"
+    evidence = [f"undefined: {', '.join(names[:_SHOWN_SYMBOLS])}{more_names(names[_SHOWN_SYMBOLS - 1 :])}"]
     fix = None
     if winner is not None and want.file:
-        said += f"; {short(winner.path, context)} is loaded for {want.file} but does not define it"
+        said += f"; {short_path(winner.path, context)} is loaded for {want.file} but does not define it"
         evidence.append(f"{winner.path} is found by {winner.via or 'the executable'}")
-        fix = replace(want.file, winner, context)
+        fix = prefer_command(want.file, winner, context)
     elif want.version is None:
         said += "; the libraries loaded with it do not define it"
     return Finding(
         code="CU233",
         severity="error",
-        subject=short(first.asker.path, context),
+        subject=short_path(first.asker.path, context),
         message=said,
         evidence=tuple(evidence),
         fix=fix,
@@ -394,21 +402,20 @@ def _symbol(cases: list[NoSymbol], context: LinkageContext) -> Finding:
 def _other_torch(cases: list[NoSymbol], context: LinkageContext) -> Finding:
     first = cases[0]
     names = [case.symbol.name for case in cases]
-    path = short(first.asker.path, context)
-    text = (
-        f"{path} was built for another torch: {readable(names[0])}{count(names)} is not defined by the installed torch"
-    )
+    path = short_path(first.asker.path, context)
+    undefined = f"{demangled(names[0])}{more_names(names)}"
+    text = f"{path} was built for another torch: {undefined} is not defined by the installed torch"
     return Finding(
         code="CU236",
         severity="error",
         subject=path,
         message=text,
         evidence=tuple(f"undefined symbol: {name}" for name in names[:_SHOWN_SYMBOLS]),
-        fix=again(first.root, context),
+        fix=rebuild_command(first.root, context),
     )
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_key(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]{1,9}", version))
 
 
@@ -435,18 +442,20 @@ def _check(subject: Subject, machine: str) -> Check:
         python = files.look(plan.python) if plan.python else None
         if python and python.kind == "other":
             return judged(
-                "linkage", "not checked: the environment is for another architecture", [_other(python, machine)]
+                "linkage",
+                "not checked: the environment is for another architecture",
+                [_other_architecture(python, machine)],
             )
         interpreter = python.elf.interpreter if python and python.elf else None
         system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
         here = facts.label == THIS_MACHINE
         context = LinkageContext(
-            home=prefix,
+            prefix=prefix,
             own=own_libraries(prefix),
             packages=packages,
             pinned=dict(subject.cuda_files.requires),
             owner=subject.owner,
-            fitting=subject.fitting,
+            rebuild=subject.rebuild,
             glibc=facts.libc.version if facts.libc and facts.libc.family == "glibc" else None,
             driver=here and facts.driver is not None,
         )
@@ -458,18 +467,18 @@ def _check(subject: Subject, machine: str) -> Check:
             *foreign_findings(openings, context),
             *glibc_findings(openings, context),
             *symbol_findings(failures, context),
-            *_unread(files, notes),
+            *_unread_findings(files, notes),
         ]
-        return judged("linkage", _linkage_says(openings, files, here), map(printable, findings))
+        return judged("linkage", _summary(openings, files, here), map(_escaped, findings))
 
 
-def _other(python: Seen, machine: str) -> Finding:
+def _other_architecture(python: Seen, machine: str) -> Finding:
     text = f"{python.path} is {python.why}, the host is {machine}"
     fix = "name the host that the environment is for: --platform, --host"
     return Finding(code="CU231", severity="error", subject="python", message=text, fix=fix)
 
 
-def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
+def _unread_findings(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
     told = [f"{path}: {reason}" for path, reason in files.refused.items()] + list(notes)
     if not told:
         return []
@@ -477,7 +486,7 @@ def _unread(files: ElfFiles, notes: tuple[str, ...]) -> list[Finding]:
     return [Finding(code="CU237", severity="warning", subject="files", message=text, evidence=tuple(told[:5]))]
 
 
-def _linkage_says(openings: tuple[Opening, ...], files: ElfFiles, here: bool) -> str:
+def _summary(openings: tuple[Opening, ...], files: ElfFiles, here: bool) -> str:
     objects = {item.path for opening in openings for item in (*opening.process.objects, *opening.opened.new)}
     opened = sum(not opening.mended for opening in openings)
     text = f"{opened} files opened in the loader model, {len(objects)} objects loaded, {files.count} binaries read"

@@ -20,7 +20,7 @@ from cuenv.binary.exports import Exports, Finder, Memory, gnu_hash, wanted
 from cuenv.binary.loader import Loaded, MissingLibrary, Opened, Process
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.prefix.fixes import Owner
+from cuenv.prefix.fixes import FileOwner
 from cuenv.prefix.inventory import Prefix
 
 RootKind = Literal["python", "torch", "extension", "library"]
@@ -71,9 +71,9 @@ class TorchPlan:
     """
 
     first: Root | None
-    rescue: tuple[Preload, ...] = ()
-    after: tuple[Preload, ...] = ()
-    then: tuple[Root, ...] = ()
+    fallback: tuple[Preload, ...] = ()
+    preloads: tuple[Preload, ...] = ()
+    modules: tuple[Root, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,18 +105,18 @@ class LinkageContext:
         driver: the host is this machine and has an NVIDIA driver.
     """
 
-    home: Prefix
+    prefix: Prefix
     own: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, str]
     pinned: Mapping[str, str] = field(default_factory=dict)
-    owner: Callable[[str], Owner | None] = lambda _: None
-    fitting: Callable[[str], str] = str
+    owner: Callable[[str], FileOwner | None] = lambda _: None
+    rebuild: Callable[[str], str] = str
     glibc: Version | None = None
     driver: bool = False
 
     def inside(self, path: str) -> bool:
         """Whether a file belongs to the environment."""
-        return path.startswith(f"{self.home.path}/")
+        return path.startswith(f"{self.prefix.path}/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,25 +148,25 @@ def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
         root = Root(path=plan.python, label="python", kind="python", needed=False)  # a script may start it
         yield Opening(root=root, opened=process.start(plan.python), process=process)
     if plan.torch:
-        openings = tuple(_torch(process, plan.torch))
+        openings = tuple(_open_torch(process, plan.torch))
         yield from openings
         if any(item.process is process and item.opened.missing for item in openings):
-            yield from _mended(process, plan.torch)
+            yield from _as_if_complete(process, plan.torch)
     for root in plan.roots:
         own = process.copy()
         yield Opening(root=root, opened=_with_neighbours(own, root.path), process=own)
 
 
-def _mended(process: Process, plan: TorchPlan) -> Iterator[Opening]:
+def _as_if_complete(process: Process, plan: TorchPlan) -> Iterator[Opening]:
     """Go on as if torch could be imported: one missing library of its own is no fault of all that comes after."""
     if plan.first:
         opened = process.open(plan.first.path, everybody=True, mended=True)
         yield Opening(root=plan.first, opened=opened, process=process, mended=True)
-    for item in (*plan.rescue, *plan.after):
+    for item in (*plan.fallback, *plan.preloads):
         if item.path:
             root = Root(path=item.path, label=posixpath.basename(item.path), kind="torch")
             yield Opening(root=root, opened=process.open(item.path, mended=True), process=process, mended=True)
-    for root in plan.then[:1]:
+    for root in plan.modules[:1]:
         yield Opening(root=root, opened=process.open(root.path, mended=True), process=process, mended=True)
 
 
@@ -183,23 +183,23 @@ def _with_neighbours(process: Process, path: str) -> Opened:
     return replace(opened, new=new, missing=(*opened.missing, *(item for part in firsts for item in part.missing)))
 
 
-def _torch(process: Process, plan: TorchPlan) -> Iterator[Opening]:
+def _open_torch(process: Process, plan: TorchPlan) -> Iterator[Opening]:
     if plan.first:
         opened = process.open(plan.first.path, everybody=True)
-        stems = {stem_of(item.pattern) for item in plan.rescue}
+        stems = {stem_of(item.pattern) for item in plan.fallback}
         if any(stem_of(item.name) in stems for item in opened.missing):
-            yield from _rescued(process, plan, plan.first, opened)
+            yield from _preload_and_retry(process, plan, plan.first, opened)
         else:
             yield Opening(root=plan.first, opened=opened, process=process)
-            _preload(process, plan.after)
-    for number, root in enumerate(plan.then):
+            _preload(process, plan.preloads)
+    for number, root in enumerate(plan.modules):
         own = process if number == 0 else process.copy()
         yield Opening(root=root, opened=own.open(root.path), process=own)
 
 
-def _rescued(process: Process, plan: TorchPlan, first: Root, opened: Opened) -> Iterator[Opening]:
+def _preload_and_retry(process: Process, plan: TorchPlan, first: Root, opened: Opened) -> Iterator[Opening]:
     """Torch opens each of its libraries by path and begins again; one that is not there ends it."""
-    for item in plan.rescue:
+    for item in plan.fallback:
         if item.path is None:
             asker = opened.missing[0].asker
             opened = replace(opened, missing=(MissingLibrary(name=item.pattern, asker=asker),))
@@ -226,7 +226,7 @@ def stem_of(name: str) -> str:
     return name.split(".so", 1)[0]
 
 
-def is_driver(name: str) -> bool:
+def is_driver_library(name: str) -> bool:
     """Whether a library comes with the NVIDIA driver, and with no package."""
     stem = stem_of(name)
     return stem in {"libcuda", "libcudadebugger", "libnvcuvid"} or stem.startswith("libnvidia-")
@@ -275,7 +275,7 @@ class Unreadable:
     reason: str
 
 
-Failure = NoVersion | NoSymbol | Unreadable
+SymbolFailure = NoVersion | NoSymbol | Unreadable
 
 
 class SymbolCheck:
@@ -288,7 +288,7 @@ class SymbolCheck:
         self._memory = Memory()
         self._done: set[tuple[str, tuple[str, ...]]] = set()
 
-    def failures(self, opening: Opening) -> Iterator[Failure]:
+    def failures(self, opening: Opening) -> Iterator[SymbolFailure]:
         """What the loader would say about the new objects of an opening.
 
         Nothing, when a library is missing: it would not come so far. As if it were mended, what is asked of a library
@@ -335,7 +335,7 @@ class SymbolCheck:
         last: dict[str, Loaded] = {}  # who defined the symbol before that begins alike: mostly the same again
         for want in wants:
             # Without the executable, what Python itself defines cannot be told from what nobody does.
-            if not complete and want.version is None and not is_torch(want.name):
+            if not complete and want.version is None and not is_torch_symbol(want.name):
                 continue
             if opening.mended and not (want.version and want.file and opening.process.by_name(want.file)):
                 continue
@@ -362,12 +362,12 @@ class SymbolCheck:
             return True
 
 
-def is_torch(name: str) -> bool:
+def is_torch_symbol(name: str) -> bool:
     """Whether a symbol is of torch's own C++ namespaces, or of its Python binding."""
     return _TORCH.match(name) is not None
 
 
-def readable(name: str) -> str:
+def demangled(name: str) -> str:
     """The readable piece of a mangled name: ``c10::TensorImpl::decref`` of ``_ZN3c1010TensorImpl6decrefEv``."""
     head = re.match(r"_Z(?:T[ISTV]|GV)?N?[KVrRO]*", name)
     if head is None:

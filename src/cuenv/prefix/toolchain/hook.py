@@ -20,7 +20,7 @@ from cuenv.solve.environment_spec import WRITTEN_BY
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CPATH", "LIBRARY_PATH", "TORCH_CUDA_ARCH_LIST")
 """Every variable that a hook may set."""
-OWN = f"{WRITTEN_BY} hook"
+FIRST_LINE = f"{WRITTEN_BY} hook"
 """How a hook of ours begins."""
 _HOME_LINE = regex(r'^  export CUDA_HOME="\$CONDA_PREFIX"(?:/(.*))?$', re.MULTILINE)
 _FRONT_LINE = regex(r'^  _cuenv_at="\$CONDA_PREFIX"/(.*)\n  case ":\$\{([A-Z_]+)-\}:" in$', re.MULTILINE)
@@ -64,21 +64,21 @@ def arch_list(capabilities: Iterable[Capability], able: Iterable[Capability]) ->
     return ";".join(map(str, served)) or None, notes
 
 
-def activate(hook: Hook, shell: str = "sh") -> str:
+def activate_script(hook: Hook, shell: str = "sh") -> str:
     """The script that sets the variables, once however often it is sourced; ``shell`` is ``sh`` or ``fish``."""
-    quote = quoting(shell)
+    quote = quoter(shell)
     place = f'"$CONDA_PREFIX"/{quote(hook.home)}' if hook.home else '"$CONDA_PREFIX"'
     return fill(f"hook_activate.{shell}", {"variables": " ".join(VARIABLES)}, _blocks(hook, place, quote, quote))
 
 
-def deactivate(shell: str = "sh") -> str:
+def deactivate_script(shell: str = "sh") -> str:
     """The script that restores what was set before; what was not kept is left alone."""
     return fill(f"hook_deactivate.{shell}", {"variables": " ".join(VARIABLES)})
 
 
-def exports(hook: Hook, prefix: str, shell: str = "sh") -> str:
+def export_lines(hook: Hook, prefix: str, shell: str = "sh") -> str:
     """Lines for a shell to evaluate, with whole paths."""
-    quote = quoting(shell)
+    quote = quoter(shell)
     place = quote(f"{prefix}/{hook.home}" if hook.home else prefix)
     return fill(f"hook_exports.{shell}", {}, _blocks(hook, place, lambda folder: quote(f"{prefix}/{folder}"), quote))
 
@@ -93,9 +93,9 @@ def _blocks(hook: Hook, place: str, folder: Callable[[str], str], quote: Callabl
     }
 
 
-def read(text: str) -> Hook | None:
+def parse_hook(text: str) -> Hook | None:
     """The hook whose script for ``sh`` this is, letter by letter; ``None`` for any other text."""
-    if not text.startswith(OWN):
+    if not text.startswith(FIRST_LINE):
         return None
     home, folders, archs = _HOME_LINE.search(text), _FRONT_LINE.findall(text), _ARCHS_LINE.search(text)
     found = Hook(
@@ -104,7 +104,7 @@ def read(text: str) -> Hook | None:
         libraries=tuple(_unquoted(folder) for folder, name in reversed(folders) if name == "LIBRARY_PATH"),
         arch_list=_unquoted(archs[1]) if archs else None,
     )
-    return found if activate(found) == text else None
+    return found if activate_script(found) == text else None
 
 
 def _unquoted(word: str) -> str:
@@ -112,7 +112,7 @@ def _unquoted(word: str) -> str:
     return word[1:-1].replace("'\"'\"'", "'") if word.startswith("'") else word
 
 
-def quoting(shell: str) -> Callable[[str], str]:
+def quoter(shell: str) -> Callable[[str], str]:
     """How a text becomes one word of a shell."""
     return _fish_word if shell == "fish" else shlex.quote
 

@@ -16,13 +16,13 @@ from cuenv.lockfile.files import read_lock, recorded_host
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.hooks import ENDINGS, Scripts, write_hook
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.io.toolchain import library_folders, nvcc_at, nvccs_in, target_folders, unlinked, wheel_folders
-from cuenv.prefix.toolchain.hook import Hook, activate, arch_list, deactivate, exports
-from cuenv.prefix.toolchain.policy import targets_of
+from cuenv.prefix.io.toolchain import find_unlinked, library_folders, nvccs_in, read_nvcc, target_folders, wheel_folders
+from cuenv.prefix.toolchain.build_checks import targets_of
+from cuenv.prefix.toolchain.hook import Hook, activate_script, arch_list, deactivate_script, export_lines
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hooked:
+class EnvironmentHook:
     """What a hook of an environment sets, as text for shells, and what had to be left out.
 
     Attributes:
@@ -36,7 +36,7 @@ class Hooked:
     notes: tuple[str, ...] = ()
 
 
-def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: Path | None = None) -> Hooked:
+def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: Path | None = None) -> EnvironmentHook:
     """The hook of an environment for a host.
 
     Args:
@@ -61,7 +61,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
             hint=f"cuenv check --prefix {shlex.quote(str(path))}",
         )
     home = nvccs[0].removesuffix("/bin/nvcc") if nvccs else prefix.path if prefix.kind == "conda" else None
-    able = targets_of(nvcc_at(home or "", "the environment", running=False), knowledge) if nvccs else ()
+    able = targets_of(read_nvcc(home or "", "the environment", running=False), knowledge) if nvccs else ()
     archs, notes = arch_list(facts.capabilities, able)
     if not facts.capabilities:
         notes = ("no GPU is known, so the hook does not set TORCH_CUDA_ARCH_LIST; name the GPUs with --gpu",)
@@ -78,14 +78,14 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     )
     folders = [*library_folders(home), *(f"{prefix.path}/{folder}" for folder in hook.libraries)]
     folders += [f"{prefix.path}/lib"] if prefix.kind == "conda" else []
-    notes += tuple(_no_link(unlinked("cudart", folders)))
-    scripts = {shell: Scripts(activate(hook, shell), deactivate(shell)) for shell in ENDINGS}
+    notes += tuple(_missing_link_notes(find_unlinked("cudart", folders)))
+    scripts = {shell: Scripts(activate_script(hook, shell), deactivate_script(shell)) for shell in ENDINGS}
     if prefix.kind != "conda":
-        scripts = {shell: Scripts(exports(hook, prefix.path, shell), "") for shell in ENDINGS}
-    return Hooked(prefix=prefix, hook=hook, scripts=scripts, notes=notes)
+        scripts = {shell: Scripts(export_lines(hook, prefix.path, shell), "") for shell in ENDINGS}
+    return EnvironmentHook(prefix=prefix, hook=hook, scripts=scripts, notes=notes)
 
 
-def _no_link(file: str | None) -> Iterator[str]:
+def _missing_link_notes(file: str | None) -> Iterator[str]:
     """NVIDIA's wheels hold ``libcudart.so.13`` alone, and every extension is linked with ``-lcudart``."""
     if file:
         folder, _, name = file.rpartition("/")
@@ -102,7 +102,7 @@ def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> Hos
     return replace(recorded, platform=facts.platform) if recorded else facts
 
 
-def install_hook(made: Hooked) -> tuple[Path, ...]:
+def install_hook(made: EnvironmentHook) -> tuple[Path, ...]:
     """Write a hook into its environment; what is there already stays. Returns the files that were written.
 
     Raises:

@@ -56,7 +56,7 @@ class HostCompiler:
         unread: no file tells its version, and it was not run.
     """
 
-    does: str
+    role: str
     asked: str
     via: str
     path: str | None = None
@@ -71,7 +71,7 @@ class HostCompiler:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class Compilation:
     """How a compilation ended.
 
     Attributes:
@@ -117,7 +117,7 @@ class CudaToolchain:
     home: str | None = None
     named: Mapping[str, str] = field(default_factory=dict)
     includes: tuple[str, ...] = ()
-    looks: tuple[str, ...] = ()
+    include_path: tuple[str, ...] = ()
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     links: frozenset[str] = frozenset()
     versioned: Mapping[str, str] = field(default_factory=dict)
@@ -126,9 +126,9 @@ class CudaToolchain:
     folder: BuildFolder | None = None
     activation: str | None = None
 
-    def in_view(self, header: str) -> bool:
+    def is_visible(self, header: str) -> bool:
         """Whether a C++ compilation finds a header."""
-        return any(folder in self.looks for folder in self.headers.get(header, ()))
+        return any(folder in self.include_path for folder in self.headers.get(header, ()))
 
 
 def gencode(capabilities: Iterable[Capability]) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def gencode(capabilities: Iterable[Capability]) -> tuple[str, ...]:
     return tuple(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers)
 
 
-def probe_source(headers: Iterable[str], *, device: bool) -> str:
+def sample_source(headers: Iterable[str], *, device: bool) -> str:
     """A small program that includes headers: with a kernel for nvcc, or plain C++."""
     lines = [f"#include <{name}>" for name in headers]
     if not device:

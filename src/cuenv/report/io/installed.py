@@ -12,10 +12,10 @@ from cuenv.core.record import replace
 from cuenv.host.describe import host_options
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
-from cuenv.prefix.check import PrefixChecked
+from cuenv.prefix.check import PrefixCheck
 from cuenv.prefix.cuda_files import as_solution
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.cuda_files import cuda_files
+from cuenv.prefix.io.cuda_files import read_cuda_files
 from cuenv.prefix.io.site_packages import files_of
 from cuenv.report.libraries import libraries
 from cuenv.report.make import ReadPrefix, prefix_page
@@ -24,7 +24,7 @@ from cuenv.report.sizes import SizedPackage, group_of
 
 
 def installed_page(
-    checked: PrefixChecked, options: HostOptions, knowledge: Knowledge, say: Progress | None = None
+    checked: PrefixCheck, options: HostOptions, knowledge: Knowledge, say: Progress | None = None
 ) -> ReportPage:
     """A report on an installed environment.
 
@@ -32,15 +32,13 @@ def installed_page(
         say: told how far the scan is.
     """
     prefix = checked.prefix
-    files = cuda_files(prefix, {row.package for row in knowledge.extensions})
+    files = read_cuda_files(prefix, {row.package for row in knowledge.extensions})
     solution = as_solution(prefix, files, checked.facts.platform)
     parts = tuple(_parts(prefix, knowledge))
     return prefix_page(checked, ReadPrefix(solution, _libraries(checked, options, knowledge, say), parts), knowledge)
 
 
-def _libraries(
-    checked: PrefixChecked, options: HostOptions, knowledge: Knowledge, say: Progress | None
-) -> ReportSection:
+def _libraries(checked: PrefixCheck, options: HostOptions, knowledge: Knowledge, say: Progress | None) -> ReportSection:
     title = "Device code in each library"
     facts = checked.facts
     if not facts.capabilities:
@@ -57,7 +55,7 @@ def _libraries(
     return ReportSection(title=title, says=said, picture=picture, without=without)
 
 
-def _as_judged(checked: PrefixChecked, options: HostOptions) -> HostOptions:
+def _as_judged(checked: PrefixCheck, options: HostOptions) -> HostOptions:
     """The options that name the host of the check."""
     words = host_options(checked.facts)
     named = list(zip(words[::2], words[1::2], strict=True))

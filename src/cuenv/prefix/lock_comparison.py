@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from cuenv.core.findings import Finding, Severity, first_of
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.prefix.fixes import pip_again, pip_command, pip_exactly, put_back, take_out
+from cuenv.prefix.fixes import pip_command, pip_install, reinstall_wheel, remove_package, restore_package
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.solve.model import LockedPackage, Solution
 
@@ -18,7 +18,7 @@ _ADDED = frozenset({"pip", "setuptools", "wheel", "packaging"})
 """What conda's solvers add to a Python that nobody asked for: pip, and what pip's builds ask for."""
 
 
-def installed_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...]:
+def conda_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...]:
     """The conda packages of an environment against its lock."""
     have = {package.name: package for package in prefix.conda}
     locked = {package.name: package for package in solution.packages}
@@ -27,7 +27,7 @@ def installed_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...
         mine, asked = have.get(name), locked.get(name)
         if asked is None and mine is not None:
             text = f"{name} {mine.version} is installed, but it is not in the lock"
-            fix = take_out(name, prefix)
+            fix = remove_package(name, prefix)
             if name in _ADDED and "pip" in have and "pip" not in locked:
                 text += ": conda adds it to a Python by itself, which CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false prevents"
                 found.append(_finding("CU203", name, text, fix, "info"))
@@ -35,13 +35,13 @@ def installed_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...
                 found.append(_finding("CU203", name, text, fix))
         elif mine is None and asked is not None:
             text = f"{name} {asked.version} is in the lock, but it is not installed"
-            found.append(_finding("CU201", name, text, put_back(asked, prefix)))
-        elif mine is not None and asked is not None and (text := _changed(mine, asked)):
-            found.append(_finding("CU202", name, text, put_back(asked, prefix)))
+            found.append(_finding("CU201", name, text, restore_package(asked, prefix)))
+        elif mine is not None and asked is not None and (text := _difference(mine, asked)):
+            found.append(_finding("CU202", name, text, restore_package(asked, prefix)))
     return tuple(found)
 
 
-def _changed(mine: LockedPackage, asked: LockedPackage) -> str:
+def _difference(mine: LockedPackage, asked: LockedPackage) -> str:
     """How an installed package differs from the locked one; a hash decides before a channel, which may be a mirror."""
     name = mine.name
     if (mine.version, mine.build) != (asked.version, asked.build):
@@ -60,11 +60,11 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
     """What pip put into an environment, against the pip part of its lock."""
     have = {wheel.name: wheel for wheel in reversed(prefix.wheels) if wheel.conda is None or wheel.replaced}
     locked = {item.name for item in solution.pip}
-    by_conda = {wheel.name for wheel in prefix.wheels if wheel.conda} | {wheel.name for wheel in prefix.gone}
+    by_conda = {wheel.name for wheel in prefix.wheels if wheel.conda} | {wheel.name for wheel in prefix.removed}
     for item in solution.pip:
         mine = have.get(item.name)
         asked = f"{item.name} @ {item.url}" if item.direct else f"{item.name}=={item.version}"
-        fix = pip_exactly(prefix, asked, index=item.version)
+        fix = pip_install(prefix, asked, index=item.version)
         if mine is None:
             text = f"{item.name} {item.version} is in the pip part of the lock, but it is not installed"
             yield _finding("CU201", item.name, text, fix)
@@ -73,10 +73,10 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
             yield _finding("CU202", item.name, text, fix)
     for wheel in have.values():
         if wheel.name not in locked and wheel.name not in by_conda:
-            yield _extra(wheel, prefix)
+            yield _unlocked_wheel(wheel, prefix)
 
 
-def _extra(wheel: Wheel, prefix: Prefix) -> Finding:
+def _unlocked_wheel(wheel: Wheel, prefix: Prefix) -> Finding:
     """A wheel that nobody locked; one from a folder is what the environment is for, and only told."""
     own = bool(wheel.url and wheel.url.startswith("file:"))
     return Finding(
@@ -97,7 +97,7 @@ def same_version(left: str, right: str) -> bool:
         return left == right
 
 
-def as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
+def count_as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
     """How many of the locked packages are installed in their version and build."""
     have = {(package.name, package.version, package.build) for package in installed}
     return sum((package.name, package.version, package.build) in have for package in solution.packages)
@@ -115,7 +115,7 @@ _SPARE = (".pyi", ".a", ".la", ".md", ".rst", ".html", ".pyx", ".pxd", ".c", ".c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class MissingFiles:
     """What is gone of a package.
 
     Attributes:
@@ -133,21 +133,21 @@ class Gone:
     package: LockedPackage | None = None
 
 
-def gone_findings(gone: Iterable[Gone], prefix: Prefix) -> Iterator[Finding]:
+def missing_file_findings(gone: Iterable[MissingFiles], prefix: Prefix) -> Iterator[Finding]:
     """One finding for each package: an error where code is gone that something loads."""
     for item in gone:
-        files = sorted(item.files, key=lambda file: (_weight(file), file))
+        files = sorted(item.files, key=lambda file: (_importance(file), file))
         listed = first_of(files, _SHOWN)
         many = f"all {item.total} files of" if len(files) == item.total else f"{len(files)} of {item.total} files of"
         yield Finding(
             code="CU215",
-            severity=_SEVERITIES[_weight(files[0])],
+            severity=_SEVERITIES[_importance(files[0])],
             subject=item.name,
             message=f"{many} {item.name} {item.version} were removed: {listed}",
             evidence=tuple(files[:_EVIDENCE]),
-            fix=pip_again(prefix, item.wheel)
+            fix=reinstall_wheel(prefix, item.wheel)
             if item.wheel
-            else put_back(item.package, prefix)
+            else restore_package(item.package, prefix)
             if item.package
             else None,
         )
@@ -156,7 +156,7 @@ def gone_findings(gone: Iterable[Gone], prefix: Prefix) -> Iterator[Finding]:
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
-def _weight(file: str) -> int:
+def _importance(file: str) -> int:
     """0 for code that something loads, 2 for what a small image is made without, 1 for all else."""
     if _STRIPPED & set(file.split("/")[:-1]) or file.endswith(_SPARE):
         return 2

@@ -12,14 +12,14 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension
-from cuenv.prefix.fixes import conda_exactly, conda_install, pip_again, pip_command
+from cuenv.prefix.fixes import conda_install, conda_install_specs, pip_command, reinstall_wheel
 from cuenv.prefix.inventory import Prefix, Wheel
-from cuenv.prefix.toolchain.toolchain import Compiled, CudaToolchain, HostCompiler, Nvcc, library_of
+from cuenv.prefix.toolchain.toolchain import Compilation, CudaToolchain, HostCompiler, Nvcc, library_of
 from cuenv.solve.environment_spec import NVCC
 from cuenv.solve.model import Solution
 
 
-def hook(prefix: Prefix) -> str:
+def hook_command(prefix: Prefix) -> str:
     """What tells builds where CUDA lies: the hook, or for an environment without activation scripts its lines."""
     where = shlex.quote(prefix.path)
     return (
@@ -27,28 +27,28 @@ def hook(prefix: Prefix) -> str:
     )
 
 
-def get_nvcc(prefix: Prefix) -> str:
+def nvcc_command(prefix: Prefix) -> str:
     """The command or the words by which a user gets an nvcc for this environment."""
     if prefix.kind == "conda":
         return conda_install(prefix, "cuda-nvcc")
-    cuda = _wheels_cuda(prefix)
+    cuda = _cuda_major_of_wheels(prefix)
     toolkit = f"install a CUDA {cuda or ''} toolkit".replace("  ", " ") + " and export CUDA_HOME=DIR"
     # The wheels for CUDA 11 and 12 hold ptxas alone.
     return toolkit if cuda and cuda < 13 else f"{pip_command(prefix, 'install', 'nvidia-cuda-nvcc>=13')}, or {toolkit}"
 
 
-def get(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
+def header_command(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
     """What installs a conda package, or the wheel that holds the same for a CUDA major."""
     if package is None:
         return None
     if prefix.kind == "conda":
         return conda_install(prefix, package)
-    name = package if package == "ninja" else wheel_of(package, cuda or _wheels_cuda(prefix))
+    name = package if package == "ninja" else wheel_of(package, cuda or _cuda_major_of_wheels(prefix))
     there = prefix.wheel(name)
-    return pip_again(prefix, there) if there else pip_command(prefix, "install", name)
+    return reinstall_wheel(prefix, there) if there else pip_command(prefix, "install", name)
 
 
-def _wheels_cuda(prefix: Prefix) -> int | None:
+def _cuda_major_of_wheels(prefix: Prefix) -> int | None:
     """The CUDA major of the environment's wheels, by the suffix of those of NVIDIA."""
     runtime = prefix.wheel("nvidia-cuda-runtime")
     if runtime:
@@ -65,7 +65,7 @@ _BY_NVCC = frozenset({"CU252", "CU254", "CU256", "CU257", "CU258"})
 
 
 def jit_findings(
-    wanted: Wants, found: CudaToolchain, prefix: Prefix, facts: HostFacts, knowledge: Knowledge
+    wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Finding, ...]:
     """What would stop a build, most basic first."""
     told = (
@@ -85,7 +85,7 @@ def jit_findings(
     return tuple(replace(item, severity="warning") if item.code in _BY_VARIABLES else item for item in told)
 
 
-def led_by(finding: Finding, nvcc: Nvcc, wanted: Wants, mend: str | None = None) -> Finding:
+def with_origin(finding: Finding, nvcc: Nvcc, wanted: BuildNeeds, mend: str | None = None) -> Finding:
     """A finding on an nvcc that lies outside of the environment: what leads to it, and what would build with it.
 
     Args:
@@ -101,13 +101,13 @@ def led_by(finding: Finding, nvcc: Nvcc, wanted: Wants, mend: str | None = None)
     return replace(finding, severity=weight, message=text)
 
 
-def without_its(findings: Iterable[Finding], other: Iterable[Finding]) -> tuple[Finding, ...]:
+def without_nvcc_findings(findings: Iterable[Finding], other: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings without those on an nvcc that is the wrong one: to mend what lies around it would not help."""
     wrong = any(item.subject == "nvcc" for item in other)
     return tuple(item for item in findings if not (wrong and item.code in _BY_NVCC))
 
 
-def trial_findings(tried: Iterable[Compiled]) -> tuple[Finding, ...]:
+def trial_findings(tried: Iterable[Compilation]) -> tuple[Finding, ...]:
     """What a real compilation stumbled over."""
     return tuple(
         Finding(
@@ -131,7 +131,7 @@ def targets_of(nvcc: Nvcc, knowledge: Knowledge) -> tuple[Capability, ...]:
     return row.targets if row else ()
 
 
-def gcc_bounds(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None, str]:
+def compiler_bound(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None, str]:
     """The newest major of a host compiler that an nvcc accepts, and who says so."""
     if nvcc.bounds and nvcc.bounds.newest(kind):
         return nvcc.bounds.newest(kind), "its host_config.h"
@@ -139,7 +139,7 @@ def gcc_bounds(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None,
     return (row.gcc_max if row else None), "the cuenv tables"
 
 
-def _nvcc(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
+def _nvcc(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     nvcc = found.nvcc
     if nvcc is None and found.inside:
         yield Finding(
@@ -148,7 +148,7 @@ def _nvcc(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Findi
             subject="nvcc",
             message=f"a build does not find the environment's nvcc, {found.inside[0]}: it is not on PATH, and neither "
             "CUDA_HOME nor CUDA_PATH leads to it",
-            fix=hook(prefix),
+            fix=hook_command(prefix),
         )
     elif nvcc is None:
         yield Finding(
@@ -157,7 +157,7 @@ def _nvcc(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Findi
             subject="nvcc",
             message=f"no nvcc in the environment, on PATH or in CUDA_HOME, and {wanted.why[0]}",
             evidence=wanted.why,
-            fix=get_nvcc(prefix),
+            fix=nvcc_command(prefix),
         )
     elif nvcc.reason:
         yield Finding(
@@ -165,7 +165,7 @@ def _nvcc(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Findi
             severity="error",
             subject=nvcc.path,
             message=f"{nvcc.path}, to which {nvcc.via} leads, does not run: {nvcc.reason}",
-            fix=hook(prefix) if found.inside and nvcc.path not in found.inside else get_nvcc(prefix),
+            fix=hook_command(prefix) if found.inside and nvcc.path not in found.inside else nvcc_command(prefix),
         )
     elif nvcc.release is None:
         yield Finding(
@@ -176,11 +176,11 @@ def _nvcc(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Findi
                 f"the release of {nvcc.path}, to which {nvcc.via} leads, is not known: no file contains it, "
                 "and nvcc was not run"
             ),
-            fix=_run(prefix),
+            fix=_run_check_command(prefix),
         )
 
 
-def _run(prefix: Prefix) -> str:
+def _run_check_command(prefix: Prefix) -> str:
     """What asks programs that a check without ``--run`` only looks at."""
     return shlex.join(["cuenv", "check", "--prefix", prefix.path, "--run"])
 
@@ -195,7 +195,7 @@ def _home(found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
             subject=nvcc.via,
             message=f"{nvcc.via} leads builds to {nvcc.path}, but the environment has its own nvcc, {found.inside[0]}",
             evidence=tuple(f"{name}={value}" for name, value in found.named.items()),
-            fix=hook(prefix),
+            fix=hook_command(prefix),
         )
     home, path = found.named.get("CUDA_HOME"), found.named.get("CUDA_PATH")
     if home and path and home.rstrip("/") != path.rstrip("/"):
@@ -231,11 +231,11 @@ def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Itera
         )
 
 
-def _headers(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
+def _headers(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     for header in wanted.headers:
         if not found.headers.get(header.name):
-            yield _missing(header, found, prefix)
-    hidden = [item for item in wanted.headers if found.headers.get(item.name) and not found.in_view(item.name)]
+            yield _missing_header(header, found, prefix)
+    hidden = [item for item in wanted.headers if found.headers.get(item.name) and not found.is_visible(item.name)]
     if hidden:
         folders = dict.fromkeys(found.headers[item.name][0] for item in hidden)
         yield Finding(
@@ -245,14 +245,14 @@ def _headers(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Fi
             message=f"{', '.join(item.name for item in hidden)} {'lies' if len(hidden) == 1 else 'lie'} in "
             f"{', '.join(folders)}, where a build of C++ files does not look",
             evidence=(
-                f"a build looks in {', '.join(found.looks) or 'no folder of CUDA'}",
+                f"a build looks in {', '.join(found.include_path) or 'no folder of CUDA'}",
                 *(f"{item.name}: for {', '.join(item.by)}" for item in hidden),
             ),
-            fix=hook(prefix),
+            fix=hook_command(prefix),
         )
 
 
-def _missing(header: WantedHeader, found: CudaToolchain, prefix: Prefix) -> Finding:
+def _missing_header(header: NeededHeader, found: CudaToolchain, prefix: Prefix) -> Finding:
     cuda = found.nvcc.release.major if found.nvcc and found.nvcc.release else None
     brings = f"; {header.holder} brings it" if header.holder else ""
     return Finding(
@@ -260,11 +260,11 @@ def _missing(header: WantedHeader, found: CudaToolchain, prefix: Prefix) -> Find
         severity="error",
         subject=header.name,
         message=f"{header.name} is nowhere in the environment, and {', '.join(header.by)} includes it{brings}",
-        fix=get(prefix, header.holder, cuda) if header.holder else None,
+        fix=header_command(prefix, header.holder, cuda) if header.holder else None,
     )
 
 
-def _links(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
+def _links(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     """Links without version, which ``-lcudart`` needs; that of the runtime is in every build."""
     asked = {library: item for item in wanted.headers if (library := library_of(item.name))}
     for library, header in sorted(asked.items()):
@@ -273,7 +273,7 @@ def _links(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Find
         there = found.versioned.get(library)
         have = f"{there} is there, which the linker does not take" if there else "no file of it is there"
         holder = "cuda-cudart-dev" if library == "cudart" else header.holder
-        fix = get(prefix, holder, None) if holder and prefix.kind == "conda" else None
+        fix = header_command(prefix, holder, None) if holder and prefix.kind == "conda" else None
         if there and prefix.kind != "conda":
             fix = shlex.join(["ln", "-s", there.rpartition("/")[2], f"{there.rpartition('/')[0]}/lib{library}.so"])
         yield Finding(
@@ -286,14 +286,14 @@ def _links(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Find
         )
 
 
-def _tools(wanted: Wants, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
+def _tools(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     if "ninja" in wanted.tools and found.ninja is None:
         yield Finding(
             code="CU255",
             severity="error",
             subject="ninja",
             message="ninja is not on PATH, and torch needs it to build extensions",
-            fix=get(prefix, "ninja", None),
+            fix=header_command(prefix, "ninja", None),
         )
 
 
@@ -307,7 +307,7 @@ def _compilers(found: CudaToolchain, prefix: Prefix, knowledge: Knowledge) -> It
 
 
 def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowledge: Knowledge) -> Finding | None:
-    newest, says = gcc_bounds(nvcc, knowledge, compiler.kind) if nvcc else (None, "")
+    newest, says = compiler_bound(nvcc, knowledge, compiler.kind) if nvcc else (None, "")
     row = knowledge.cuda(nvcc.release) if nvcc and nvcc.release else None
     oldest = row.gcc_min if row and compiler.kind == "gcc" else None
     if compiler.unread:
@@ -317,14 +317,14 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
             subject=compiler.path or compiler.asked,
             message=(
                 f"the version of {compiler.path} (from {compiler.via}), the host compiler for "
-                f"{compiler.does}, is not known: no file contains it, and the compiler was not run"
+                f"{compiler.role}, is not known: no file contains it, and the compiler was not run"
             ),
-            fix=_run(prefix),
+            fix=_run_check_command(prefix),
         )
     if compiler.path is None or compiler.major is None:
         what = f"{compiler.asked} (from {compiler.via})"
         lacks = f"{what} is not there" if compiler.path is None else f"{what} prints no version"
-        message = f"no usable host compiler for {compiler.does}: {lacks}"
+        message = f"no usable host compiler for {compiler.role}: {lacks}"
     elif nvcc and newest and compiler.major > newest:
         message = (
             f"{compiler.kind} {compiler.version} ({compiler.path}, from {compiler.via}) is newer than {compiler.kind} "
@@ -340,7 +340,7 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
     below = f"<{newest + 1}" if newest and compiler.kind != "clang" else ""
     if prefix.kind == "conda":
         # The metapackage names the compiler of whatever platform conda installs for.
-        fix = conda_exactly(prefix, f"gxx{below}")
+        fix = conda_install_specs(prefix, f"gxx{below}")
     else:
         number = f" {newest}" if newest else ""
         name = compiler.kind if newest and compiler.kind == "clang" else "g++"
@@ -366,7 +366,7 @@ def _activation(found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
             severity="warning",
             subject="activate.d",
             message=f"cuenv could not determine all variables that `conda activate` would set: {found.activation}",
-            fix=_run(prefix),
+            fix=_run_check_command(prefix),
         )
 
 
@@ -375,7 +375,7 @@ _TOOLS = ("gxx", "ninja")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedHeader:
+class NeededHeader:
     """A header that some build includes.
 
     Attributes:
@@ -388,7 +388,7 @@ class WantedHeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wants:
+class BuildNeeds:
     """What has to be there for builds on first use.
 
     Attributes:
@@ -399,7 +399,7 @@ class Wants:
 
     why: tuple[str, ...]
     libraries: tuple[str, ...] = ()
-    headers: tuple[WantedHeader, ...] = ()
+    headers: tuple[NeededHeader, ...] = ()
     tools: tuple[str, ...] = ()
 
 
@@ -408,7 +408,7 @@ def has_torch(prefix: Prefix) -> bool:
     return any(prefix.package(name) for name in ("pytorch", "libtorch")) or prefix.wheel("torch") is not None
 
 
-def compiling(prefix: Prefix, knowledge: Knowledge) -> tuple[tuple[Wheel, Extension], ...]:
+def compiling_libraries(prefix: Prefix, knowledge: Knowledge) -> tuple[tuple[Wheel, Extension], ...]:
     """The installed libraries that compile, by the tables, in every way that they can have come."""
     found = []
     for wheel in prefix.wheels:
@@ -431,7 +431,7 @@ def _rows(wheel: Wheel, prefix: Prefix, knowledge: Knowledge) -> list[Extension]
     return [row for row in rows if row.covers(release) and ways & set(row.comes)]
 
 
-def wants(
+def build_needs(
     prefix: Prefix,
     knowledge: Knowledge,
     *,
@@ -440,7 +440,7 @@ def wants(
     torch_includes: Iterable[str] = (),
     solution: Solution | None = None,
     profile: Request | None = None,
-) -> Wants:
+) -> BuildNeeds:
     """What builds in an environment need.
 
     Builds are expected where a library compiles on first use, where an nvcc is installed or locked, and where the
@@ -450,7 +450,7 @@ def wants(
         built: libraries that bring compiled code: they were built when they were installed.
         torch_includes: the CUDA headers that torch's own headers include.
     """
-    libraries = [(wheel, row) for wheel, row in compiling(prefix, knowledge) if wheel.name not in built]
+    libraries = [(wheel, row) for wheel, row in compiling_libraries(prefix, knowledge) if wheel.name not in built]
     why = [f"{wheel.name} {wheel.version} compiles on first use" for wheel, _ in libraries]
     if nvcc:
         why.append("the environment holds nvcc")
@@ -459,25 +459,25 @@ def wants(
     if profile is not None and profile.dev and not profile.cpu:
         why.append(f"the profile {profile.name} asks for a compiler")
     if not why:
-        return Wants(why=())
+        return BuildNeeds(why=())
     asked: dict[str, list[str]] = {_ALWAYS: ["nvcc"]}
     for name in torch_includes:
         asked.setdefault(name, []).append("torch")
     for wheel, row in libraries:
         for name in row.headers:
             asked.setdefault(name, []).append(f"{wheel.name} {wheel.version}")
-    for name, package in _promised(prefix, knowledge):
+    for name, package in _headers_of_packages(prefix, knowledge):
         asked.setdefault(name, []).append(package)
     headers = tuple(
-        WantedHeader(name=name, by=tuple(dict.fromkeys(by)), holder=knowledge.holder_of(name))
+        NeededHeader(name=name, by=tuple(dict.fromkeys(by)), holder=knowledge.holder_of(name))
         for name, by in sorted(asked.items())
     )
     extra = {tool for _, row in libraries for tool in row.tools} | set(_TOOLS if has_torch(prefix) else ("gxx",))
     names = tuple(f"{wheel.name} {wheel.version}" for wheel, _ in libraries)
-    return Wants(why=tuple(why), libraries=names, headers=headers, tools=tuple(sorted(extra)))
+    return BuildNeeds(why=tuple(why), libraries=names, headers=headers, tools=tuple(sorted(extra)))
 
 
-def _promised(prefix: Prefix, knowledge: Knowledge) -> Iterator[tuple[str, str]]:
+def _headers_of_packages(prefix: Prefix, knowledge: Knowledge) -> Iterator[tuple[str, str]]:
     """Headers that an installed conda package is known to bring."""
     for package in prefix.conda:
         component = knowledge.component(package.name)

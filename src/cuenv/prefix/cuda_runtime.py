@@ -10,9 +10,16 @@ from cuenv.core.findings import Finding, Severity
 from cuenv.core.versions import minor, version_or_none
 from cuenv.knowledge.rows import Extension
 from cuenv.prefix.cuda_files import CudaFiles, Header, InstalledCudaLibrary, family, runtime_soname
-from cuenv.prefix.fixes import conda_exactly, conda_install, pip_command, pip_exactly, put_back, with_torch
+from cuenv.prefix.fixes import (
+    conda_install,
+    conda_install_specs,
+    conda_install_with_torch,
+    pip_command,
+    pip_install,
+    restore_package,
+)
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.packages import same_version
+from cuenv.prefix.lock_comparison import same_version
 
 _CODES = {"cudnn": "CU213", "nccl": "CU214"}
 _OTHERS = "CU211"
@@ -30,14 +37,14 @@ def runtime_findings(
         rows: on the libraries that compile with nvcc.
         packages: which package brings a library, by the stem of its name (``libcudart``).
     """
-    yield from _needed(found, prefix, packages)
-    yield from _release(found)
-    yield from _pinned(found, prefix)
-    yield from _headers(found, prefix)
+    yield from _missing_libraries(found, prefix, packages)
+    yield from _older_runtime(found)
+    yield from _pin_differences(found, prefix)
+    yield from _newer_headers(found, prefix)
     yield from compiler_findings(found, prefix, rows)
 
 
-def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Iterator[Finding]:
+def _missing_libraries(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Iterator[Finding]:
     """Every library of NVIDIA's that torch names is there; another of its family is the wrong one.
 
     The loader takes a file of that name, whatever SONAME stands in it, or what it has loaded under that SONAME.
@@ -45,15 +52,15 @@ def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> It
     there = {name for library in found.libraries for name in (library.soname, *library.names)}
     asked = found.needed
     if found.cuda and not any(family(name) == "cudart" for name in asked):
-        asked = (*asked, runtime_soname(found.cuda)) if _of("cudart", found) else asked
+        asked = (*asked, runtime_soname(found.cuda)) if _of_family("cudart", found) else asked
     lacking = [name for name in asked if name not in there]
-    none = [name for name in lacking if not _of(family(name) or name, found)]
+    none = [name for name in lacking if not _of_family(family(name) or name, found)]
     together = [none] if len(none) > 1 else []  # they have one cause, and one command brings them all
     for names in (*together, *([name] for name in lacking if name not in none or not together)):
         kinds = [family(name) or name for name in names]
-        others = _of(kinds[0], found) if names != none else []
+        others = _of_family(kinds[0], found) if names != none else []
         many = f"{len(names)} NVIDIA libraries that the environment does not have: {', '.join(names)}"
-        has = f"has {', '.join(other.shown for other in others)}" if others else "does not have it"
+        has = f"has {', '.join(other.label for other in others)}" if others else "does not have it"
         needs = many if len(names) > 1 else f"{names[0]}, but the environment {has}"
         elsewhere = not others and prefix.kind == "python"
         brings = list(dict.fromkeys(packages.get(f"lib{kind}", "") for kind in kinds))
@@ -63,11 +70,11 @@ def _needed(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> It
             subject=", ".join(names),
             message=f"torch {found.torch} (CUDA {found.cuda}) needs {needs}",
             evidence=tuple(other.path for other in others),
-            fix=None if elsewhere else _bring(brings, found, prefix, wrong=bool(others)),
+            fix=None if elsewhere else _install_libraries(brings, found, prefix, wrong=bool(others)),
         )
 
 
-def _bring(names: Sequence[str], found: CudaFiles, prefix: Prefix, *, wrong: bool = False) -> str:
+def _install_libraries(names: Sequence[str], found: CudaFiles, prefix: Prefix, *, wrong: bool = False) -> str:
     """What puts libraries there: the wheels that torch pins, or conda's packages for torch as it is.
 
     Args:
@@ -78,32 +85,32 @@ def _bring(names: Sequence[str], found: CudaFiles, prefix: Prefix, *, wrong: boo
         pinned = {name: f"{name}=={number}" for name, number in found.requires}
         wanted = [pinned[name] for name in names if name in pinned]
         complete = wanted if len(wanted) == len(names) else list(pinned.values())
-        return pip_exactly(prefix, *(complete or [f"torch=={found.torch}"]), index=found.torch or "")
+        return pip_install(prefix, *(complete or [f"torch=={found.torch}"]), index=found.torch or "")
     known = [name for name in names if name]
     if len(names) > 1 or wrong or not known:
-        return with_torch(prefix, *known)
+        return conda_install_with_torch(prefix, *known)
     return conda_install(prefix, known[0])
 
 
-def _of(kind: str, found: CudaFiles) -> list[InstalledCudaLibrary]:
+def _of_family(kind: str, found: CudaFiles) -> list[InstalledCudaLibrary]:
     return [library for library in found.libraries if family(library.soname) == kind]
 
 
-def _release(found: CudaFiles) -> Iterator[Finding]:
+def _older_runtime(found: CudaFiles) -> Iterator[Finding]:
     """The runtime is not older than the CUDA that torch was built with."""
-    for library in _of("cudart", found):
+    for library in _of_family("cudart", found):
         release = version_or_none(library.version)
         if found.cuda and release and release.major == found.cuda.major and minor(release) < found.cuda:
             yield Finding(
                 code="CU211",
                 severity="warning",
                 subject=library.soname,
-                message=f"torch {found.torch} was built with CUDA {found.cuda}, but {library.shown} is older",
+                message=f"torch {found.torch} was built with CUDA {found.cuda}, but {library.label} is older",
                 evidence=(library.path,),
             )
 
 
-def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+def _pin_differences(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     """NVIDIA's wheels are those that torch's own METADATA pins."""
     have = {wheel.name: wheel.version for wheel in prefix.wheels} if found.by_pip else {}
     other: dict[str, list[tuple[str, str, str]]] = {}
@@ -121,14 +128,16 @@ def _pinned(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             subject=name,
             message=f"torch {found.torch} pins {name} {number}, but {mine} is installed{more}",
             evidence=tuple(f"{name} {mine}, pinned {number}" for name, number, mine in rows),
-            fix=pip_exactly(prefix, *(f"{name}=={number}" for name, number, _ in rows)),
+            fix=pip_install(prefix, *(f"{name}=={number}" for name, number, _ in rows)),
         )
 
 
-def _headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+def _newer_headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     """A header newer than its library lets through what the library does not have."""
     for header in found.headers:
-        releases = {release: item for item in _of(header.family, found) if (release := version_or_none(item.version))}
+        releases = {
+            release: item for item in _of_family(header.family, found) if (release := version_or_none(item.version))
+        }
         newest = max(releases, default=None)
         if newest and header.version.release[:2] > newest.release[:2]:
             yield Finding(
@@ -138,25 +147,25 @@ def _headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
                 message=f"the header of {_NAMES[header.family]} is of {header.version}, the library of {newest}: "
                 "what is compiled here may need what the library does not have",
                 evidence=(header.path, releases[newest].path),
-                fix=_same_release(header, prefix) if prefix.kind == "conda" else None,
+                fix=_same_release_command(header, prefix) if prefix.kind == "conda" else None,
             )
 
 
-def _same_release(header: Header, prefix: Prefix) -> str:
+def _same_release_command(header: Header, prefix: Prefix) -> str:
     names = ("libcudnn", "cudnn") if header.family == "cudnn" else (header.family,)
     name = next((item for item in names if prefix.package(item)), names[0])
     library, holders = prefix.package(name), map(prefix.package, (f"{name}-dev", "cudnn"))
     newer = any(holder and version_or_none(holder.version) == header.version for holder in holders)
     if library and not newer:  # the header is not that of its own package
-        return put_back(library, prefix)
-    return conda_exactly(prefix, f"{name}={minor(header.version)}.*")
+        return restore_package(library, prefix)
+    return conda_install_specs(prefix, f"{name}={minor(header.version)}.*")
 
 
 def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
     """The compiler is of torch's major, and of a minor that the libraries which compare the two accept."""
     if found.nvcc is None or found.cuda is None:
         return
-    nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc(found.cuda, prefix)
+    nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc_command(found.cuda, prefix)
     if nvcc.major != found.cuda.major:
         text = (
             f"nvcc is of CUDA {nvcc}, but torch was built with CUDA {found.cuda}; torch refuses to build "
@@ -180,10 +189,10 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
         yield _nvcc_finding("info", "nvcc", text, path, None)
 
 
-def _same_nvcc(cuda: Version, prefix: Prefix) -> str:
+def _same_nvcc_command(cuda: Version, prefix: Prefix) -> str:
     """What brings the compiler of torch's own CUDA; among wheels there is one since CUDA 13."""
     if prefix.kind == "conda":
-        return conda_exactly(prefix, f"cuda-nvcc={cuda}")
+        return conda_install_specs(prefix, f"cuda-nvcc={cuda}")
     if cuda.major >= 13:
         return pip_command(prefix, "install", f"nvidia-cuda-nvcc=={cuda}.*")
     return f"install a CUDA {cuda} toolkit and export CUDA_HOME=DIR"
@@ -193,11 +202,11 @@ def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, fix: s
     return Finding(code="CU212", severity=severity, subject=subject, message=text, evidence=(path,), fix=fix)
 
 
-def runtime_line(found: CudaFiles) -> str:
+def runtime_summary(found: CudaFiles) -> str:
     """What is there, in one line."""
     parts = []
     for kind in ("cudart", "cudnn", "nccl"):
-        copies = list(dict.fromkeys(library.shown for library in _of(kind, found)))
+        copies = list(dict.fromkeys(library.label for library in _of_family(kind, found)))
         parts.append(", ".join(copies) if copies else f"no {_NAMES[kind].removeprefix('the ')}")
     parts.append(f"nvcc {found.nvcc[0]}" if found.nvcc else "no nvcc")
     return f"torch {found.torch} with CUDA {found.cuda}: {', '.join(parts)}"

@@ -9,12 +9,12 @@ from cuenv.core.findings import Finding, Severity, first_of
 from cuenv.core.regex import regex
 from cuenv.core.versions import version_or_none
 from cuenv.knowledge.base import Knowledge
-from cuenv.prefix.cuda_files import NOBODY, CudaFiles, InstalledCudaLibrary
-from cuenv.prefix.fixes import conda_exactly, pip_again, pip_command, pip_exactly, put_back
-from cuenv.prefix.inventory import Prefix, Site, Wheel, told_by
+from cuenv.prefix.cuda_files import NO_PACKAGE, CudaFiles, InstalledCudaLibrary
+from cuenv.prefix.fixes import conda_install_specs, pip_command, pip_install, reinstall_wheel, restore_package
+from cuenv.prefix.inventory import Prefix, Site, Wheel, matching_wheel
 from cuenv.solve.environment_spec import normalise
 
-_GRAVE = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
+_CRITICAL = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
 """Where a second copy breaks what was compiled against the first one."""
 _SHOWN = 5
 _RECORD = regex(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
@@ -43,8 +43,8 @@ def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> I
         subject="numpy",
         message=f"torch {torch} was compiled for NumPy 1, but numpy {numpy.version} is installed: "
         "torch.from_numpy and Tensor.numpy fail with 'Numpy is not available'",
-        evidence=(f"{numpy.folder}/{numpy.info}",),
-        fix=conda_exactly(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2"),
+        evidence=(f"{numpy.folder}/{numpy.dist_info}",),
+        fix=conda_install_specs(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2"),
     )
 
 
@@ -58,15 +58,15 @@ def prefix_findings(
         names: conda names and names on PyPI, where they differ.
         torch: the release that torch's own files say.
     """
-    yield from _over_conda(prefix, knowledge, names)
-    yield from _twice(prefix, torch)
-    yield from _damaged(prefix)
-    yield from _outside(prefix, sites)
+    yield from _overwritten_by_pip(prefix, knowledge, names)
+    yield from _duplicates(prefix, torch)
+    yield from _damaged_records(prefix)
+    yield from _outside_packages(prefix, sites)
 
 
-def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) -> Iterator[Finding]:
+def _overwritten_by_pip(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) -> Iterator[Finding]:
     """What pip put over a package of conda: conda's record still says its own, and Python finds pip's."""
-    gone = {wheel.name: wheel for wheel in prefix.gone}
+    gone = {wheel.name: wheel for wheel in prefix.removed}
     conda = {names.get(item.name) or normalise(item.name): item for item in prefix.conda}
     seen: set[str] = set()
     for wheel in prefix.wheels:
@@ -79,17 +79,17 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
         how = "wrote over its files" if wheel.replaced else "took its files away" if wheel.name in gone else "is beside"
         out = [pip_command(prefix, "uninstall", "-y", wheel.name)]
         by = wheel.installer if wheel.installer and wheel.installer != "conda" else "pip"
-        grave = wheel.name in _GRAVE or knowledge.cuda_variant(package.name, package.channel_name) is not None
+        grave = wheel.name in _CRITICAL or knowledge.cuda_variant(package.name, package.channel_name) is not None
         yield Finding(
             code="CU204",
             severity="error" if grave else "warning",
             subject=wheel.name,
             message=f"{by} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
             f"{package.build} and {how}",
-            evidence=(f"{wheel.folder}/{wheel.info}", f"conda-meta says {package.url}"),
-            fix=" && ".join([*out * (1 + (how == "is beside")), put_back(package, prefix)]),
+            evidence=(f"{wheel.folder}/{wheel.dist_info}", f"conda-meta says {package.url}"),
+            fix=" && ".join([*out * (1 + (how == "is beside")), restore_package(package, prefix)]),
         )
-    for wheel in prefix.gone:
+    for wheel in prefix.removed:
         package = prefix.package(wheel.conda or "")
         if wheel.name not in seen and package:
             yield Finding(
@@ -97,13 +97,13 @@ def _over_conda(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) 
                 severity="error",
                 subject=package.name,
                 message=f"conda-meta says that {package.name} {package.version} is installed, but its "
-                f"{wheel.info} was removed",
-                evidence=(f"{wheel.folder}/{wheel.info}",),
-                fix=put_back(package, prefix),
+                f"{wheel.dist_info} was removed",
+                evidence=(f"{wheel.folder}/{wheel.dist_info}",),
+                fix=restore_package(package, prefix),
             )
 
 
-def _twice(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
+def _duplicates(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
     """One distribution by two dist-infos, none of them conda's: which one is true depends on who asks.
 
     Of torch its own files say which one they are; of others the newest is taken for what was installed last.
@@ -111,28 +111,28 @@ def _twice(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
     copies: dict[str, list[Wheel]] = {}
     for wheel in prefix.wheels:
         copies.setdefault(wheel.name, []).append(wheel)
-    gone = {wheel.name for wheel in prefix.gone}
+    gone = {wheel.name for wheel in prefix.removed}
     for name, wheels in copies.items():
         if len(wheels) > 1 and name not in gone and not any(wheel.conda for wheel in wheels):
             versions = ", ".join(wheel.version for wheel in wheels)
             yield Finding(
                 code="CU206",
-                severity="error" if name in _GRAVE else "warning",
+                severity="error" if name in _CRITICAL else "warning",
                 subject=name,
                 message=f"{name} is installed {len(wheels)} times: {versions}",
-                evidence=tuple(f"{wheel.folder}/{wheel.info}" for wheel in wheels),
-                fix=_keep_one(prefix, wheels, torch if name == "torch" else None),
+                evidence=tuple(f"{wheel.folder}/{wheel.dist_info}" for wheel in wheels),
+                fix=_keep_one_record(prefix, wheels, torch if name == "torch" else None),
             )
 
 
-def _keep_one(prefix: Prefix, wheels: list[Wheel], files: str | None) -> str:
+def _keep_one_record(prefix: Prefix, wheels: list[Wheel], files: str | None) -> str:
     """Take the records of the others away, which pip would stumble over, and install the one that stays again."""
-    stays = told_by(wheels, files)
-    others = [f"{wheel.folder}/{wheel.info}" for wheel in wheels if wheel is not stays]
-    return f"{shlex.join(['rm', '-r', *others])} && {pip_again(prefix, stays)}"
+    stays = matching_wheel(wheels, files)
+    others = [f"{wheel.folder}/{wheel.dist_info}" for wheel in wheels if wheel is not stays]
+    return f"{shlex.join(['rm', '-r', *others])} && {reinstall_wheel(prefix, stays)}"
 
 
-def _damaged(prefix: Prefix) -> Iterator[Finding]:
+def _damaged_records(prefix: Prefix) -> Iterator[Finding]:
     for path, reason in prefix.damaged:
         name = path.rpartition("/")[2]
         record = _RECORD.fullmatch(name) if "/conda-meta/" in path else None
@@ -141,7 +141,9 @@ def _damaged(prefix: Prefix) -> Iterator[Finding]:
         if reason.endswith("permission denied"):
             mend = f"chmod a+r {quoted}"
         elif record:
-            mend = f"mv {quoted} {shlex.quote(path + '.bad')} && {conda_exactly(prefix, '='.join(record.groups()))}"
+            mend = (
+                f"mv {quoted} {shlex.quote(path + '.bad')} && {conda_install_specs(prefix, '='.join(record.groups()))}"
+            )
         yield Finding(
             code="CU207",
             severity="error" if "/conda-meta/" in path else "warning",
@@ -151,7 +153,7 @@ def _damaged(prefix: Prefix) -> Iterator[Finding]:
         )
 
 
-def _outside(prefix: Prefix, sites: Iterable[Site]) -> Iterator[Finding]:
+def _outside_packages(prefix: Prefix, sites: Iterable[Site]) -> Iterator[Finding]:
     """A torch, or what torch needs, that Python finds outside of the environment."""
     own = {wheel.name for wheel in prefix.wheels}
     torch = prefix.wheel("torch")
@@ -169,18 +171,23 @@ def _outside(prefix: Prefix, sites: Iterable[Site]) -> Iterator[Finding]:
             yield _site_finding(prefix, site, "torch", told, severity)
         elif site.first and shadowed:
             told = f"Python finds {first_of(shadowed, _SHOWN)} in {site.path} ({site.via}) before the environment's"
-            grave: Severity = "error" if _GRAVE & set(shadowed) else "warning"
+            grave: Severity = "error" if _CRITICAL & set(shadowed) else "warning"
             yield _site_finding(prefix, site, site.via, told, grave)
 
 
 def _site_finding(prefix: Prefix, site: Site, subject: str, message: str, severity: Severity) -> Finding:
-    evidence = tuple(f"{wheel.name} {wheel.version}: {wheel.folder}/{wheel.info}" for wheel in site.wheels[:20])
+    evidence = tuple(f"{wheel.name} {wheel.version}: {wheel.folder}/{wheel.dist_info}" for wheel in site.wheels[:20])
     return Finding(
-        code="CU208", severity=severity, subject=subject, message=message, evidence=evidence, fix=_without(prefix, site)
+        code="CU208",
+        severity=severity,
+        subject=subject,
+        message=message,
+        evidence=evidence,
+        fix=_ignore_site_command(prefix, site),
     )
 
 
-def _without(prefix: Prefix, site: Site) -> str | None:
+def _ignore_site_command(prefix: Prefix, site: Site) -> str | None:
     if site.via == "PYTHONPATH":
         return "unset PYTHONPATH"
     if site.via != "user site":
@@ -192,7 +199,7 @@ def _without(prefix: Prefix, site: Site) -> str | None:
 _SHOWN_FILES = 4
 
 
-def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+def library_source_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     """Libraries that the loader knows by one name, and that more than one package brought.
 
     Beside a torch of conda a second set from pip is what no solver chose. Beside a torch from pip conda's set may be
@@ -208,24 +215,24 @@ def two_sources(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
         copies = [copy for group in sonames.values() for copy in group]
         over_conda = any(copy.source == "conda" for copy in copies)
         listed = list(sonames)
-        fix = _without_wheel(copies, prefix) if over_conda and not found.by_pip else None
+        fix = _uninstall_copies(copies, prefix) if over_conda and not found.by_pip else None
         yield Finding(
             code="CU210",
             severity="error" if fix else "warning",
             subject=", ".join(listed[:_SHOWN_FILES]),
             message=f"{first_of(listed, _SHOWN_FILES)} {'is' if len(listed) == 1 else 'are'} there from "
-            f"{' and '.join(_sources(copies))}: which one is loaded depends on the order of search",
-            evidence=tuple(f"{copy.shown}: {copy.path}" for copy in copies),
+            f"{' and '.join(_source_names(copies))}: which one is loaded depends on the order of search",
+            evidence=tuple(f"{copy.label}: {copy.path}" for copy in copies),
             fix=fix or "cuenv check -v says which file wins (check linkage)",
         )
-    yield from _same_file(found, prefix)
+    yield from _shared_file_findings(found, prefix)
 
 
-def _without_wheel(copies: list[InstalledCudaLibrary], prefix: Prefix) -> str | None:
+def _uninstall_copies(copies: list[InstalledCudaLibrary], prefix: Prefix) -> str | None:
     """What takes out everything but conda's and torch's own: wheels by pip, and folders that no package owns."""
     wheels = sorted({copy.source for copy in copies if prefix.wheel(copy.source)})
     roots = tuple(f"{site}/nvidia/" for site in prefix.site_packages)
-    nobodys = [copy.path.rpartition("/lib/")[0] for copy in copies if copy.source == NOBODY]
+    nobodys = [copy.path.rpartition("/lib/")[0] for copy in copies if copy.source == NO_PACKAGE]
     parts = [pip_command(prefix, "uninstall", "-y", *wheels)] if wheels else []
     if nobodys and all(folder.startswith(roots) for folder in nobodys):  # a link may lead anywhere
         parts.append(shlex.join(["rm", "-r", *sorted(set(nobodys))]))
@@ -241,14 +248,14 @@ def _by_soname(libraries: Iterable[InstalledCudaLibrary]) -> dict[str, list[Inst
     return found
 
 
-def _sources(copies: list[InstalledCudaLibrary]) -> list[str]:
+def _source_names(copies: list[InstalledCudaLibrary]) -> list[str]:
     """The sources in words, conda's before the wheels."""
     names = dict.fromkeys(" ".join(filter(None, (copy.source, copy.version))) for copy in copies)
     kept = sorted(names, key=lambda name: (not name.startswith("conda"), name))
     return [*kept[:_SHOWN_FILES], *([f"{len(kept) - _SHOWN_FILES} more"] if len(kept) > _SHOWN_FILES else [])]
 
 
-def _same_file(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
+def _shared_file_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     """Files that two wheels claim: the last one to be installed wrote over the other, and both say they are there."""
     claims: dict[tuple[str, ...], list[str]] = {}
     for path, wheels in found.shared:
@@ -272,4 +279,4 @@ def _keep_one_source(found: CudaFiles, prefix: Prefix, wheels: tuple[str, ...]) 
     wheel = prefix.wheel(keep)
     number = pinned.get(keep) or (wheel.version if wheel else "")
     out = pip_command(prefix, "uninstall", "-y", *wheels)
-    return f"{out} && {pip_exactly(prefix, f'{keep}=={number}' if number else keep)}"
+    return f"{out} && {pip_install(prefix, f'{keep}=={number}' if number else keep)}"

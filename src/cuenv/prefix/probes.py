@@ -15,7 +15,7 @@ from cuenv.core.urls import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ProbeFailure:
     """One thing that a probe tried in vain.
 
     Attributes:
@@ -34,13 +34,13 @@ class ProbeAnswer:
     """What a probe saw: what works, what does not, what it left out, and facts by name."""
 
     done: tuple[str, ...] = ()
-    failed: tuple[Failure, ...] = ()
+    failed: tuple[ProbeFailure, ...] = ()
     skipped: tuple[str, ...] = ()
     facts: Mapping[str, str | int | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ProbeOutcome:
     """How the process of a probe ended.
 
     Attributes:
@@ -60,7 +60,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class ProbeContext:
     """The environment and the variables with which probes ran.
 
     Attributes:
@@ -108,35 +108,35 @@ _NO_DEVICE = ("", "-1")
 _MOST = 8
 
 
-def check_of(probe: Probe, outcome: Outcome, around: Around) -> Check:
+def probe_check(probe: Probe, outcome: ProbeOutcome, context: ProbeContext) -> Check:
     """The check that one probe makes."""
     name, answer = f"run:{probe.name}", outcome.answer
     if answer is None:
-        return judged(name, _ending(outcome), [_without_answer(probe, outcome, around)])
-    findings = [_failed(probe, failure, around) for failure in answer.failed]
+        return judged(name, _exit_text(outcome), [_no_answer(probe, outcome, context)])
+    findings = [_failure_finding(probe, failure, context) for failure in answer.failed]
     if probe.name == "torch":
-        findings += _elsewhere(probe, str(answer.facts.get("path") or ""), around)
+        findings += _foreign_torch(probe, str(answer.facts.get("path") or ""), context)
     elif probe.name == "cuda":
-        findings += _unseen(probe, answer, around)
+        findings += _undetected_gpus(probe, answer, context)
     if outcome.reason:
-        text = f"{name} answered, and then: {_ending(outcome)}"
+        text = f"{name} answered, and then: {_exit_text(outcome)}"
         findings.append(
             _finding(
                 "CU283",
                 text,
                 of=probe,
-                evidence=_evidence(outcome, around),
-                fix=_by_hand(probe, around),
+                evidence=_evidence(outcome, context),
+                fix=_import_command(probe, context),
                 severity="warning",
             )
         )
-    says = "; ".join((*_told(probe, answer), *answer.skipped))
+    says = "; ".join((*_summary(probe, answer), *answer.skipped))
     if not answer.done and not findings:
         return skipped(name, says)
     return judged(name, f"{says} ({outcome.seconds:.1f} s)" if answer.done else says, findings)
 
 
-def _told(probe: Probe, answer: ProbeAnswer) -> Iterable[str]:
+def _summary(probe: Probe, answer: ProbeAnswer) -> Iterable[str]:
     """What works, in words."""
     facts = answer.facts
     if probe.name == "torch" and answer.done:
@@ -148,62 +148,66 @@ def _told(probe: Probe, answer: ProbeAnswer) -> Iterable[str]:
     return (*answer.done[:_MOST], *failed)
 
 
-def _ending(outcome: Outcome) -> str:
+def _exit_text(outcome: ProbeOutcome) -> str:
     if outcome.signal:
         return f"killed by {outcome.signal}"
     return outcome.reason or "it exited without a readable answer"
 
 
-def _without_answer(probe: Probe, outcome: Outcome, around: Around) -> Finding:
-    evidence = _evidence(outcome, around)
+def _no_answer(probe: Probe, outcome: ProbeOutcome, context: ProbeContext) -> Finding:
+    evidence = _evidence(outcome, context)
     where = f"run:{probe.name}"
     if outcome.signal:
-        text = f"{where} crashed: {_ending(outcome)}"
-        return _finding("CU271", text, of=probe, evidence=evidence, fix=_by_hand(probe, around))
+        text = f"{where} crashed: {_exit_text(outcome)}"
+        return _finding("CU271", text, of=probe, evidence=evidence, fix=_import_command(probe, context))
     if outcome.late:
-        text = f"{where} hung: {_ending(outcome)}, and was stopped"
-        fix = f"cuenv check --run --timeout {round(outcome.seconds) * 4 or 4} --prefix {quote(around.prefix)}"
+        text = f"{where} hung: {_exit_text(outcome)}, and was stopped"
+        fix = f"cuenv check --run --timeout {round(outcome.seconds) * 4 or 4} --prefix {quote(context.prefix)}"
         return _finding("CU272", text, of=probe, evidence=evidence, fix=fix)
-    text = f"{where} ended without an answer: {_ending(outcome)}"
-    return _finding("CU273", text, of=probe, evidence=evidence, fix=_by_hand(probe, around))
+    text = f"{where} ended without an answer: {_exit_text(outcome)}"
+    return _finding("CU273", text, of=probe, evidence=evidence, fix=_import_command(probe, context))
 
 
-def _failed(probe: Probe, failure: Failure, around: Around) -> Finding:
+def _failure_finding(probe: Probe, failure: ProbeFailure, context: ProbeContext) -> Finding:
     part = f" ({failure.what})" if failure.what else ""
     lines = tuple(line for line in failure.why.splitlines() if line.strip())
     told = () if len(lines) == 1 else lines[-_MOST:]
-    evidence = (*told, *failure.where, *_with(around))
-    text = f"{probe.fails}{part}: {_gist(lines)}"
-    return _finding(probe.code, text, of=probe, evidence=evidence, fix=_by_hand(probe, around))
+    evidence = (*told, *failure.where, *_variables_line(context))
+    text = f"{probe.fails}{part}: {_main_line(lines)}"
+    return _finding(probe.code, text, of=probe, evidence=evidence, fix=_import_command(probe, context))
 
 
-def _gist(lines: tuple[str, ...]) -> str:
+def _main_line(lines: tuple[str, ...]) -> str:
     """The line that says what is wrong: a compiler's own, else the first."""
     return next((line.strip() for line in lines if "error: " in line), lines[0].strip() if lines else "no reason given")
 
 
-def _elsewhere(probe: Probe, path: str, around: Around) -> list[Finding]:
-    if not path or path.startswith(f"{around.prefix}/"):
+def _foreign_torch(probe: Probe, path: str, context: ProbeContext) -> list[Finding]:
+    if not path or path.startswith(f"{context.prefix}/"):
         return []
     text = f"torch comes from {path}, not from the environment"
     fix = None
     if any(
-        entry and path.startswith(f"{entry.rstrip('/')}/") for entry in around.environ.get("PYTHONPATH", "").split(":")
+        entry and path.startswith(f"{entry.rstrip('/')}/") for entry in context.environ.get("PYTHONPATH", "").split(":")
     ):
         fix = "unset PYTHONPATH"
     elif "/.local/lib/python" in path:
         fix = "export PYTHONNOUSERSITE=1"
-    return [_finding("CU282", text, of=probe, evidence=_with(around), fix=fix, severity="warning")]
+    return [_finding("CU282", text, of=probe, evidence=_variables_line(context), fix=fix, severity="warning")]
 
 
-def _unseen(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
-    count, visible = answer.facts.get("count"), around.environ.get("CUDA_VISIBLE_DEVICES")
-    if not isinstance(count, int) or count >= around.gpus or (count and visible is not None):
+def _undetected_gpus(probe: Probe, answer: ProbeAnswer, context: ProbeContext) -> list[Finding]:
+    count, visible = answer.facts.get("count"), context.environ.get("CUDA_VISIBLE_DEVICES")
+    if not isinstance(count, int) or count >= context.gpus or (count and visible is not None):
         return []
-    many = counted(around.gpus, "GPU")
+    many = counted(context.gpus, "GPU")
     if count:
         text = f"torch detects {count} of the {many} of this host"
-        return [_finding("CU274", text, of=probe, evidence=_with(around), fix="cuenv inspect", severity="warning")]
+        return [
+            _finding(
+                "CU274", text, of=probe, evidence=_variables_line(context), fix="cuenv inspect", severity="warning"
+            )
+        ]
     why = str(answer.facts.get("why") or "no reason given").splitlines()[0]
     chosen = visible is not None and answer.facts.get("build") is not None
     hidden = chosen and (visible or "").strip() in _NO_DEVICE
@@ -212,25 +216,25 @@ def _unseen(probe: Probe, answer: ProbeAnswer, around: Around) -> list[Finding]:
             "CU274",
             f"torch detects no GPU of the {many} of this host: {f'CUDA_VISIBLE_DEVICES={visible}' if hidden else why}",
             of=probe,
-            evidence=_with(around),
-            fix="unset CUDA_VISIBLE_DEVICES" if chosen else f"cuenv check --prefix {quote(around.prefix)}",
+            evidence=_variables_line(context),
+            fix="unset CUDA_VISIBLE_DEVICES" if chosen else f"cuenv check --prefix {quote(context.prefix)}",
             severity="warning" if hidden else "error",
         )
     ]
 
 
-def _by_hand(probe: Probe, around: Around) -> str:
+def _import_command(probe: Probe, context: ProbeContext) -> str:
     """The command with which to look closer."""
-    return f"{quote(around.python)} -X faulthandler -c 'import {probe.module}'"
+    return f"{quote(context.python)} -X faulthandler -c 'import {probe.module}'"
 
 
-def _evidence(outcome: Outcome, around: Around) -> tuple[str, ...]:
-    return (*outcome.last, *_with(around))
+def _evidence(outcome: ProbeOutcome, context: ProbeContext) -> tuple[str, ...]:
+    return (*outcome.last, *_variables_line(context))
 
 
-def _with(around: Around) -> tuple[str, ...]:
+def _variables_line(context: ProbeContext) -> tuple[str, ...]:
     """The user's variables that the probe was given, as one line."""
-    given = ", ".join(f"{name}={value[:200]}" for name, value in sorted(around.environ.items()))
+    given = ", ".join(f"{name}={value[:200]}" for name, value in sorted(context.environ.items()))
     return (f"with {given}",) if given else ()
 
 
@@ -263,18 +267,18 @@ def read_answer(out: str) -> ProbeAnswer | None:
 
 def _answer(reader: Reader) -> ProbeAnswer:
     return ProbeAnswer(
-        done=_clean(reader.texts("done", required=True)),
+        done=_printable(reader.texts("done", required=True)),
         failed=reader.each("failed", _failure, required=True),
-        skipped=_clean(reader.texts("skipped", required=True)),
+        skipped=_printable(reader.texts("skipped", required=True)),
         facts=MappingProxyType(reader.one("facts", _facts) or {}),
     )
 
 
-def _failure(reader: Reader) -> Failure:
-    return Failure(
+def _failure(reader: Reader) -> ProbeFailure:
+    return ProbeFailure(
         what=printable(reader.text("what")),
         why=printable(reader.text("why")),
-        where=_clean(reader.texts("where", required=True)),
+        where=_printable(reader.texts("where", required=True)),
     )
 
 
@@ -291,5 +295,5 @@ def _facts(reader: Reader) -> dict[str, str | int | None]:
     return found
 
 
-def _clean(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _printable(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(printable(text) for text in texts)
