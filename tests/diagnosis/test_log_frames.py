@@ -74,6 +74,8 @@ def test_a_check_is_a_raise_in_the_line_of_the_frame() -> None:
     checked = f'  File "{SITE}/foo/a.py", line 9, in f\n    raise ValueError(\nValueError: the two lists differ\n'
     assert read(checked.encode()).causes[0].symptom.id == "value-refused"
     assert "foo checked" in read(checked.encode()).causes[0].why
+    apart = f'  File "{SITE}/foo/a.py", line 9, in f\n    layers % stages == 0\nAssertionError: layers do not divide\n'
+    assert read(apart.encode()).causes[0].symptom.id == "value-refused"
     of_install = checked.replace("the two lists differ", "foo needs a newer version of bar")
     assert read(of_install.encode()).causes[0].symptom.id != "value-refused"
     fell = f'  File "{SITE}/foo/a.py", line 9, in f\n    x = max(y)\nValueError: max() of an empty list is not known\n'

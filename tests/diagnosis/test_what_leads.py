@@ -205,6 +205,7 @@ def test_what_fails_is_never_clean(line: str) -> None:
         "The following error message 'operation scheduled before its operands' can be ignored.\nserver started\n",
         "      size    algbw   busbw  error     time   algbw   busbw  error\n        64     0.00    0.00  2e-07\n",
         '{"failOnInitError": false}\n',
+        "Unable to find image 'ubuntu:latest' locally\nlatest: Pulling from library/ubuntu\n",
         "I1104 16:00:48.6 212076 nvc.c:391] dxcore initialization failed, continuing assuming a non-WSL environment\n",
         "WARNING tracing is enabled. It is suggested to be used for debugging hang or crashes only.\n",
         "INFO Received request chat-1: prompt: 'my program crashes with an error', params\n",

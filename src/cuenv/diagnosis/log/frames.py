@@ -37,6 +37,8 @@ _OF_PACKAGE = regex(
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
 """Functions that raise for their caller."""
 _CHECKS = regex(rb"(?:^|[\])>|:\x82]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
+_ASSERTED = regex(rb"(?:^|[\s:])AssertionError: \S")
+"""What only an ``assert`` raises, which may stand over several lines."""
 _BUILT = regex(
     rb"(?i)torch\.cuda\.|version\.cuda|\w_cuda\b|\bcuda_\w|flash_?attn|\bbnb\b|bitsandbytes|xformers|triton|\bapex\b|"
     rb"\bamp_C\b|\bfused_|selective_scan|causal_conv1d|\b_C\b|os\.environ|getenv|nccl|(?<!per_)\bgpus?\b|__version__"
@@ -90,7 +92,8 @@ def frame_named(line: bytes) -> Frame | None:
 
 def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:
     """The same among the lines of one rank; of all, where the ranks are torn apart."""
-    checked = passed = False
+    passed = False
+    checked = always = bool(_ASSERTED.search(lines[index]))
     code = ""
     built = bool(_BUILT.search(lines[index]))
     for at in range(index - 1, max(-1, index - 1 - _REACH), -1):
@@ -110,7 +113,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
         file = (found["file"] or found["path"] or b"").decode("utf-8", "replace")
         standard = bool(_STANDARD.search(file))
         if standard or (found["function"] or found["name"]) in _OPENED:
-            checked, passed, code = False, True, ""
+            checked, passed, code = always, True, ""
             continue
         library = _PACKAGE.search(file) or _LIBRARIES.search(file)
         return Frame(

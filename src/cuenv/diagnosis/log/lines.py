@@ -151,6 +151,7 @@ _HARMLESS = regex(
     rb"Performing Test \w{1,60} - Failed|"
     rb"\bcan be (?:safely )?ignored|"
     rb"a possible cause of the failure\.|"
+    rb"Unable to find image '[^']{1,200}' locally|GROMACS reminds you|"
     rb"detect the name of this notebook|Error in PredictCost\(\) for the op|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
 _WEAK = regex(
