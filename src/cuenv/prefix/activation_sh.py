@@ -1,7 +1,7 @@
-"""What a script of ``activate.d`` does to variables, read from its text: nothing of it is run.
+"""An interpreter for the scripts in ``activate.d`` that determines the variables they set without running them.
 
-Read are assignments, ``export``, ``unset``, tests, ``if``, and the function by which conda-forge's compiler packages
-set theirs. The names that any other line may set have a value that is not known, which is told and never guessed.
+It understands assignments, ``export``, ``unset``, tests, ``if``, and the function by which conda-forge's compiler
+packages set variables. A variable that any other line may set becomes unknown; its value is never guessed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cuenv.core.regex import VARIABLE, regex
 _OPERATORS = ("&&", "||", ";;", "\n", ";", "&", "|", "(", ")")
 _SPACE = " \t\r\0"
 _CONTINUES = frozenset({"&&", "||", "|"})
-"""A line that ends in one of these is continued by the next one."""
+"""Operators after which a command continues on the next line."""
 _BRACED = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])(.*))?", re.DOTALL)
 _REDIRECTED = regex(r"[0-9]*(?:>>|>&|<&|>\||<>|>|<)|&>>?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A word as it is written, with its quotes, or an operator between commands."""
+    """A word with its quotes, or an operator between commands."""
 
     text: str
     line: int
@@ -31,7 +31,7 @@ class Token:
 
 
 class _UnreadableError(ValueError):
-    """The text is no shell that is understood."""
+    """This interpreter does not understand the script."""
 
 
 def _tokens(text: str) -> list[Token]:
@@ -57,7 +57,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _skip(text: str, at: int) -> int:
-    """Behind a space, a comment, or a redirection with its file."""
+    """The position after a space, a comment, or a redirection with its file; unchanged if there is none."""
     if text[at] in _SPACE:
         return at + 1
     if text[at] == "#":
@@ -67,7 +67,7 @@ def _skip(text: str, at: int) -> int:
     if redirected is None:
         return at
     if redirected[0].endswith("<") and text.startswith("<", redirected.end()):
-        raise _UnreadableError  # a text that stands in the script
+        raise _UnreadableError  # a here-document
     at = redirected.end()
     while at < len(text) and text[at] in _SPACE:
         at += 1
@@ -75,17 +75,17 @@ def _skip(text: str, at: int) -> int:
 
 
 def _word_end(text: str, at: int) -> int:
-    """Where the word that begins here ends."""
+    """The end of the word that begins at a position."""
     while at < len(text) and text[at] not in " \t\r\n;&|()<>":
         at = _skip_piece(text, at)
     return at
 
 
 def _skip_piece(text: str, at: int) -> int:
-    """Behind a character, or behind the quote or bracket that it opens.
+    """The position after a character, or after the quotes or brackets that it opens.
 
     Raises:
-        ValueError: that is not closed.
+        ValueError: they are not closed.
     """
     char = text[at]
     if char == "\\":
@@ -103,7 +103,7 @@ def _skip_piece(text: str, at: int) -> int:
 
 
 def _skip_brackets(text: str, at: int) -> int:
-    """Behind the bracket that closes the one here; quotes inside are passed over."""
+    """The position after the closing bracket; brackets in quotes do not count."""
     opened, closes, depth = text[at], "}" if text[at] == "{" else ")", 0
     while at < len(text):
         char = text[at]
@@ -115,17 +115,17 @@ def _skip_brackets(text: str, at: int) -> int:
 
 
 def _expand(raw: str, values: Mapping[str, str | None]) -> str | None:
-    """The value of a word; ``None`` when only a shell could tell it.
+    """The value of a word after expansion; ``None`` if it is unknown.
 
     Args:
-        values: the variables; ``None`` for one whose value is not known.
+        values: the variables; ``None`` for an unknown value.
     """
     found: list[str] = []
     at, quoted = 0, False
     while at < len(raw):
         char = raw[at]
         if char == "~" and not quoted and (at == 0 or raw[at - 1] == ":"):
-            return None  # somebody's home
+            return None  # a home folder
         if char == '"':
             quoted = not quoted
             at += 1
@@ -153,7 +153,7 @@ def _expand(raw: str, values: Mapping[str, str | None]) -> str | None:
 
 
 def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[str | None, int]:
-    """The value of what a dollar begins, and the place behind it."""
+    """The value of an expansion that begins with a dollar sign, and the position after it."""
     plain = VARIABLE.match(raw, at + 1)
     if plain:
         return values.get(plain[0], ""), plain.end()
@@ -176,7 +176,7 @@ def _variable_at(raw: str, at: int, values: Mapping[str, str | None]) -> tuple[s
 
 
 FileTest = Callable[[str, str], bool]
-"""Answers a test of a file: its letter (``f``, ``d``, ``e``, ``x``, ``r``) and the path."""
+"""Evaluates a test of a file: the letter of the test (``f``, ``d``, ``e``, ``x`` or ``r``) and the path."""
 
 _ASSIGNED = regex(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ASSIGNS = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|:=)")
@@ -185,7 +185,7 @@ _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "
 _CLOSES = frozenset(_OPENS.values())
 _INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
 _LEADS = frozenset({*_OPENS, "then", "do", "else", "elif", "!"})
-"""Behind these a command begins."""
+"""Words after which a command begins."""
 _ANYTHING = frozenset(
     {"eval", "source", ".", "exec", "trap", "alias", "command", "builtin", "conda", "unalias", "exit", "return"}
 )
@@ -197,22 +197,23 @@ _NAMING = frozenset(
 )
 _STATUS = {"true": True, ":": True, "false": False}
 _OF_PROGRAM = str.maketrans("+-.", "X__")
-"""How conda-forge's packages of compilers make the variable of a program: ``CXX`` of ``c++``."""
+"""How conda-forge's compiler packages turn a program into its variable: ``c++`` into ``CXX``."""
 _TOOLCHAIN, _MARK = "_tc_activation", "CONDA_BACKUP_"
 _PAIR = regex(r"([A-Za-z_][A-Za-z0-9_]*),(.*)", re.DOTALL)
 
 
 @dataclass(slots=True)
 class Shell:
-    """The variables of the shell that would source the scripts.
+    """The state of the shell that sources the scripts.
 
     Attributes:
-        values: by name; ``None`` for a value that cannot be told.
-        exported: those that programs get.
-        unknown: what sets the values that cannot be told: name to script and line.
-        anything: the first line that may set any variable at all; ``None`` without one.
-        unsure: names that may be exported or not, or gone; what they are set to later tells nothing.
-        ended: the script that ends the shell; ``None`` when none does.
+        values: the variables by name; ``None`` for an unknown value.
+        exported: the names of exported variables.
+        file_test: evaluates tests of files.
+        unknown: the script and line that made each unknown value.
+        anything: the first line that may set any variable; ``None`` without one.
+        unsure: names that stay unknown, because it is unknown whether they are exported or unset.
+        ended: the line that exits the shell; ``None`` without one.
     """
 
     values: dict[str, str | None]
@@ -225,7 +226,7 @@ class Shell:
     functions: dict[str, list[Token]] = field(default_factory=dict)
 
     def set(self, name: str, value: str | None, where: str) -> None:
-        """Set a variable; one whose value cannot be told is remembered with the line."""
+        """Set a variable, and remember the line that sets an unknown value."""
         value = None if name in self.unsure else value
         self.values[name] = value
         if value is None:
@@ -235,10 +236,10 @@ class Shell:
 
 
 def follow_script(text: str, name: str, shell: Shell) -> None:
-    """Follow one script.
+    """Interpret one script.
 
     Args:
-        shell: what is there before; changed to what is there after it.
+        shell: the state before the script, which is changed to the state after it.
     """
     try:
         _Script(name, shell).run(_tokens(text))
@@ -249,7 +250,7 @@ def follow_script(text: str, name: str, shell: Shell) -> None:
 
 
 class _ReturnError(Exception):
-    """The script ends here."""
+    """The script has returned."""
 
 
 class _Script:
@@ -261,7 +262,7 @@ class _Script:
         return f"{self.name}:{token.line}"
 
     def run(self, words: Sequence[Token]) -> bool | None:
-        """Follow commands one after the other; the status of the last one, ``None`` when it cannot be told."""
+        """Run a list of commands, and return the status of the last one; ``None`` if it is unknown."""
         status: bool | None = True
         joined, at = "", 0
         while at < len(words):
@@ -274,7 +275,7 @@ class _Script:
             follows = words[end].text if end < len(words) and words[end].operator else ""
             goes = True if not joined else status if joined == "&&" else _not(status)
             if follows in ("|", "&") or (at and words[at - 1].operator and words[at - 1].text == "|"):
-                status = None  # a shell of its own: it sets nothing here
+                status = None  # it runs in a subshell and sets nothing here
             elif goes:
                 status = self._run(words[at:end])
             elif goes is None:
@@ -284,7 +285,7 @@ class _Script:
         return status
 
     def _command_end(self, words: Sequence[Token], at: int) -> int:
-        """Where the command that begins here ends."""
+        """The end of the command that begins at a position."""
         first = words[at]
         if first.text == "function" or _is_function(words, at):
             brace = next((i for i in range(at, len(words)) if words[i].text == "{"), None)
@@ -322,7 +323,7 @@ class _Script:
         return self._run_simple(words)
 
     def _if(self, words: Sequence[Token]) -> bool | None:
-        """The branch that is taken; where that cannot be told, what any of them may set is not known."""
+        """Run the branch that is taken; if that is unknown, all variables that any branch sets become unknown."""
         parts = _branches(words)
         for i, (condition, body) in enumerate(parts):
             taken = self.run(condition) if condition is not None else True
@@ -336,7 +337,7 @@ class _Script:
         return True
 
     def _mark_unknown(self, words: Sequence[Token]) -> None:
-        """What these words may set cannot be told."""
+        """Make every variable unknown that these words may set."""
         begins = True
         for i, token in enumerate(words):
             if token.operator:
@@ -362,8 +363,8 @@ class _Script:
                 self.shell.set(name, None, self._where(token))
 
     def _mark_function(self, name: str, words: Sequence[Token]) -> None:
-        """A call of a function of the script, which is not followed into."""
-        body = self.shell.functions.pop(name)  # one that calls itself is looked at once
+        """Make every variable unknown that a function of the script may set."""
+        body = self.shell.functions.pop(name)  # a recursive function is visited once
         self._mark_unknown(body)
         self.shell.functions[name] = body
         if name == _TOOLCHAIN:
@@ -414,7 +415,7 @@ class _Script:
         if name in self.shell.functions:
             self._mark_function(name, words)
         else:
-            self._mark_unknown(words)  # a program changes no variable of the shell, a builtin may
+            self._mark_unknown(words)  # a program cannot change variables of the shell, but a builtin can
             if name in _ANYTHING:
                 self.shell.anything = self.shell.anything or where
         return None
@@ -434,7 +435,7 @@ class _Script:
             self._mark_unknown(words)
             self._mark_named(words)
             return True
-        # All words are expanded before the first of them is set.
+        # The shell expands all words before it sets the first variable.
         pairs = [(word, _ASSIGNED.fullmatch(word.text)) for word in words]
         values = [self._value(pair[2]) if pair else None for _, pair in pairs]
         for (word, pair), value in zip(pairs, values, strict=True):
@@ -448,7 +449,7 @@ class _Script:
         return True
 
     def _toolchain(self, words: Sequence[Token], where: str) -> bool | None:
-        """conda-forge's own: ``NAME,value``, or in older packages a program with the prefix of its tools as well."""
+        """Run the function of conda-forge's compiler packages: it takes ``NAME,value`` pairs, or programs."""
         if not any(_MARK in token.text for token in self.shell.functions[_TOOLCHAIN]):
             self._mark_function(_TOOLCHAIN, words or [Token(text=_TOOLCHAIN, line=0)])
             return None
@@ -474,7 +475,7 @@ class _Script:
         return True
 
     def _is_split(self, word: Token) -> bool:
-        """Whether a word without quotes becomes none or several."""
+        """Whether an unquoted word may expand to no word or to several."""
         value = self._value(word.text) if "$" in word.text and not word.text.startswith('"') else "plain"
         return not value or value != "".join(value.split()) or bool(re.search(r"[*?\[]", value))
 
@@ -521,7 +522,7 @@ def _is_function(words: Sequence[Token], at: int) -> bool:
 
 
 def _block_end(words: Sequence[Token], at: int) -> int:
-    """The place behind the word that closes the block which begins here."""
+    """The position after the block that begins at a position."""
     stack: list[str] = []
     begins = True
     for i in range(at, len(words)):
@@ -541,7 +542,7 @@ def _block_end(words: Sequence[Token], at: int) -> int:
 
 
 def _branches(words: Sequence[Token]) -> list[tuple[Sequence[Token] | None, Sequence[Token]]]:
-    """Each condition of an ``if`` with what follows it; that of ``else`` has none."""
+    """The conditions of an ``if`` with their branches; the condition of ``else`` is ``None``."""
     marks: list[tuple[str, int]] = [("if", 0)]
     at, begins = 1, True
     while at < len(words) - 1:

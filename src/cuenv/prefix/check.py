@@ -1,4 +1,4 @@
-"""Check an installed environment: what its records say, what its files hold, and what the host makes of both."""
+"""Check an installed environment: its records, its files, and whether it runs on the host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OTHER_LOCKS = ("pixi.lock", "uv.lock", "pylock.toml")
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixCheck(Drawable):
-    """The checks of an environment in their order, their findings as one report, and what they were made for."""
+    """The checks of an environment, and one report of all their findings."""
 
     prefix: Prefix
     facts: HostFacts
@@ -55,16 +55,16 @@ def check_prefix(
     running: bool = False,
     part: LockPart | None = None,
 ) -> PrefixCheck:
-    """Check an environment for a host; nothing of it is run unless that is asked for.
+    """Check an environment for a host, without running anything of it unless ``running`` is set.
 
     Args:
         options: the host; this machine when none is named.
         lock: the lock that it was made from.
-        named: whether the user said so; else it is only at hand, and the environment may be another's.
+        named: whether the user named the lock; a lock that was only found may belong to another environment.
         request: the profile whose memory and disk the machine should have.
-        facts: the host of the options, where it was asked already.
-        running: its activation scripts and its compilers may be run.
-        part: which part of the lock is meant that holds several; one of wheels is read for the environment's Python.
+        facts: the host, if it is known already.
+        running: whether its activation scripts and compilers may be run.
+        part: which of several environments or platforms in the lock is meant.
 
     Raises:
         InputError: it is not an environment, or the lock cannot be read.
@@ -109,7 +109,7 @@ def check_prefix(
 
 
 def _remake_command(prefix: Prefix, lock: Path) -> str:
-    """The command that makes an environment anew from its lock, of one that cuenv made."""
+    """The command that makes the environment again from its lock; empty if cuenv did not make the environment."""
     from cuenv.prefix.io.prefix import installed_digest  # noqa: PLC0415 - a lock is checked without it
 
     if not installed_digest(Path(prefix.path)):
@@ -118,7 +118,7 @@ def _remake_command(prefix: Prefix, lock: Path) -> str:
 
 
 def _lock_of_another_environment(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
-    """Why a lock that nobody named is taken for that of another environment; ``None`` when it is this one's."""
+    """Why a lock that was only found does not belong to this environment; ``None`` if it does."""
     from cuenv.prefix.subject import other_platforms  # noqa: PLC0415 - a lock is checked without it
 
     solution = lock.solution(facts.platform)
@@ -143,8 +143,8 @@ class CheckRequest:
 
     Attributes:
         against: the lock that the environment is compared with.
-        named: the user named that lock for it; else the environment need not be made from it.
-        part: which part of the lock is meant that holds several.
+        named: whether the user named that lock; a lock that was only found may belong to another environment.
+        part: which of several environments or platforms in the lock is meant.
     """
 
     lock: Path | None = None
@@ -164,15 +164,15 @@ def parse_check_request(
     part: LockPart | None = None,
     words: Iterable[str] = (),
 ) -> CheckRequest:
-    """What ``cuenv check`` is to look at, by its arguments and the folder.
+    """What ``cuenv check`` has to check, according to its arguments and the working folder.
 
     A lock that is named is checked by itself, an environment that is named as well. With neither, both that are at
     hand are: the lock in the working folder, and the environment that is active.
 
     Args:
-        lock: of ``--lock``: what the environment was made from.
-        part: which part of a lock is meant that holds several.
-        words: the host options that were typed, for the command of a hint.
+        lock: the value of ``--lock``: the lock that the environment was made from.
+        part: which of several environments or platforms in the lock is meant.
+        words: the host options as they were typed, for the command in a hint.
 
     Raises:
         UsageError: options exclude each other, or nothing has that name.
@@ -204,7 +204,7 @@ def parse_check_request(
 
 
 def find_lock() -> Path | None:
-    """The lock in the working folder."""
+    """The lock in the working folder; ``None`` if there is none."""
     return next((Path(name) for name in (LOCK_NAME, *_OTHER_LOCKS) if exists(name)), None)
 
 
@@ -233,10 +233,10 @@ def run_check_request(
     limit: float | None = None,
     say: Progress | None = None,
 ) -> tuple[CheckResult, ...]:
-    """The reports, the lock's first.
+    """Run the checks that were requested; the report on the lock comes first.
 
     Args:
-        limit: run the environment as well, with so many seconds for each probe.
+        limit: run the environment as well, with this time limit in seconds for each probe.
 
     Raises:
         InputError: the lock or the environment cannot be read.
@@ -281,21 +281,21 @@ CODE_ORDER = (
     *("CU234", "CU401", "CU402", "CU403", "CU290", "CU231", "CU210", "CU213", "CU214", "CU211", "CU212", "CU216"),
     *("CU230", "CU233", "CU235", "CU236", "CU257", "CU250", "CU251"),
 )
-"""Codes in the order in which they are told, among those of one severity: what is wrong with the installation itself,
-with the host, with CUDA, with the loading of it, with builds. Others follow by their code."""
+"""The order of findings with the same severity: the installation itself, the host, CUDA libraries, loading them,
+builds of extensions. Other codes follow in numerical order."""
 
 _MISSING = frozenset({"CU211", "CU213", "CU214", "CU230"})
-"""A library is wanted and not there."""
+"""Codes of findings on a missing library."""
 _CAUSES = ("CU215", "CU231", "CU213", "CU214", "CU211")
-"""What may explain such a finding, the most basic first."""
+"""Codes of findings that may explain a missing library, the most basic first."""
 _LIBRARY = regex(r"\blib[\w+.-]+\.so(?:\.[0-9]+)*\b")
 
 
 def fold_effects(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings with those that another one explains as its evidence.
+    """The findings, each effect of another finding moved into the evidence of its cause.
 
-    A library that is missing is told once, by what says most about it: its package has lost files, the file is
-    damaged, torch needs it; that loading fails for it follows.
+    A missing library is reported once, by the most basic finding on it: its package has lost files, the file is
+    damaged, or torch needs it. That loading fails is a consequence.
     """
     left = list(findings)
     for code in _CAUSES:
@@ -313,7 +313,7 @@ def fold_effects(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _library_names(cause: Finding) -> frozenset[str]:
-    """The libraries that a finding is about."""
+    """The file names of the libraries that a finding is about."""
     if cause.code == "CU215":
         return frozenset(map(posixpath.basename, cause.evidence))
     return frozenset(_LIBRARY.findall(cause.subject))
@@ -333,7 +333,7 @@ def _explains(cause: Finding, names: frozenset[str], item: Finding) -> bool:
 
 
 def _matches_pattern(wanted: str, name: str) -> bool:
-    """Whether a name, or a pattern as torch writes it (``libcublas.so.*[0-9]``), means this file."""
+    """Whether a file name matches a name or one of torch's patterns, such as ``libcublas.so.*[0-9]``."""
     stem, star, _ = wanted.partition("*")
     return name.startswith(stem) if star else name == wanted
 
@@ -341,7 +341,7 @@ def _matches_pattern(wanted: str, name: str) -> bool:
 def _add_probe_checks(
     checked: PrefixCheck, environ: Mapping[str, str], knowledge: Knowledge, limit: float, say: Progress | None
 ) -> PrefixCheck:
-    """What was found without running the environment, and what running it on this machine adds."""
+    """The result with the checks that run the environment on this machine."""
     here = checked.facts if checked.facts.detected else this_machine(environ, knowledge)
     ran = tuple(run_probes(checked.prefix, len(here.gpus), environ, timeout=limit, say=say))
     findings = (*checked.report.findings, *(finding for check in ran for finding in check.findings))
@@ -352,11 +352,11 @@ def _add_probe_checks(
 def run_probes(
     prefix: Prefix, gpus: int, environ: Mapping[str, str], *, timeout: float, say: Progress | None = None
 ) -> Iterator[Check]:
-    """What the environment does when it runs, a check for each probe; nothing of it is changed.
+    """Run the probes in the environment and yield a check for each; nothing in the environment changes.
 
     Args:
-        gpus: how many GPUs this machine has.
-        timeout: seconds for one probe.
+        gpus: the number of GPUs of this machine.
+        timeout: the time limit of each probe in seconds.
 
     Raises:
         OutsideError: no folder can be made for what the probes build.
@@ -382,7 +382,7 @@ def run_probes(
 
 
 def _torch_missing(outcome: ProbeOutcome) -> str | None:
-    """Why nothing else can be tried; ``None`` when torch is there."""
+    """Why the other probes cannot run; ``None`` if torch works."""
     if outcome.answer is None or outcome.answer.failed:
         return "torch does not run"
     return None if outcome.answer.done else "torch is not installed"

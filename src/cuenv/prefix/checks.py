@@ -1,4 +1,4 @@
-"""The checks of an installed environment, and what each of them looks at; `CHECKS` is their order."""
+"""The checks of an installed environment; `CHECKS` lists them in the order of the report."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ from cuenv.resolver.wheels import INDEX, wheel_for
 from cuenv.solve.model import Solution
 
 _DRIVER_RULES = ("gpu", "driver-gpu", "driver-floor", "driver-level")
-"""The rules that join a driver with GPUs and a CUDA release, where no torch is there to judge the rest by."""
+"""The rules that apply to an environment without torch: those on the driver, the GPUs and the CUDA release."""
 
 
 def check_host(subject: Subject) -> Check:
-    """The rules that decide and that judge a lock, on what is installed; and what the machine is in the way of."""
+    """Apply the resolver's rules to the installed packages, and report the state of the machine."""
     facts, knowledge = subject.facts, subject.knowledge
     solution = as_solution(subject.prefix, subject.cuda_files, facts.platform)
     torch = candidate_of(solution, knowledge)
@@ -90,7 +90,7 @@ def check_host(subject: Subject) -> Check:
 
 
 def _cuda_release(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | None:
-    """The CUDA release of the environment, and what says it."""
+    """The CUDA release of the environment, and the source of that information."""
     if torch and torch.cuda and subject.cuda_files.by_pip:
         return torch.cuda, f"torch {subject.cuda_files.torch} (its files)"
     found = cuda_release_of(subject.prefix)
@@ -100,18 +100,18 @@ def _cuda_release(subject: Subject, torch: Candidate | None) -> tuple[Version, s
 
 
 def _rule_findings(solution: Solution, host: HostFacts, subject: Subject) -> Iterator[Finding]:
-    # Of a torch from pip no row says what it holds: the check of device code reads it.
-    silent = ("CU111", "CU403", "CU106") if subject.cuda_files.by_pip else ("CU106",)  # of packages, told there
+    # The check of device code reads the code of a torch from pip; the check of packages reports CU106.
+    silent = ("CU111", "CU403", "CU106") if subject.cuda_files.by_pip else ("CU106",)
     for finding in host_findings(solution, host, subject.knowledge):
-        by_files = (finding.code, finding.subject) == ("CU116", "numpy")  # CU216 tells it
+        by_files = (finding.code, finding.subject) == ("CU116", "numpy")  # reported as CU216
         if finding.code not in silent and not by_files:
             yield _with_install_command(finding, subject)
 
 
 def _with_install_command(finding: Finding, subject: Subject) -> Finding:
-    """A bound on a package as the command that installs within it, where a file of an environment would have an entry.
+    """The finding with a conda command in place of the entry that it would add to an environment file.
 
-    conda-forge splits cuDNN: an environment can hold ``libcudnn`` alone, and no bound on ``cudnn`` changes that.
+    conda-forge splits cuDNN: an environment can contain ``libcudnn`` alone, where a bound on ``cudnn`` has no effect.
     """
     words = finding.fix == mended_by(finding.edits)
     if not finding.edits or not words or any(edit.how != "add" or edit.pip for edit in finding.edits):
@@ -134,7 +134,7 @@ def _driver_findings(candidate: Candidate, host: HostFacts, subject: Subject) ->
 
 
 def check_runtime(subject: Subject) -> Check:
-    """The policy of `cuenv.prefix.cuda_runtime` on what the files say."""
+    """Compare torch's CUDA with the runtime, the compiler, cuDNN and NCCL of the environment."""
     files = subject.cuda_files
     if files.torch is None:
         return skipped("runtime", "no torch in the environment")
@@ -146,7 +146,7 @@ def check_runtime(subject: Subject) -> Check:
 
 
 def check_sources(subject: Subject) -> Check:
-    """One channel for CUDA, as for locks, and no library of NVIDIA's twice."""
+    """Check that all CUDA packages come from one channel, and that no NVIDIA library is installed twice."""
     components = cuda_components(subject.prefix.conda, subject.knowledge)
     files = subject.cuda_files
     if not components and not files.libraries:
@@ -167,7 +167,7 @@ def check_sources(subject: Subject) -> Check:
 
 
 def check_packages(subject: Subject) -> Check:
-    """Missing, changed and further packages; pip over conda; a second torch; a CPU twin; damaged records."""
+    """Check the packages: against the lock, pip over conda, duplicates, CPU builds, damaged records, missing files."""
     from cuenv.prefix.io.conda_meta import find_missing_files  # noqa: PLC0415 - many files are looked for, by this check alone
     from cuenv.prefix.io.prefix import outside_sites  # noqa: PLC0415 - as above
     from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - a table that only this check needs
@@ -190,7 +190,7 @@ def check_packages(subject: Subject) -> Check:
 
 
 def _platform_findings(subject: Subject) -> Iterator[Finding]:
-    """An environment that was made from the packages of another platform, which conda does without a word."""
+    """Report packages for another platform, which conda installs without a warning."""
     prefix, facts = subject.prefix, subject.facts
     if prefix.platform in (None, facts.platform):
         return
@@ -222,7 +222,7 @@ def _lock_findings(subject: Subject, solution: Solution) -> Iterator[Finding]:
 
 
 def _cuda_build_command(name: str, subject: Subject) -> str | None:
-    """What puts the CUDA build in the place of conda's CPU build: that of the lock, else the same release."""
+    """The command that replaces conda's CPU build: by the locked build, otherwise by the CUDA build of the release."""
     prefix = subject.prefix
     locked = subject.solution.package(name) if subject.solution else None
     mine = prefix.package(name)
@@ -233,7 +233,7 @@ def _cuda_build_command(name: str, subject: Subject) -> str | None:
 
 
 def _cuda_torch_command(release: str, subject: Subject) -> str:
-    """What brings a CUDA torch from pip that the host's driver and GPUs run."""
+    """The pip command that installs a CUDA build of torch which the host's driver and GPUs support."""
     wheel = wheel_for(version_or_none(release), subject.facts, subject.knowledge)
     if wheel is None:
         return pip_command(subject.prefix, "install", "--force-reinstall", f"torch=={release}")
@@ -242,7 +242,7 @@ def _cuda_torch_command(release: str, subject: Subject) -> str:
 
 
 def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
-    """The CPU build where a CUDA build is wanted: conda's by their build strings, torch of pip by its own file."""
+    """Report CPU builds where a CUDA build is wanted; conda's by the build string, pip's by ``torch/version.py``."""
     from cuenv.prefix.io.site_packages import find_torch  # noqa: PLC0415 - as above
 
     prefix = subject.prefix
@@ -289,7 +289,7 @@ _BNB = "bitsandbytes"
 
 
 def check_device_code(subject: Subject) -> Check:
-    """What each GPU gets of each library: native code, PTX, or nothing."""
+    """Check which code each library has for each GPU: native code, PTX, or nothing."""
     from cuenv.prefix.io.cuda_files import find_code_files  # noqa: PLC0415 - as the other checks
 
     installed = subject.cuda_files
@@ -313,7 +313,7 @@ def check_device_code(subject: Subject) -> Check:
 
 
 def _bitsandbytes(subject: Subject, files: tuple[CodeFile, ...]) -> tuple[str | None, list[Finding]]:
-    """The file of its set that bitsandbytes loads, or the finding that there is none; ``None`` where all count."""
+    """The library that bitsandbytes loads (``None`` if unknown, empty if none), and the finding that it loads none."""
     installed = subject.cuda_files
     there = bitsandbytes_libraries(file.name for file in files if file.library == _BNB)
     number = dict(installed.extensions).get(_BNB)
@@ -326,7 +326,7 @@ def _bitsandbytes(subject: Subject, files: tuple[CodeFile, ...]) -> tuple[str | 
 
 
 def _with_other_bitsandbytes(finding: Finding, subject: Subject, files: tuple[CodeFile, ...]) -> Finding:
-    """A finding on bitsandbytes with the variable that takes another library of its set, where one serves."""
+    """A finding on bitsandbytes with the variable that makes it load a library for the GPUs, if it has one."""
     cuda = subject.cuda_files.cuda
     if not finding.subject.startswith(f"{_BNB} on ") or finding.severity == "info" or cuda is None:
         return finding
@@ -354,7 +354,7 @@ def _unreadable_findings(found: tuple[tuple[str, str], ...], subject: Subject) -
 
 
 def check_jit(subject: Subject) -> Check:
-    """Compilers, headers, libraries and tools for builds on first use; skipped where nothing would build."""
+    """Check compilers, headers, libraries and tools for builds on first use; skipped if nothing would be built."""
     files = subject.cuda_files
     if files.torch is not None and files.cuda is None:
         return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
@@ -395,7 +395,7 @@ def check_jit(subject: Subject) -> Check:
 
 
 def build_tools(found: CudaToolchain, environ: dict[str, str]) -> BuildTools | None:
-    """What a build would run; ``None`` when there is no nvcc that runs."""
+    """The programs and folders of a build; ``None`` if no nvcc runs."""
     if found.nvcc is None or found.nvcc.release is None:
         return None
     cxx = next((item.path for item in found.compilers if item.role == "C++" and item.version), None)
@@ -425,14 +425,14 @@ def _build_needs(subject: Subject) -> BuildNeeds:
 
 
 def _compile_targets(subject: Subject, found: CudaToolchain) -> tuple[Capability, ...]:
-    """What nvcc compiles for so that each GPU of the host is served; what it cannot serve is a finding already."""
+    """The targets that nvcc compiles for to cover the host's GPUs; CU252 reports GPUs that it cannot compile for."""
     able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
     targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
     return tuple(dict.fromkeys(item for item in targets if item))
 
 
 def _other_nvcc_findings(nvcc: Nvcc | None, subject: Subject, wanted: BuildNeeds) -> tuple[Finding, ...]:
-    """The nvcc that a build would take, wherever it lies, against torch's CUDA; the environment's own is told of."""
+    """Compare the nvcc that a build would use with torch's CUDA; `check_runtime` covers the environment's own."""
     files = subject.cuda_files
     if nvcc is None or nvcc.release is None or (files.nvcc and files.nvcc[1] == nvcc.path):
         return ()
@@ -443,7 +443,7 @@ def _other_nvcc_findings(nvcc: Nvcc | None, subject: Subject, wanted: BuildNeeds
 
 
 def _later_build_findings(subject: Subject) -> tuple[Finding, ...]:
-    """Where nothing builds: an nvcc of another CUDA than torch's, to which the machine would lead a later build."""
+    """The finding, if nothing is built now, that a later build would use an nvcc of another CUDA than torch's."""
     if subject.cuda_files.cuda is None:
         return ()
     environ, _ = activation_variables(subject.prefix, subject.environ, running=False)
@@ -454,7 +454,7 @@ def _later_build_findings(subject: Subject) -> tuple[Finding, ...]:
 
 
 def _tools_summary(found: CudaToolchain, there: list[str], *, tried: bool = True) -> str:
-    """What is there by its files alone."""
+    """The tools in one line, as their files describe them."""
     nvcc = found.nvcc
     named = "no nvcc" if nvcc is None or nvcc.reason else f"nvcc {nvcc.release or 'of an unknown release'}"
     called = dict.fromkeys(f"{item.kind} {item.version}" for item in found.compilers if item.version)

@@ -1,4 +1,4 @@
-"""What must hold in every installed environment: true records, whole packages, one source for each CUDA library."""
+"""What must hold in every installed environment: correct records, one copy of a package, one source of a library."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cuenv.prefix.inventory import Prefix, Site, Wheel, matching_wheel
 from cuenv.solve.environment_spec import normalise
 
 _CRITICAL = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
-"""Where a second copy breaks what was compiled against the first one."""
+"""Packages of which a second copy breaks the extensions that were compiled against the first."""
 _SHOWN = 5
 _RECORD = regex(r"([A-Za-z0-9_][A-Za-z0-9._-]*)-([A-Za-z0-9._!+]+)-([A-Za-z0-9._]+)\.json")
-"""How conda-meta names its records: name, version, build."""
+"""The file name of a record in conda-meta: name, version, build."""
 
 
 def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> Iterator[Finding]:
-    """NumPy 2 beside a torch that was compiled for NumPy 1: every exchange of arrays fails.
+    """Report NumPy 2 beside a torch that was compiled for NumPy 1, where every exchange of arrays fails (CU216).
 
-    Builds of conda-forge say in their records which NumPy they take, and its solver minds it.
+    Builds of conda-forge declare which NumPy they need, so they are not judged here.
     """
     package, wheel = prefix.package("pytorch"), prefix.wheel("torch")
     mind = package is not None and package.channel_name == "conda-forge" and (wheel is None or bool(wheel.conda))
@@ -51,12 +51,12 @@ def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> I
 def prefix_findings(
     prefix: Prefix, sites: Iterable[Site], knowledge: Knowledge, names: Mapping[str, str], torch: str | None = None
 ) -> Iterator[Finding]:
-    """Judge an environment by itself.
+    """Report contradictions inside an environment (CU204 to CU208).
 
     Args:
-        sites: folders outside of it that its Python reads as well.
-        names: conda names and names on PyPI, where they differ.
-        torch: the release that torch's own files say.
+        sites: folders outside of it from which its Python also imports.
+        names: the names on PyPI of conda packages whose names differ.
+        torch: the release that torch's own files name.
     """
     yield from _overwritten_by_pip(prefix, knowledge, names)
     yield from _duplicates(prefix, torch)
@@ -65,7 +65,7 @@ def prefix_findings(
 
 
 def _overwritten_by_pip(prefix: Prefix, knowledge: Knowledge, names: Mapping[str, str]) -> Iterator[Finding]:
-    """What pip put over a package of conda: conda's record still says its own, and Python finds pip's."""
+    """Report distributions that pip installed over a conda package, whose record in conda-meta is no longer true."""
     gone = {wheel.name: wheel for wheel in prefix.removed}
     conda = {names.get(item.name) or normalise(item.name): item for item in prefix.conda}
     seen: set[str] = set()
@@ -104,9 +104,9 @@ def _overwritten_by_pip(prefix: Prefix, knowledge: Knowledge, names: Mapping[str
 
 
 def _duplicates(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
-    """One distribution by two dist-infos, none of them conda's: which one is true depends on who asks.
+    """Report distributions with two dist-info folders, neither of them conda's.
 
-    Of torch its own files say which one they are; of others the newest is taken for what was installed last.
+    torch's own files say which release they are; for other distributions the newest is kept.
     """
     copies: dict[str, list[Wheel]] = {}
     for wheel in prefix.wheels:
@@ -126,7 +126,7 @@ def _duplicates(prefix: Prefix, torch: str | None) -> Iterator[Finding]:
 
 
 def _keep_one_record(prefix: Prefix, wheels: list[Wheel], files: str | None) -> str:
-    """Take the records of the others away, which pip would stumble over, and install the one that stays again."""
+    """The command that removes the other dist-info folders, on which pip fails, and reinstalls the kept release."""
     stays = matching_wheel(wheels, files)
     others = [f"{wheel.folder}/{wheel.dist_info}" for wheel in wheels if wheel is not stays]
     return f"{shlex.join(['rm', '-r', *others])} && {reinstall_wheel(prefix, stays)}"
@@ -154,7 +154,7 @@ def _damaged_records(prefix: Prefix) -> Iterator[Finding]:
 
 
 def _outside_packages(prefix: Prefix, sites: Iterable[Site]) -> Iterator[Finding]:
-    """A torch, or what torch needs, that Python finds outside of the environment."""
+    """Report packages that Python imports from outside of the environment."""
     own = {wheel.name for wheel in prefix.wheels}
     torch = prefix.wheel("torch")
     inside = f"the environment's {torch.version}" if torch else ""
@@ -200,10 +200,10 @@ _SHOWN_FILES = 4
 
 
 def library_source_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
-    """Libraries that the loader knows by one name, and that more than one package brought.
+    """Report NVIDIA libraries with one SONAME that several packages installed (CU210).
 
-    Beside a torch of conda a second set from pip is what no solver chose. Beside a torch from pip conda's set may be
-    there for its compiler: which file wins is then for the loader to say.
+    Beside conda's torch, a second set from pip was not chosen by any solver. Beside a torch from pip, conda's set may
+    be there for its compiler; the check of linkage says which file is loaded.
     """
     groups: dict[tuple[str, ...], dict[str, list[InstalledCudaLibrary]]] = {}
     for soname, copies in _by_soname(found.libraries).items():
@@ -229,7 +229,7 @@ def library_source_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Findin
 
 
 def _uninstall_copies(copies: list[InstalledCudaLibrary], prefix: Prefix) -> str | None:
-    """What takes out everything but conda's and torch's own: wheels by pip, and folders that no package owns."""
+    """The command that removes all copies but those of conda and torch: wheels, and folders that no package owns."""
     wheels = sorted({copy.source for copy in copies if prefix.wheel(copy.source)})
     roots = tuple(f"{site}/nvidia/" for site in prefix.site_packages)
     nobodys = [copy.path.rpartition("/lib/")[0] for copy in copies if copy.source == NO_PACKAGE]
@@ -240,7 +240,7 @@ def _uninstall_copies(copies: list[InstalledCudaLibrary], prefix: Prefix) -> str
 
 
 def _by_soname(libraries: Iterable[InstalledCudaLibrary]) -> dict[str, list[InstalledCudaLibrary]]:
-    """The copies that a search by name may meet: what lies under another name alone is not found by its SONAME."""
+    """The libraries grouped by the name that the loader searches; usually that is the SONAME."""
     found: dict[str, list[InstalledCudaLibrary]] = {}
     for library in libraries:
         names = library.names or (library.soname,)
@@ -249,14 +249,14 @@ def _by_soname(libraries: Iterable[InstalledCudaLibrary]) -> dict[str, list[Inst
 
 
 def _source_names(copies: list[InstalledCudaLibrary]) -> list[str]:
-    """The sources in words, conda's before the wheels."""
+    """The sources with their versions for a message, conda's first."""
     names = dict.fromkeys(" ".join(filter(None, (copy.source, copy.version))) for copy in copies)
     kept = sorted(names, key=lambda name: (not name.startswith("conda"), name))
     return [*kept[:_SHOWN_FILES], *([f"{len(kept) - _SHOWN_FILES} more"] if len(kept) > _SHOWN_FILES else [])]
 
 
 def _shared_file_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
-    """Files that two wheels claim: the last one to be installed wrote over the other, and both say they are there."""
+    """Report files that several wheels list: the wheel installed last has overwritten the file of the other."""
     claims: dict[tuple[str, ...], list[str]] = {}
     for path, wheels in found.shared:
         claims.setdefault(wheels, []).append(path)
@@ -273,7 +273,7 @@ def _shared_file_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]
 
 
 def _keep_one_source(found: CudaFiles, prefix: Prefix, wheels: tuple[str, ...]) -> str:
-    """Take both out and put back the one that torch asks for, else the last by name."""
+    """The command that removes both wheels and installs the one that torch pins, otherwise the last by name."""
     pinned = dict(found.requires)
     keep = next((name for name in wheels if name in pinned), wheels[-1])
     wheel = prefix.wheel(keep)

@@ -1,7 +1,7 @@
-"""The CUDA of an installed environment, as its files tell it and as the solution that a lock would hold.
+"""The CUDA of an installed environment: as values read from its files, and as a solution like that in a lock.
 
-Its files tell libraries by SONAME, headers, compilers and what torch needs. As a solution it is judged by the checks of
-a lock: what pip brought stands under the name that conda's package has, with `WHEELS` as its channel.
+The checks of a lock judge the solution; packages that pip installed have the name of conda's package in it, and
+`WHEELS` as their channel.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SONAME = regex(
     r"lib(?P<family>cudart|cublas|cublasLt|nvblas|cudnn|cufft|cufftw|cufile|curand|cusolver|cusolverMg|cusparse|cusparseLt|"
     r"nvJitLink|nvrtc|nccl|cupti|nvToolsExt|nvshmem_host|nvjpeg|npp[a-z]+)(?:-[0-9a-f]{8})?\.so(?:\.[0-9]+)*"
 )
-"""What NVIDIA's libraries are called; a wheel that carries its own copy puts a digest into the name."""
+"""File names of NVIDIA's libraries; a wheel with its own copy adds a digest to the name."""
 
 
 NO_PACKAGE = "no package"
-"""The source of a library that no record lists."""
+"""The source of a library that no package lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +31,11 @@ class InstalledCudaLibrary:
     """A CUDA library of NVIDIA in an environment.
 
     Attributes:
-        path: of the file itself, links followed.
-        soname: what the loader knows it by; the file's name where it says none.
-        source: who brought it: ``conda``, the name of a wheel, or ``torch`` for a copy inside torch,
-            or `NO_PACKAGE`.
-        version: of the package that brought it; ``None`` when it is not known.
-        names: what the file is called where it lies, its links as well: NEEDED is looked for by these.
+        path: the path of the file, with links resolved.
+        soname: its SONAME; the file name if it has none.
+        source: ``conda``, the name of a wheel, ``torch`` for a copy inside torch, or `NO_PACKAGE`.
+        version: the version of its package; ``None`` if unknown.
+        names: the names of the file and of links to it, by which the loader searches.
     """
 
     path: str
@@ -47,13 +46,13 @@ class InstalledCudaLibrary:
 
     @property
     def label(self) -> str:
-        """SONAME and source in words: ``libcudnn.so.9 (nvidia-cudnn-cu12 9.10.2.21)``."""
+        """SONAME and source for messages: ``libcudnn.so.9 (nvidia-cudnn-cu12 9.10.2.21)``."""
         return f"{self.soname} ({' '.join(filter(None, (self.source, self.version)))})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A header that names the release of its library: ``cudnn`` or ``nccl``."""
+    """A header that contains the version of its library, ``cudnn`` or ``nccl``."""
 
     family: str
     version: Version
@@ -65,13 +64,13 @@ class CudaFiles:
     """What the files of an environment say about CUDA.
 
     Attributes:
-        torch: its version; ``None`` without a torch.
-        cuda: the CUDA minor that torch was built with; ``None`` for a CPU build.
-        by_pip: torch came as a wheel.
-        needed: the SONAMEs of NVIDIA's libraries that torch's libraries name in NEEDED.
-        requires: releases of NVIDIA's wheels that torch's METADATA pins.
-        shared: files that several wheels claim, with the wheels: the last one to be installed wrote them.
-        nvcc: release of the environment's compiler and its path; ``None`` without one.
+        torch: the version of torch; ``None`` without torch.
+        cuda: the CUDA release that torch was built with; ``None`` for a CPU build.
+        by_pip: whether torch is a wheel.
+        needed: the SONAMEs of NVIDIA's libraries that torch's libraries need.
+        requires: the NVIDIA wheels that torch's METADATA pins, with their versions.
+        shared: files that several wheels list, with these wheels.
+        nvcc: the release of the environment's nvcc and its path; ``None`` without one.
         extensions: libraries that use PyTorch, with their versions.
     """
 
@@ -88,13 +87,13 @@ class CudaFiles:
 
 
 def family(name: str) -> str | None:
-    """Which of NVIDIA's libraries a file name or SONAME means, ``cudart``; ``None`` for any other."""
+    """The NVIDIA library that a file name or SONAME belongs to, such as ``cudart``; ``None`` for any other."""
     found = _SONAME.fullmatch(name)
     return found["family"] if found else None
 
 
 def runtime_soname(cuda: Version) -> str:
-    """The SONAME of the runtime library of a CUDA release: by its major; 11.0 for all of CUDA 11, the minor before."""
+    """The SONAME of a CUDA release's runtime: by its major version since 12, 11.0 for all of CUDA 11, else X.Y."""
     if cuda.major >= 12:
         return f"libcudart.so.{cuda.major}"
     return "libcudart.so.11.0" if cuda.major == 11 else f"libcudart.so.{cuda}"
@@ -106,9 +105,9 @@ _NUMBERS = regex(r"[0-9]{1,4}\.[0-9]{1,4}")
 
 
 def cuda_release_of(prefix: Prefix) -> tuple[Version, str] | None:
-    """The CUDA release that programs of an environment run with, and the record that says it; ``None`` without one.
+    """The CUDA release of an environment and the record that names it; ``None`` without one.
 
-    A torch from pip names its CUDA in its version (``2.5.1+cu124``), or brings the runtime as a wheel.
+    A torch from pip names its CUDA release in its version (``2.5.1+cu124``), or requires the runtime as a wheel.
     """
     for name in _CONDA:
         package = prefix.package(name)
@@ -119,7 +118,7 @@ def cuda_release_of(prefix: Prefix) -> tuple[Version, str] | None:
 
 
 def cuda_release_of_wheels(prefix: Prefix) -> tuple[Version, str] | None:
-    """As `cuda_release_of`, by the wheels of an environment alone."""
+    """As `cuda_release_of`, but only by the wheels of the environment."""
     torch = prefix.wheel("torch")
     cuda = cuda_in_local(torch.version) if torch else None
     if torch and cuda:
@@ -141,11 +140,11 @@ _LIBRARIES = {"cudnn": "libcudnn", "nccl": "nccl"}
 
 
 def as_solution(prefix: Prefix, files: CudaFiles, platform: str) -> Solution:
-    """The packages of an environment.
+    """The packages of an environment as a solution.
 
     Args:
-        files: its CUDA by its files: they tell which torch is really there.
-        platform: for an environment whose packages do not name one.
+        files: the CUDA files, which show which torch is really installed.
+        platform: the platform of an environment whose packages are all noarch.
     """
     packages = {package.name: package for package in prefix.conda}
     if files.by_pip and files.torch:
@@ -167,7 +166,7 @@ def as_solution(prefix: Prefix, files: CudaFiles, platform: str) -> Solution:
 
 
 def _wheel_libraries(files: CudaFiles, conda: dict[str, LockedPackage], platform: str) -> dict[str, LockedPackage]:
-    """The libraries that a torch from pip loads: those of wheels, which go before conda's there."""
+    """The cuDNN and NCCL of wheels, which a torch from pip loads rather than conda's."""
     found: dict[str, LockedPackage] = {}
     for kind, name in _LIBRARIES.items():
         of_kind = (item for item in files.libraries if family(item.soname) == kind)

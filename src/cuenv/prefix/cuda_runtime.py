@@ -1,4 +1,4 @@
-"""torch's CUDA, as its files say it, against the runtime, the compiler, cuDNN and NCCL that are there."""
+"""Whether the CUDA runtime, the compiler, cuDNN and NCCL of an environment match the CUDA of its torch."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _NVIDIA = ("nvidia-cudnn", "nvidia-nccl")
 def runtime_findings(
     found: CudaFiles, prefix: Prefix, rows: Iterable[Extension], packages: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Judge the CUDA of an environment against the torch in it.
+    """Compare the CUDA of an environment with the torch in it (CU211 to CU214).
 
     Args:
-        found: what its files say; with a torch that has a CUDA.
-        rows: on the libraries that compile with nvcc.
-        packages: which package brings a library, by the stem of its name (``libcudart``).
+        found: the CUDA files of the environment, whose torch is a CUDA build.
+        rows: the libraries that compile with nvcc.
+        packages: the package of each library, by the stem of its file name (``libcudart``).
     """
     yield from _missing_libraries(found, prefix, packages)
     yield from _older_runtime(found)
@@ -45,9 +45,9 @@ def runtime_findings(
 
 
 def _missing_libraries(found: CudaFiles, prefix: Prefix, packages: Mapping[str, str]) -> Iterator[Finding]:
-    """Every library of NVIDIA's that torch names is there; another of its family is the wrong one.
+    """Report NVIDIA libraries that torch needs and that are missing, or installed in another major version.
 
-    The loader takes a file of that name, whatever SONAME stands in it, or what it has loaded under that SONAME.
+    The loader accepts a file with the needed name, or a library that it has already loaded with that SONAME.
     """
     there = {name for library in found.libraries for name in (library.soname, *library.names)}
     asked = found.needed
@@ -75,11 +75,11 @@ def _missing_libraries(found: CudaFiles, prefix: Prefix, packages: Mapping[str, 
 
 
 def _install_libraries(names: Sequence[str], found: CudaFiles, prefix: Prefix, *, wrong: bool = False) -> str:
-    """What puts libraries there: the wheels that torch pins, or conda's packages for torch as it is.
+    """The command that installs libraries: the wheels that torch pins, or conda's packages for the installed torch.
 
     Args:
-        names: of the packages that bring them; empty where no row says so.
-        wrong: another release of the one is there.
+        names: the packages of the libraries; an empty name where the tables have none.
+        wrong: whether another release of the library is installed.
     """
     if found.by_pip:
         pinned = {name: f"{name}=={number}" for name, number in found.requires}
@@ -97,7 +97,7 @@ def _of_family(kind: str, found: CudaFiles) -> list[InstalledCudaLibrary]:
 
 
 def _older_runtime(found: CudaFiles) -> Iterator[Finding]:
-    """The runtime is not older than the CUDA that torch was built with."""
+    """Report a CUDA runtime that is older than the CUDA release that torch was built with."""
     for library in _of_family("cudart", found):
         release = version_or_none(library.version)
         if found.cuda and release and release.major == found.cuda.major and minor(release) < found.cuda:
@@ -111,7 +111,7 @@ def _older_runtime(found: CudaFiles) -> Iterator[Finding]:
 
 
 def _pin_differences(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
-    """NVIDIA's wheels are those that torch's own METADATA pins."""
+    """Report NVIDIA wheels in another version than torch's METADATA pins."""
     have = {wheel.name: wheel.version for wheel in prefix.wheels} if found.by_pip else {}
     other: dict[str, list[tuple[str, str, str]]] = {}
     for name, number in found.requires:
@@ -133,7 +133,7 @@ def _pin_differences(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
 
 
 def _newer_headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
-    """A header newer than its library lets through what the library does not have."""
+    """Report headers that are newer than their library: code may compile and then lack a function at run time."""
     for header in found.headers:
         releases = {
             release: item for item in _of_family(header.family, found) if (release := version_or_none(item.version))
@@ -162,7 +162,7 @@ def _same_release_command(header: Header, prefix: Prefix) -> str:
 
 
 def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension]) -> Iterator[Finding]:
-    """The compiler is of torch's major, and of a minor that the libraries which compare the two accept."""
+    """Report an nvcc of another CUDA release than torch's, if torch or an installed library refuses it (CU212)."""
     if found.nvcc is None or found.cuda is None:
         return
     nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc_command(found.cuda, prefix)
@@ -190,7 +190,7 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
 
 
 def _same_nvcc_command(cuda: Version, prefix: Prefix) -> str:
-    """What brings the compiler of torch's own CUDA; among wheels there is one since CUDA 13."""
+    """How to get the nvcc of torch's CUDA release; there is a wheel with nvcc since CUDA 13."""
     if prefix.kind == "conda":
         return conda_install_specs(prefix, f"cuda-nvcc={cuda}")
     if cuda.major >= 13:
@@ -203,7 +203,7 @@ def _nvcc_finding(severity: Severity, subject: str, text: str, path: str, fix: s
 
 
 def runtime_summary(found: CudaFiles) -> str:
-    """What is there, in one line."""
+    """The versions of torch, the runtime, cuDNN, NCCL and nvcc in one line."""
     parts = []
     for kind in ("cudart", "cudnn", "nccl"):
         copies = list(dict.fromkeys(library.label for library in _of_family(kind, found)))

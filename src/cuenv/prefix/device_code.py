@@ -29,9 +29,9 @@ class CodeFile:
     """A library with device code.
 
     Attributes:
-        library: the distribution that it belongs to: ``torch``, ``flash-attn``.
-        version: of that distribution; ``None`` when it is not known.
-        built: torch compiled it on first use, on this machine or another.
+        library: the distribution that it belongs to, such as ``torch`` or ``flash-attn``.
+        version: the version of that distribution; ``None`` if unknown.
+        built: whether torch compiled it on first use.
     """
 
     library: str
@@ -49,7 +49,7 @@ class CodeFile:
 def code_findings(
     files: Iterable[CodeFile], gpus: Iterable[HostGpu], knowledge: Knowledge, prefix: Prefix
 ) -> Iterator[Finding]:
-    """Judge each library for each GPU: one finding for what all of its files lack."""
+    """Report, for each library and GPU, that files have no native code for the GPU (CU290, CU291)."""
     groups: dict[str, list[CodeFile]] = {}
     for file in files:
         objects = _portable_objects(file.code.objects)
@@ -62,7 +62,7 @@ def code_findings(
 
 
 def _portable_objects(objects: tuple[CodeObject, ...]) -> tuple[CodeObject, ...]:
-    """The objects that are not made for one generation alone (``9.0a``): a library has another way for the others."""
+    """The code objects except those for one architecture alone (``9.0a``), which libraries do not need elsewhere."""
     return tuple(item for item in objects if any(not entry.target.suffix for entry in item.entries if not entry.bare))
 
 
@@ -96,7 +96,7 @@ def _severity(library: str, how: GpuCode, gpu: HostGpu) -> Severity:
 
 
 def _describe(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
-    """What a file has for a GPU, with the numbers."""
+    """The part of the message that says which code a file has for a GPU."""
     device = f"the GPU of compute capability {gpu.capability}"
     needs = f"a driver that supports CUDA {how.needs}" if how.needs else f"a driver that supports PTX {how.unknown_isa}"
     if how.outcome == "jit":
@@ -132,11 +132,11 @@ def _fix(file: CodeFile, how: GpuCode, gpu: HostGpu, prefix: Prefix) -> str | No
     return f"TORCH_CUDA_ARCH_LIST={gpu.capability} {pip_command(prefix, 'install', '--no-build-isolation', *again)}"
 
 
-# which of bitsandbytes' libraries is loaded
+# Which of its libraries bitsandbytes loads.
 
 
 def bitsandbytes_libraries(names: Iterable[str]) -> dict[Version, str]:
-    """The CUDA releases that its libraries are for, by their names: ``libbitsandbytes_cuda128.so`` is for 12.8."""
+    """The libraries of bitsandbytes by the CUDA release in their names: ``libbitsandbytes_cuda128.so`` is for 12.8."""
     found = ((match, name) for name in names if (match := _BITSANDBYTES.fullmatch(name)))
     return {version(f"{match[1]}.{match[2]}"): name for match, name in found}
 
@@ -144,12 +144,12 @@ def bitsandbytes_libraries(names: Iterable[str]) -> dict[Version, str]:
 def bitsandbytes_choice(
     there: Iterable[Version], cuda: Version, release: Version | None, rows: Iterable[Extension]
 ) -> Version | None:
-    """The release of CUDA whose library bitsandbytes loads beside a torch.
+    """The CUDA release of the library that bitsandbytes loads; ``None`` if it loads none.
 
     Args:
-        there: the releases that it has libraries for.
-        cuda: torch's own.
-        release: of bitsandbytes; from which on another minor serves as well, the rows say.
+        there: the CUDA releases that it has libraries for.
+        cuda: the CUDA release of torch.
+        release: the release of bitsandbytes; newer releases also accept another minor version of CUDA.
     """
     known = tuple(there)
     loads = (row.loads(known, cuda) for row in rows if release and row.covers(release))
@@ -159,7 +159,7 @@ def bitsandbytes_choice(
 def bitsandbytes_override(
     files: Iterable[CodeFile], cuda: Version, gpus: Iterable[HostGpu], knowledge: Knowledge
 ) -> str | None:
-    """The variable that lets bitsandbytes load another library of its set which serves every GPU, of the same major."""
+    """The variable that makes bitsandbytes load a library with native code for every GPU; ``None`` without one."""
     devices = list(gpus)
     named = {file.name: file for file in files}
     for release, name in sorted(bitsandbytes_libraries(named).items(), reverse=True):
@@ -170,7 +170,7 @@ def bitsandbytes_override(
 
 
 def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, prefix: Prefix) -> Finding:
-    """No library of its set is for torch's CUDA."""
+    """The finding that bitsandbytes has no library for torch's CUDA release."""
     has = ", ".join(map(str, sorted(there))) or "no CUDA"
     return Finding(
         code="CU292",
@@ -184,11 +184,11 @@ def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, p
     )
 
 
-# what libtorch's activation script says
+# What libtorch's activation script declares.
 
 
 def declared_findings(declared: Iterable[Target], torch: Iterable[CodeFile], script: str) -> Iterator[Finding]:
-    """Targets that the build says it has, and that no file of torch holds; extension builds believe the script."""
+    """Report targets that the activation script declares, but for which torch's files have no code (CU293)."""
     files = list(torch)
     held = {target for file in files for target in summary(file.code.objects).sass}
     lacking = sorted(set(declared) - held)

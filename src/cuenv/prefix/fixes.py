@@ -1,4 +1,4 @@
-"""The commands that mend an installed environment, for the client that is at hand; a test runs each of them."""
+"""The commands that repair an installed environment, for the conda client on this machine; a test runs each of them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _VERSION = regex(r"[A-Za-z0-9][A-Za-z0-9._!+-]*")
 _URL = regex(r"(?:https?|file)://[!-~]+")
 _CHANNEL = regex(r"[A-Za-z0-9_][A-Za-z0-9._/:+~-]*")
-"""What may stand in a command: a name that a record made up could be an option."""
+"""What may appear in a command: a name from a forged record could be an option."""
 _LOCAL = regex(r"\+(cu[0-9]{3}|cpu)$")
 _OF_PYTORCH = frozenset({"torch", "torchvision", "torchaudio"})
-"""What PyTorch's own indexes hold, one for each CUDA release; a version from there ends like ``+cu128``."""
+"""The packages on PyTorch's indexes, one index for each CUDA release; their versions end like ``+cu128``."""
 _NVIDIA = ("cuda-", "libcu", "libnv", "libnpp", "cudnn", "nccl")
 REMAKE = "make the environment again from its lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOwner:
-    """Who brought a file: a conda package by its record, or a distribution by its RECORD."""
+    """The conda package or the distribution that a file belongs to."""
 
     package: LockedPackage | None = None
     wheel: Wheel | None = None
 
 
 def pip_command(prefix: Prefix, *words: str) -> str:
-    """A command of an environment's own pip, which need not be the active one; uv's where the environment has none."""
+    """A command for the environment's own pip, or for uv if the environment has no pip."""
     python = f"{prefix.path}/bin/python"
     if prefix.wheel("pip"):
         return shlex.join([python, "-m", "pip", *words])
@@ -47,7 +47,7 @@ def pip_command(prefix: Prefix, *words: str) -> str:
 
 
 def reinstall_wheel(prefix: Prefix, wheel: Wheel) -> str:
-    """What installs a distribution once more as it is, and nothing that it requires."""
+    """The command that installs a distribution again in the same release, without its requirements."""
     if wheel.url and _URL.fullmatch(wheel.url):
         asked = wheel.url
     elif _VERSION.fullmatch(wheel.version):
@@ -58,10 +58,10 @@ def reinstall_wheel(prefix: Prefix, wheel: Wheel) -> str:
 
 
 def pip_install(prefix: Prefix, *asked: str, index: str = "") -> str:
-    """What installs exact distributions, whatever is there of them, and nothing that they require.
+    """The command that installs exact distributions over any installed ones, without their requirements.
 
     Args:
-        index: a version whose local part says from which of PyTorch's indexes it came (``2.9.1+cu128``).
+        index: a version whose local part names the PyTorch index (``2.9.1+cu128``).
     """
     local = _LOCAL.search(index) if _OF_PYTORCH.issuperset(re.split("[=< >]", one)[0] for one in asked) else None
     where = ("--index-url", f"{INDEX}{local[1]}") if local else ()
@@ -69,10 +69,10 @@ def pip_install(prefix: Prefix, *asked: str, index: str = "") -> str:
 
 
 def restore_package(package: LockedPackage, prefix: Prefix) -> str:
-    """The command that puts exactly one conda package into an environment: a URL is never solved for.
+    """The command that installs exactly one conda package by its URL, without solving.
 
-    conda leaves a URL alone whose record the environment holds, with ``--force-reinstall`` as well, so the record is
-    removed first; micromamba installs it anew.
+    conda skips a URL that is recorded as installed, even with ``--force-reinstall``, so the package is removed first;
+    micromamba installs it again.
     """
     named = _URL.fullmatch(package.url) and _NAME.fullmatch(package.name)
     if not named or (prefix.remake and not prefix.client):
@@ -88,36 +88,36 @@ def restore_package(package: LockedPackage, prefix: Prefix) -> str:
 
 
 def remove_package(name: str, prefix: Prefix) -> str:
-    """The command that removes one conda package and nothing that needs it."""
+    """The command that removes one conda package, but not the packages that depend on it."""
     if not _NAME.fullmatch(name) or (prefix.remake and not prefix.client):
         return prefix.remake or REMAKE
     return shlex.join([prefix.client or "conda", "remove", "-y", "--force", "-p", prefix.path, name])
 
 
 def reinstall_owner(owner: FileOwner | None, prefix: Prefix) -> str | None:
-    """What installs a package once more that lost or spoiled a file; ``None`` where nobody owns the file."""
+    """The command that reinstalls the package of a missing or damaged file; ``None`` if the file has no owner."""
     if owner and owner.package:
         return restore_package(owner.package, prefix)
     return reinstall_wheel(prefix, owner.wheel) if owner and owner.wheel else None
 
 
 def conda_install(prefix: Prefix, name: str) -> str:
-    """What brings a conda package into an environment, by name, in the version that fits what is installed.
+    """The command that installs a conda package in the version that matches the installed ones.
 
-    A package that the records hold already has lost a file: it is put back as it was.
+    If the package is recorded as installed, it has lost a file, and the command restores it.
     """
     own = prefix.package(name)
     return restore_package(own, prefix) if own else conda_install_specs(prefix, _matching_spec(name, prefix))
 
 
 def conda_install_specs(prefix: Prefix, *specs: str, again: bool = False) -> str:
-    """What brings conda packages in versions that the caller names, from where the environment's others came.
+    """The command that installs conda packages by their specs from the channels of the environment.
 
-    The line names the channels, as a fresh conda has none, and the CUDA version, without which a solver on a machine
-    without GPU takes CPU builds instead.
+    It names the channels, because a new conda has none, and sets the CUDA version, because a solver on a machine
+    without GPU would choose CPU builds.
 
     Args:
-        again: a package that is installed as asked for is installed once more.
+        again: whether packages that already match are reinstalled.
     """
     channels = _installed_channels(prefix)
     words = [prefix.client or "conda", "install", "-y", *(["--force-reinstall"] if again else []), "-p", prefix.path]
@@ -127,7 +127,7 @@ def conda_install_specs(prefix: Prefix, *specs: str, again: bool = False) -> str
 
 
 def conda_install_with_torch(prefix: Prefix, *names: str) -> str:
-    """What brings the releases of conda packages that the torch of the environment asks for."""
+    """The command that installs conda packages in the releases that the environment's torch depends on."""
     torch = prefix.package("pytorch")
     fixed = torch and _VERSION.fullmatch(torch.version) and _VERSION.fullmatch(torch.build)
     asked = [f"pytorch={torch.version}={torch.build}"] if torch and fixed else []
@@ -135,13 +135,13 @@ def conda_install_with_torch(prefix: Prefix, *names: str) -> str:
 
 
 def cuda_override(prefix: Prefix) -> str:
-    """The variable that tells a solver the CUDA version of an environment; empty for one without CUDA."""
+    """The assignment of CONDA_OVERRIDE_CUDA for an environment, with a space behind it; empty without CUDA."""
     found = cuda_release_of(prefix)
     return f"CONDA_OVERRIDE_CUDA={found[0]} " if found else ""
 
 
 def _installed_channels(prefix: Prefix) -> list[str]:
-    """The channels of what is installed; the one of most packages last, as it is the general one."""
+    """The channels of the installed packages; the channel of most packages comes last."""
     counts = _channel_counts(prefix.conda)
     return sorted(counts, key=counts.__getitem__) or ["conda-forge"]
 
@@ -151,7 +151,7 @@ def _channel_counts(packages: Iterable[LockedPackage]) -> Counter[str]:
 
 
 def _matching_spec(name: str, prefix: Prefix) -> str:
-    """A package that is not there, in the version of its sibling, else of the CUDA release."""
+    """The spec of a missing package: in the version of its companion package, otherwise of the CUDA release."""
     base, cuda = name.removesuffix("-dev"), cuda_release_of(prefix)
     sibling = next((item for item in map(prefix.package, (base, f"lib{base}")) if item), None)
     if sibling and _VERSION.fullmatch(sibling.version):
@@ -160,7 +160,7 @@ def _matching_spec(name: str, prefix: Prefix) -> str:
 
 
 def _with_channel(spec: str, prefix: Prefix) -> str:
-    """A spec with its channel where an environment has several: NVIDIA's packages come from one alone."""
+    """The spec of an NVIDIA package with the channel of the CUDA packages, if the environment has several channels."""
     if len(_installed_channels(prefix)) < 2 or not spec.startswith(_NVIDIA):
         return spec
     counts = _channel_counts(package for package in prefix.conda if package.name.startswith("cuda-"))
@@ -171,13 +171,13 @@ def _with_channel(spec: str, prefix: Prefix) -> str:
 def rebuild_for_torch(
     prefix: Prefix, name: str, torch: Version | None, rows: Iterable[Extension], pins: Callable[[Wheel], bool]
 ) -> str:
-    """What brings a build of a library on torch that was made for the torch which is here.
+    """The command that installs a build of a library for the torch of the environment.
 
-    A row names the release; else pip finds it by what the releases ask of torch; else it is built from source. The
-    newest wheel would be made for the newest torch.
+    The release is taken from the tables; otherwise pip finds it if its releases pin torch; otherwise the library is
+    built from source, because the newest wheel is made for the newest torch.
 
     Args:
-        pins: whether a distribution asks for one release of torch.
+        pins: whether a distribution pins one release of torch.
     """
     wheel, mine = prefix.wheel(name), prefix.wheel("torch")
     if prefix.package(name) and (wheel is None or (wheel.conda and not wheel.replaced)):  # Python finds conda's
@@ -195,7 +195,7 @@ def rebuild_for_torch(
 
 
 def _release_for_torch(name: str, torch: Version | None, rows: Iterable[Extension]) -> Version | None:
-    """The newest release of a library whose wheels are for one release of torch, and for this one."""
+    """The newest release of a library whose wheels are made for exactly this torch release."""
     if torch is None:
         return None
     fit = [row for row in rows if row.package == name and "wheel" in row.comes and row.torch and row.releases]

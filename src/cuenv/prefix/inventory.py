@@ -1,4 +1,4 @@
-"""What an installed environment says that it holds: conda's records and Python's, as they were read from its files."""
+"""The contents of an installed environment, as conda-meta and the dist-info folders of Python list them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Wheel:
         folder: the site-packages that holds it.
         installer: the word in its INSTALLER file, such as ``pip``, ``conda`` or ``uv``; ``None`` without one.
         url: where it came from, when it was installed from a URL (``direct_url.json``); without credentials.
-        info: the name of its ``dist-info`` folder.
+        dist_info: the name of its ``dist-info`` folder.
         conda: the conda package whose record lists that folder.
-        replaced: it is no more what conda put there: something wrote over it.
+        replaced: another installer has overwritten the files that conda installed.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Site:
     """A folder outside of the environment from which its Python also takes packages.
 
     Attributes:
-        via: what puts it there: ``user site``, ``PYTHONPATH``, ``base of the venv``.
-        first: it goes before the environment's own folders.
+        via: why Python searches the folder: ``user site``, ``PYTHONPATH`` or ``base of the venv``.
+        first: whether Python searches it before the environment's own folders.
         torch: the version of the torch in it, which need not have a dist-info.
     """
 
@@ -59,17 +59,11 @@ class Prefix:
     """An environment on disk.
 
     Attributes:
-        path: its folder, resolved.
+        path: its folder, with links resolved.
         kind: ``conda`` (it holds conda-meta), ``venv`` (it holds pyvenv.cfg), ``python`` (an interpreter's own prefix).
         python: release of its Python, ``3.12``; ``None`` when it holds none.
-        site_packages: the folders that its Python reads packages from, first one first; only those that exist.
-        conda: the packages of conda-meta, by name.
-        wheels: the distributions in site_packages, by name; of one name that stands in two folders, both.
-        gone: distributions that conda's records list and that are not there any more.
-        damaged: records that cannot be read: path and reason.
-        client: what commands that mend it call: ``conda``, ``mamba`` or ``micromamba``; empty where none is at hand.
-        files: what conda's records list, by package, relative to the environment.
-        anew: the command that makes it anew from its lock; empty where none would.
+        site_packages: the folders that its Python reads packages from, in the order of search; only those that exist.
+        conda: the packages in conda-meta, sorted by name.
     """
 
     path: str
@@ -85,26 +79,26 @@ class Prefix:
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def package(self, name: str) -> LockedPackage | None:
-        """The conda package of that name."""
+        """The conda package with this name."""
         return next((item for item in self.conda if item.name == name), None)
 
     def wheel(self, name: str) -> Wheel | None:
-        """The distribution of that name that Python finds first."""
+        """The distribution with this name that Python finds first."""
         return next((item for item in self.wheels if item.name == name), None)
 
     @property
     def platform(self) -> str | None:
-        """The platform that its conda packages are for; ``None`` when none of them is for a platform."""
+        """The platform of its conda packages; ``None`` when all of them are noarch."""
         counts = Counter(item.subdir for item in self.conda if item.subdir != "noarch")
         return max(counts, key=lambda subdir: counts[subdir], default=None)
 
 
 def matching_wheel(wheels: Sequence[Wheel], files: str | None) -> Wheel:
-    """Of several records of one distribution that which its files are of; the newest where they do not say.
+    """The record, of several for one distribution, whose release is really installed; the newest if that is unknown.
 
     Args:
         wheels: the records, at least one.
-        files: the release that the files themselves say, ``2.9.1+cu128``.
+        files: the release that the distribution's own files name, such as ``2.9.1+cu128``.
     """
     public = files.partition("+")[0] if files else ""
     said = [wheel for wheel in wheels if files and wheel.version in (files, public)]

@@ -19,7 +19,7 @@ _ADDED = frozenset({"pip", "setuptools", "wheel", "packaging"})
 
 
 def conda_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...]:
-    """The conda packages of an environment against its lock."""
+    """Differences between the conda packages of an environment and its lock (CU201, CU202, CU203)."""
     have = {package.name: package for package in prefix.conda}
     locked = {package.name: package for package in solution.packages}
     found = []
@@ -42,7 +42,10 @@ def conda_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...]:
 
 
 def _difference(mine: LockedPackage, asked: LockedPackage) -> str:
-    """How an installed package differs from the locked one; a hash decides before a channel, which may be a mirror."""
+    """How an installed package differs from the locked one; empty if it does not.
+
+    Hashes are compared before channels, because a channel may be a mirror of the locked one.
+    """
     name = mine.name
     if (mine.version, mine.build) != (asked.version, asked.build):
         return f"{name} is {mine.version} {mine.build}, but the lock has {asked.version} {asked.build}"
@@ -57,7 +60,7 @@ def _difference(mine: LockedPackage, asked: LockedPackage) -> str:
 
 
 def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
-    """What pip put into an environment, against the pip part of its lock."""
+    """Differences between what pip installed and the pip part of the lock."""
     have = {wheel.name: wheel for wheel in reversed(prefix.wheels) if wheel.conda is None or wheel.replaced}
     locked = {item.name for item in solution.pip}
     by_conda = {wheel.name for wheel in prefix.wheels if wheel.conda} | {wheel.name for wheel in prefix.removed}
@@ -77,7 +80,7 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
 
 
 def _unlocked_wheel(wheel: Wheel, prefix: Prefix) -> Finding:
-    """A wheel that nobody locked; one from a folder is what the environment is for, and only told."""
+    """The finding on a wheel that is not in the lock; a wheel from a local folder is only reported as information."""
     own = bool(wheel.url and wheel.url.startswith("file:"))
     return Finding(
         code="CU203",
@@ -98,7 +101,7 @@ def same_version(left: str, right: str) -> bool:
 
 
 def count_as_locked(installed: Iterable[LockedPackage], solution: Solution) -> int:
-    """How many of the locked packages are installed in their version and build."""
+    """The number of locked packages that are installed in the locked version and build."""
     have = {(package.name, package.version, package.build) for package in installed}
     return sum((package.name, package.version, package.build) in have for package in solution.packages)
 
@@ -116,13 +119,13 @@ _SPARE = (".pyi", ".a", ".la", ".md", ".rst", ".html", ".pyx", ".pxd", ".c", ".c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingFiles:
-    """What is gone of a package.
+    """The files of an installed package that were removed.
 
     Attributes:
-        files: that its record lists and that are not there, relative to the folder of packages, or the environment.
-        total: how many files it should have.
-        wheel: it came by pip.
-        package: it came by conda.
+        files: the missing files, relative to site-packages or to the environment.
+        total: the number of files that the package's record lists.
+        wheel: the distribution, if pip installed it.
+        package: the conda package, if conda installed it.
     """
 
     name: str
@@ -134,7 +137,7 @@ class MissingFiles:
 
 
 def missing_file_findings(gone: Iterable[MissingFiles], prefix: Prefix) -> Iterator[Finding]:
-    """One finding for each package: an error where code is gone that something loads."""
+    """One finding for each package with missing files (CU215): an error if one of them is Python code or a library."""
     for item in gone:
         files = sorted(item.files, key=lambda file: (_importance(file), file))
         listed = first_of(files, _SHOWN)
@@ -157,7 +160,7 @@ _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 def _importance(file: str) -> int:
-    """0 for code that something loads, 2 for what a small image is made without, 1 for all else."""
+    """0 for Python code and libraries, 2 for files that people remove to get small images, 1 for all others."""
     if _STRIPPED & set(file.split("/")[:-1]) or file.endswith(_SPARE):
         return 2
     name = posixpath.basename(file)

@@ -1,4 +1,4 @@
-"""What the probes of a running environment report, and the check that each of them makes."""
+"""The probes that run in an environment: their answers, and the check that each answer becomes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cuenv.core.urls import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFailure:
-    """One thing that a probe tried in vain.
+    """One attempt of a probe that failed.
 
     Attributes:
-        what: the part of it, such as a device; empty for the whole probe.
-        why: the error with its type, or what was wrong with the result; it may have many lines.
-        where: further lines, such as places in the code.
+        what: the part of the probe, such as a device; empty for the whole probe.
+        why: the error with its type, or what is wrong with the result; it may have several lines.
+        where: further lines, such as positions in the code.
     """
 
     what: str
@@ -31,7 +31,7 @@ class ProbeFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """What a probe saw: what works, what does not, what it left out, and facts by name."""
+    """The answer of a probe: what works, what fails, what it skipped, and facts by name."""
 
     done: tuple[str, ...] = ()
     failed: tuple[ProbeFailure, ...] = ()
@@ -44,11 +44,11 @@ class ProbeOutcome:
     """How the process of a probe ended.
 
     Attributes:
-        answer: ``None`` when it gave none, or one that cannot be read.
-        reason: why it did not end well, in a few words; ``None`` after exit status 0.
-        signal: the name of the signal that killed it, ``SIGSEGV``.
-        late: it was stopped at its time limit.
-        last: what it said last on standard error.
+        answer: the answer; ``None`` if there is none or it cannot be read.
+        reason: why it failed, in a few words; ``None`` after exit status 0.
+        signal: the name of the signal that killed it, such as ``SIGSEGV``.
+        late: whether it was stopped at its time limit.
+        last: the last lines on standard error.
     """
 
     answer: ProbeAnswer | None
@@ -61,11 +61,12 @@ class ProbeOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeContext:
-    """The environment and the variables with which probes ran.
+    """The environment in which the probes ran, and their variables.
 
     Attributes:
-        prefix: the environment's folder, resolved.
-        environ: the variables of the user that the probes were given.
+        prefix: the environment's folder, with links resolved.
+        gpus: the number of GPUs of this machine.
+        environ: the user's variables that were passed to the probes.
     """
 
     prefix: str
@@ -76,7 +77,7 @@ class ProbeContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A probe by its name, the code of what it finds, and what that means in words."""
+    """A probe: its name, the code and the message of its finding, and the module that it needs."""
 
     name: str
     code: str
@@ -100,16 +101,16 @@ PROBES = (
     Probe(name="flash_attn", code="CU280", fails="flash-attn's forward pass fails", module="flash_attn"),
     Probe(name="compile", code="CU281", fails="torch.compile fails"),
 )
-"""In the order in which they run; without torch the others are left out."""
+"""The probes in the order in which they run; without torch the others are skipped."""
 
 _NO_DEVICE = ("", "-1")
-"""Values of CUDA_VISIBLE_DEVICES that somebody sets who wants no GPU."""
+"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
 
 _MOST = 8
 
 
 def probe_check(probe: Probe, outcome: ProbeOutcome, context: ProbeContext) -> Check:
-    """The check that one probe makes."""
+    """The check of one probe by the outcome of its process."""
     name, answer = f"run:{probe.name}", outcome.answer
     if answer is None:
         return judged(name, _exit_text(outcome), [_no_answer(probe, outcome, context)])
@@ -137,7 +138,7 @@ def probe_check(probe: Probe, outcome: ProbeOutcome, context: ProbeContext) -> C
 
 
 def _summary(probe: Probe, answer: ProbeAnswer) -> Iterable[str]:
-    """What works, in words."""
+    """What works, as parts of a sentence."""
     facts = answer.facts
     if probe.name == "torch" and answer.done:
         cuda = f"CUDA {facts['cuda']}" if facts.get("cuda") else "without CUDA"
@@ -178,7 +179,7 @@ def _failure_finding(probe: Probe, failure: ProbeFailure, context: ProbeContext)
 
 
 def _main_line(lines: tuple[str, ...]) -> str:
-    """The line that says what is wrong: a compiler's own, else the first."""
+    """The line that names the error: that of a compiler, otherwise the first."""
     return next((line.strip() for line in lines if "error: " in line), lines[0].strip() if lines else "no reason given")
 
 
@@ -224,7 +225,7 @@ def _undetected_gpus(probe: Probe, answer: ProbeAnswer, context: ProbeContext) -
 
 
 def _import_command(probe: Probe, context: ProbeContext) -> str:
-    """The command with which to look closer."""
+    """The command that imports the module with a traceback for crashes."""
     return f"{quote(context.python)} -X faulthandler -c 'import {probe.module}'"
 
 
@@ -233,7 +234,7 @@ def _evidence(outcome: ProbeOutcome, context: ProbeContext) -> tuple[str, ...]:
 
 
 def _variables_line(context: ProbeContext) -> tuple[str, ...]:
-    """The user's variables that the probe was given, as one line."""
+    """The user's variables that were passed to the probe, as one line; empty without any."""
     given = ", ".join(f"{name}={value[:200]}" for name, value in sorted(context.environ.items()))
     return (f"with {given}",) if given else ()
 
@@ -245,13 +246,13 @@ def _finding(
 
 
 MARK = "cuenv-probe:"
-"""As ``data/probes/_told.py`` writes it."""
+"""The beginning of an answer, as ``data/probes/_told.py`` writes it."""
 
 _FACTS = ("version", "cuda", "path", "python", "build", "count", "why", "nccl")
 
 
 def read_answer(out: str) -> ProbeAnswer | None:
-    """The last answer in what a probe printed; ``None`` when there is none, or what follows the mark is no answer."""
+    """The last answer in the output of a probe; ``None`` if there is none or it is not valid."""
     line = next((line for line in reversed(out.splitlines()) if line.startswith(MARK)), None)
     if line is None:
         return None

@@ -1,4 +1,4 @@
-"""What a shell evaluates to be in an environment, as ``conda activate`` leaves it."""
+"""The lines that a shell evaluates to activate an environment as ``conda activate`` does."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SHELLS = ("bash", "zsh", "sh", "fish")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """What changes on the way into an environment.
+    """What activating an environment changes.
 
     Attributes:
-        prefix: its folder, absolute.
-        sets: variables and their values, PATH among them.
-        removes: variables of the environment that is left.
-        leaving: scripts of the environment that is left, by ending (``sh``, ``fish``), in order.
-        scripts: those of this one.
+        prefix: the absolute path of its folder.
+        sets: the variables that are set, also PATH.
+        removes: the variables of the formerly active environment that are unset.
+        leaving: the deactivation scripts of the formerly active environment, by file ending (``sh``, ``fish``).
+        scripts: the activation scripts of this environment, by file ending.
     """
 
     prefix: str
@@ -31,7 +31,7 @@ class Activation:
 
 
 def activation_lines(entering: Activation, shell: str) -> str:
-    """The lines for a shell; what is left goes first, and scripts see the variables."""
+    """The lines for a shell: deactivation scripts, then variables, then activation scripts."""
     return "".join(f"{line}\n" for line in _lines(entering, shell == "fish"))
 
 
@@ -56,9 +56,9 @@ def _source(path: str, quote: Callable[[str], str], fish: bool) -> str:
 
 
 def bash_script(entering: Activation) -> str:
-    """A script for bash that becomes the program of its arguments inside of the environment.
+    """A bash script that activates the environment and then executes its arguments as a program.
 
-    What scripts print goes to standard error. One that ends the shell is an error, and nothing is run.
+    The output of activation scripts goes to standard error. If one of them exits the shell, the program is not run.
     """
     said = shlex.quote(f"error: a script in {entering.prefix}/etc/conda/activate.d ends the shell: nothing was run")
     return (

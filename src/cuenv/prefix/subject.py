@@ -1,4 +1,4 @@
-"""What the checks of an installed environment look at."""
+"""The input of the checks of an installed environment."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def other_platforms(lock: Lock) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What the checks look at.
+    """An installed environment, and what it is checked against.
 
     Attributes:
-        facts: the host that it is to run on.
-        lock: that it was made from; ``None`` when none is named or found.
-        profile: what the team asked for, where it is known.
+        facts: the host that the environment is to run on.
+        no_lock: why the environment is not compared with a lock.
+        profile: the request of a profile, when one is named.
         environ: the variables of this process; a check says which of them it reads.
-        running: what belongs to the environment may be run; else its files are read, and no more.
+        running: whether programs and scripts of the environment may be run; otherwise only files are read.
     """
 
     prefix: Prefix
@@ -46,24 +46,24 @@ class Subject:
 
     @property
     def solution(self) -> Solution | None:
-        """The lock's part for the platform of the host."""
+        """The locked packages for the platform of the host."""
         return self.lock.solution(self.facts.platform) if self.lock else None
 
     @cached_property
     def cuda_files(self) -> CudaFiles:
-        """What the environment's files say about CUDA; read once, by the first check that asks."""
+        """What the environment's files say about CUDA; the first check that needs it reads it."""
         from cuenv.prefix.io.cuda_files import read_cuda_files  # noqa: PLC0415 - a check may need none of it
 
         return read_cuda_files(self.prefix, {row.package for row in self.knowledge.extensions})
 
     def owner(self, path: str) -> FileOwner | None:
-        """Who brought a file of the environment, by the records."""
+        """The package that a file of the environment belongs to, by conda-meta and RECORD."""
         from cuenv.prefix.io.conda_meta import owner_of  # noqa: PLC0415 - only a finding asks
 
         return owner_of(self.prefix, path)
 
     def rebuild(self, library: str) -> str:
-        """What brings a build of a library that was made for the torch of the environment."""
+        """The command that installs a build of a library for the torch of this environment."""
         from cuenv.prefix.io.site_packages import pins_torch  # noqa: PLC0415 - only a finding asks
 
         torch = version_or_none(self.cuda_files.torch)

@@ -1,4 +1,4 @@
-"""The variables of an environment as activation leaves them, without activating it in any shell of the user's."""
+"""Determine the variables that activating an environment sets."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ _VARIABLES = frozenset(
         *("TORCH_CUDA_ARCH_LIST", "TORCH_EXTENSIONS_DIR"),
     }
 )
-"""What a build of an extension asks for; nothing else of this process reaches it."""
+"""The variables that a build of an extension reads; no others are passed to it."""
 _UNSET = "***unset***"
-"""What conda keeps of a variable that was taken away."""
+"""The value that conda stores for a variable that was unset."""
 _SHELLS_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
-# The scripts talk on standard output; only what follows the mark is the answer.
+# The scripts may print; only the text after the mark is the answer.
 _SOURCE = 'for script; do . "$script" 1>&2; done; printf "\\0cuenv\\0"; command -p env -0'
 
 
 def activation_variables(
     prefix: Prefix, environ: Mapping[str, str], *, running: bool
 ) -> tuple[dict[str, str], str | None]:
-    """The variables that a build in an environment would have, and why activation could not be followed.
+    """The variables of a build in an activated environment, and why they are not completely known, if so.
 
-    An environment that is active already has them. For another one the scripts in ``activate.d`` are read as text, or
-    sourced by a bash of its own, as conda does it; what belongs to the environment that is active instead is left out.
+    For the active environment they are those of this process. For another environment the scripts in ``activate.d``
+    are interpreted, or sourced by bash as conda does, without the values that belong to the active environment.
 
     Args:
-        running: whether the scripts, which are code of the environment, may be run.
+        running: whether the scripts may be run.
     """
     mine = {name: environ[name] for name in _VARIABLES if name in environ}
     name = "CONDA_PREFIX" if prefix.kind == "conda" else "VIRTUAL_ENV"
     active = environ.get(name, "")
-    # The variable alone may be inherited: whose programs run says PATH.
+    # The variable may be inherited; PATH shows which environment is really active.
     if active and os.path.realpath(active) == prefix.path and f"{active}/bin" in mine.get("PATH", "").split(":"):
         return {**mine, name: active}, None
     for other in ("CONDA_PREFIX", "VIRTUAL_ENV"):
@@ -68,7 +68,7 @@ def activation_variables(
 
 
 def _without_environment(values: dict[str, str], other: str) -> dict[str, str]:
-    """The variables without what an environment put there; entries of lists alone, else the whole value."""
+    """The variables without those that name another environment; of PATH only its entries are removed."""
     if len(other) < 2:
         return values
     found = {}
@@ -81,9 +81,9 @@ def _without_environment(values: dict[str, str], other: str) -> dict[str, str]:
 
 
 def stored_variables(prefix: Path) -> dict[str, str]:
-    """The variables that conda sets without a script: those of packages, over them the ``variables:`` of a file.
+    """The variables that conda sets without a script: those of packages, then the ``variables:`` of a file.
 
-    What is not as conda writes it is left out.
+    Invalid entries are ignored.
     """
     packages = [f"etc/conda/env_vars.d/{name}" for name in names_in(prefix / "etc/conda/env_vars.d")]
     found: dict[str, str] = {}
@@ -111,7 +111,7 @@ def _valid_variables(pairs: object) -> dict[str, str]:
 
 
 def _read_scripts(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, str], str | None]:
-    """What the scripts set, by their text; the names whose value only running them could tell are said."""
+    """The variables that the scripts set, by interpreting them, and a sentence on those that remain unknown."""
     shell = Shell(values=dict(mine), exported=set(mine), file_test=_file_test)
     for path in scripts:
         text = _script_text(path)
@@ -133,7 +133,7 @@ def _read_scripts(scripts: list[str], mine: dict[str, str]) -> tuple[dict[str, s
 
 
 def _script_text(path: str) -> str:
-    """The text of a script; one that cannot be read whole is a word that no shell understands."""
+    """The text of a script; for an unreadable one, a text that the interpreter rejects."""
     try:
         return read_text(Path(path), limit=_LONGEST)
     except InputError:
@@ -141,7 +141,7 @@ def _script_text(path: str) -> str:
 
 
 def _hook_variables(hook: Hook, prefix: str, values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """What cuenv's own hook sets."""
+    """The variables that cuenv's own hook sets."""
     found: dict[str, str | None] = {}
     if hook.home is not None:
         found |= dict.fromkeys(("CUDA_HOME", "CUDA_PATH"), f"{prefix}/{hook.home}" if hook.home else prefix)
@@ -156,7 +156,7 @@ def _hook_variables(hook: Hook, prefix: str, values: Mapping[str, str | None]) -
 
 
 def _file_test(asked: str, path: str) -> bool:
-    """A test of a file, as a shell makes it."""
+    """Evaluate the test of a file as a shell does."""
     if asked == "d":
         return is_folder(path)
     if asked in "xr":

@@ -1,4 +1,4 @@
-"""What is installed in a conda environment: ``conda-meta/*.json``, as conda, micromamba and rattler write it."""
+"""Read ``conda-meta/*.json``, the records of conda, micromamba and rattler, and compare them with the files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DIST_INFO = regex(r"site-packages/([^/]{1,300}\.dist-info)/(METADATA|INSTALLER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CondaDist:
-    """A Python distribution that a conda package brought: the package, and the digests of its small files."""
+    """The conda package of a Python distribution, and the digests of METADATA and INSTALLER."""
 
     package: str
     sha256: Mapping[str, str] = field(default_factory=dict)
@@ -35,10 +35,10 @@ class CondaDist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CondaRecords:
-    """What conda-meta holds: packages by name, distributions by the name of their dist-info, what cannot be read.
+    """The records of an environment: packages, distributions by their dist-info, and records that cannot be read.
 
     Attributes:
-        files: of each package, relative to the environment.
+        files: the files of each package, relative to the environment.
     """
 
     packages: tuple[LockedPackage, ...]
@@ -48,10 +48,10 @@ class CondaRecords:
 
 
 def read_conda_meta(prefix: Path) -> tuple[LockedPackage, ...]:
-    """The packages of an environment, by name.
+    """The packages of an environment, sorted by name.
 
     Raises:
-        InputError: it is no conda environment, or a record in it cannot be read.
+        InputError: it is not a conda environment, or a record cannot be read.
     """
     return tuple(
         sorted((_package(path, _read_record(path)) for path in _paths(prefix)), key=lambda package: package.name)
@@ -59,10 +59,10 @@ def read_conda_meta(prefix: Path) -> tuple[LockedPackage, ...]:
 
 
 def read_conda_records(prefix: Path) -> CondaRecords:
-    """The packages and the distributions of an environment; a record that cannot be read hinders no other.
+    """The packages and distributions of an environment; unreadable records are listed as damaged.
 
     Raises:
-        InputError: it is no conda environment.
+        InputError: it is not a conda environment.
     """
     packages: list[LockedPackage] = []
     dists: dict[str, CondaDist] = {}
@@ -85,7 +85,7 @@ def read_conda_records(prefix: Path) -> CondaRecords:
 
 
 def _is_inside(name: object) -> bool:
-    """Whether a file that a record lists lies in the environment; what a record made up leads nowhere."""
+    """Whether the path of a file in a record stays inside the environment; a record may be forged."""
     return isinstance(name, str) and not name.startswith("/") and ".." not in name and name.isprintable()
 
 
@@ -101,7 +101,7 @@ def _paths(prefix: Path) -> list[Path]:
 
 
 def _read_record(path: Path) -> object:
-    """The JSON of a record; a pipe or a device, which would never end, is refused unread."""
+    """The JSON of a record; a pipe or a device is refused, because reading it might never end."""
     name = shown(path)
     try:
         if path.exists() and not is_file(path):
@@ -144,7 +144,7 @@ def _package(path: Path, data: object) -> LockedPackage:
 
 
 def _dists(data: Any) -> dict[str, dict[str, str]]:
-    """The distributions that a record lists, each with the digests of its METADATA and INSTALLER where it has them."""
+    """The distributions in a record, with the digests of METADATA and INSTALLER if it has them."""
     found: dict[str, dict[str, str]] = {}
     for path, digest in _files_with_digests(data):
         match = _DIST_INFO.search(path)
@@ -156,7 +156,7 @@ def _dists(data: Any) -> dict[str, dict[str, str]]:
 
 
 def _files_with_digests(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each installed file and its digest; what is not as conda writes it tells nothing."""
+    """Each installed file and its digest; invalid entries are ignored."""
     for path in listed if isinstance(listed := data.get("files"), list) else ():
         if isinstance(path, str):
             yield path, ""
@@ -174,29 +174,29 @@ def _subdir_of_url(url: str) -> str:
 
 
 def _channel(url: str, channel: str, subdir: str) -> str:
-    """The channel without subdir; the URL knows better than the name, which may be an alias."""
+    """The URL of the channel without subdir; the package's URL is preferred, because a channel name may be an alias."""
     base = url.rpartition("/")[0] if url else strip_credentials(channel_url(channel))
     return base.removesuffix(f"/{subdir}")
 
 
 _MOST = 500_000
-"""Files that are looked for. Each folder is listed once, so most of the time goes into reading the records."""
+"""The most files that are looked for. Each folder is listed once, so reading the records takes most of the time."""
 
 
 def find_missing_files(prefix: Prefix) -> tuple[MissingFiles, ...]:
-    """What is gone of each package; dist-info, and what Python compiles by itself, do not count."""
+    """The packages with missing files; dist-info folders and files that Python compiles are ignored."""
     return tuple(item for item in _files_by_package(prefix, _Folders()) if item.files)
 
 
 def _files_by_package(prefix: Prefix, there: _Folders) -> Iterator[MissingFiles]:
     names = Counter(wheel.name for wheel in prefix.wheels)
     for wheel in prefix.wheels:
-        # conda's files have a record of their own, and of two records of one name only one can be true (CU206).
+        # conda records its files itself, and of two dist-infos with one name only one is true (CU206).
         if (wheel.conda and not wheel.replaced) or names[wheel.name] > 1:
             continue
         files, total = there.removed(wheel.folder, files_of(wheel))
         yield MissingFiles(name=wheel.name, version=wheel.version, files=files, total=total, wheel=wheel)
-    # What pip put over a package of conda, or took away, is told already (CU204, CU205).
+    # CU204 and CU205 report conda packages that pip overwrote or removed.
     over = {wheel.conda for wheel in prefix.wheels if wheel.replaced} | {wheel.conda for wheel in prefix.removed}
     over |= {wheel.name for wheel in prefix.wheels if not wheel.conda}
     for package in prefix.conda:
@@ -213,7 +213,7 @@ class _Folders:
         self._listed: dict[str, frozenset[str]] = {}
 
     def removed(self, root: str, names: Iterable[str]) -> tuple[tuple[str, ...], int]:
-        """Those of the files that are not there, and how many there should be."""
+        """The missing files below a folder, and the number of files that should exist."""
         wanted: dict[str, list[str]] = {}
         total = 0
         for name in names:
@@ -247,7 +247,7 @@ class _Folders:
 
 
 def owner_of(prefix: Prefix, path: str) -> FileOwner | None:
-    """Who brought a file, or should have brought it where it is gone; what pip wrote last counts first."""
+    """The package that a file belongs to, even if the file is missing; pip's records go before conda's."""
     places = dict.fromkeys((posixpath.normpath(path), _with_real_folder(path)))
     for wheel in prefix.wheels:
         if wheel.conda and not wheel.replaced:
@@ -265,6 +265,6 @@ def owner_of(prefix: Prefix, path: str) -> FileOwner | None:
 
 
 def _with_real_folder(path: str) -> str:
-    """The path with links of folders followed, and not that of the file itself, which may be gone."""
+    """The path with links in its folder resolved, but not a link of the file itself, which may be missing."""
     folder, _, name = path.rpartition("/")
     return f"{os.path.realpath(folder)}/{name}"

@@ -1,4 +1,4 @@
-"""Reading the CUDA of an environment from its files: SONAMEs, NEEDED, headers, wheels' RECORD; nothing is run."""
+"""Read the CUDA of an environment from its files: SONAMEs, NEEDED entries, headers and RECORD files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
     """What the files of an environment say about CUDA.
 
     Args:
-        known: names of libraries that use PyTorch, whose versions are wanted.
+        known: names of libraries that use PyTorch, whose versions are included.
     """
     torch = find_torch(prefix)
     cuda = version_or_none(torch.cuda) if torch else None
@@ -63,7 +63,7 @@ def read_cuda_files(prefix: Prefix, known: Iterable[str] = ()) -> CudaFiles:
 
 
 def _owners(prefix: Prefix) -> dict[str, tuple[str, ...]]:
-    """The libraries that NVIDIA's wheels say they hold, each with the wheels that say so."""
+    """The NVIDIA libraries that wheels list in their RECORD, each with the names of these wheels."""
     found: dict[str, tuple[str, ...]] = {}
     for wheel in prefix.wheels:
         if not wheel.name.startswith("nvidia-"):
@@ -102,7 +102,7 @@ def _libraries(
 
 
 def _folders(prefix: Prefix, torch: InstalledTorch | None) -> Iterator[tuple[Path, str]]:
-    """The folders that hold NVIDIA's libraries, and who put them there where no wheel says so."""
+    """The folders with NVIDIA's libraries, and the source of files that no wheel lists."""
     base = Path(prefix.path)
     if prefix.kind == "conda":
         yield base / "lib", "conda"
@@ -116,13 +116,13 @@ def _folders(prefix: Prefix, torch: InstalledTorch | None) -> Iterator[tuple[Pat
 
 
 def _conda_version(prefix: Prefix, kind: str) -> str | None:
-    """The version of the conda package that holds a library; that of cuDNN is in the package of its libraries."""
+    """The version of the conda package that contains a library."""
     packages = (prefix.package(name) for name in _PACKAGES.get(kind, ()))
     return next((package.version for package in packages if package), None)
 
 
 def _needed_sonames(prefix: Prefix, torch: InstalledTorch | None) -> Iterator[str]:
-    """The SONAMEs of NVIDIA's libraries that torch's own libraries name, each once."""
+    """The SONAMEs of NVIDIA's libraries that torch's libraries need, each once."""
     if torch is None:
         return
     told: dict[str, None] = {}
@@ -136,7 +136,7 @@ def _needed_sonames(prefix: Prefix, torch: InstalledTorch | None) -> Iterator[st
 
 
 def _pinned_wheels(wheel: Wheel) -> Iterator[tuple[str, str]]:
-    """What torch's METADATA pins of NVIDIA's wheels on this platform."""
+    """The NVIDIA wheels that torch's METADATA pins on this platform, with their versions."""
     holds: dict[str, bool] = {"": True}
     for name, number, marker in _REQUIRES.findall(text_of(wheel, "METADATA")):
         if marker not in holds:
@@ -146,7 +146,7 @@ def _pinned_wheels(wheel: Wheel) -> Iterator[tuple[str, str]]:
 
 
 def _marker_holds(marker: str) -> bool:
-    """Whether a requirement counts here; torch's own are all of one form, for which the parser is not loaded."""
+    """Whether a marker is true here; torch's markers have one form, for which the parser need not be loaded."""
     found = _HERE.fullmatch(marker.strip())
     if found:
         return found[1] == "Linux" and found[2] in (None, os.uname().machine)
@@ -174,7 +174,7 @@ def _headers(prefix: Prefix) -> Iterator[Header]:
 
 
 def _nvcc(prefix: Prefix) -> tuple[Version, str] | None:
-    """The compiler that the environment brings, and the release that its package says."""
+    """The release of the environment's nvcc, by its package, and its path."""
     found: list[tuple[str, str]] = []
     path = f"{prefix.path}/bin/nvcc"
     if is_file(path):
@@ -200,7 +200,7 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFiles:
-    """The libraries with device code; those that cannot be read, with the reason; what the build says it holds."""
+    """The libraries with device code, unreadable ones with the reason, and the targets that a script declares."""
 
     files: tuple[CodeFile, ...]
     unreadable: tuple[tuple[str, str], ...]
@@ -209,12 +209,12 @@ class CodeFiles:
 
 
 def find_code_files(prefix: Prefix, known: frozenset[str], environ: Mapping[str, str], cuda: str | None) -> CodeFiles:
-    """Scan the libraries of torch and of what sits on it.
+    """Scan the libraries of torch and of the extensions for device code.
 
     Args:
-        known: distributions that count although their metadata does not name torch.
-        environ: for TORCH_EXTENSIONS_DIR and HOME: ops that were compiled on first use.
-        cuda: torch's CUDA, which is in the name of that folder.
+        known: distributions to scan although their metadata does not name torch.
+        environ: TORCH_EXTENSIONS_DIR and HOME name the folder of extensions that were compiled on first use.
+        cuda: torch's CUDA release, which is part of the name of that folder.
     """
     files: list[CodeFile] = []
     unreadable: list[tuple[str, str]] = []
@@ -253,7 +253,7 @@ def _torch_code(prefix: Prefix) -> Iterator[tuple[str, str | None, str]]:
 
 
 def _wheel_code(prefix: Prefix, known: frozenset[str]) -> Iterator[tuple[str, str | None, str]]:
-    """The shared objects that a distribution's RECORD lists, where it uses PyTorch; never those of NVIDIA's own."""
+    """The shared objects of the distributions that use PyTorch, except NVIDIA's."""
     for wheel in prefix.wheels:
         if wheel.name == TORCH or wheel.name.startswith("nvidia-"):
             continue

@@ -1,4 +1,4 @@
-"""The way into an environment, read from its files as ``conda activate`` would, and a program that runs inside."""
+"""Activate an environment as ``conda activate`` does, and run a program in it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ENDINGS = ("sh", "fish")
 
 
 def find_activation(folder: Path, environ: Mapping[str, str]) -> Activation:
-    """How to enter an environment from where the variables say that one is.
+    """What activating an environment changes, given the variables of the current shell.
 
-    An environment of conda that is active is left first, and remembered as ``conda deactivate`` wants it.
+    An active conda environment is deactivated first, and recorded so that ``conda deactivate`` returns to it.
 
     Args:
-        folder: of the environment: one of conda, or a venv.
+        folder: the folder of a conda environment or a venv.
 
     Raises:
         InputError: it is not an environment, or its path cannot stand in PATH.
@@ -79,7 +79,7 @@ def _level(environ: Mapping[str, str]) -> int:
 
 
 def _path(prefix: str, left: str, environ: Mapping[str, str]) -> str:
-    """PATH with the environment in front, without the one that is left."""
+    """PATH with the environment prepended, and without the formerly active one."""
     parts = environ.get("PATH", os.defpath).split(":")
     return ":".join([f"{prefix}/bin", *(part for part in parts if part not in (f"{prefix}/bin", f"{left}/bin"))])
 
@@ -91,9 +91,9 @@ def _scripts(prefix: Path, folder: str, ending: str) -> tuple[str, ...]:
 
 
 def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Become a program inside of an environment: its exit code, signals and streams are the caller's.
+    """Replace this process by a program that runs in an environment.
 
-    The environment's activation scripts are run by bash, which then becomes the program; without any there is no shell.
+    If there are activation scripts, bash runs them and then executes the program; otherwise no shell is started.
 
     Raises:
         UsageError: there is no such program.

@@ -1,4 +1,4 @@
-"""Which environment is meant: the one that is active, one of conda by its name, or where a new one is made."""
+"""Find environments: the active one, conda's by name, and the folder of a new one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_NAMES = 4096
 
 
 def active_environment(environ: Mapping[str, str]) -> Path | None:
-    """The folder of the environment that is active; where conda's and a venv are, the one that PATH asks first."""
+    """The folder of the active environment; if conda's and a venv are active, the one that comes first in PATH."""
     found = [Path(environ[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)]
     path = environ.get("PATH", "").split(os.pathsep)
     place = {str(prefix): path.index(f"{prefix}/bin") for prefix in found if f"{prefix}/bin" in path}
@@ -28,12 +28,12 @@ def active_environment(environ: Mapping[str, str]) -> Path | None:
 
 
 def is_conda_base(prefix: Path) -> bool:
-    """Whether it is the environment that conda itself lives in, which shells activate on their own."""
+    """Whether it is conda's base environment, which shells activate automatically."""
     return is_folder(prefix / "conda-meta") and is_folder(prefix / "condabin")
 
 
 def is_venv_of_cuenv(prefix: Path) -> bool:
-    """Whether it is the venv that this cuenv runs from, and holds no torch: activated to have cuenv on PATH."""
+    """Whether it is the venv from which this cuenv runs, and has no torch: it is active to have cuenv on PATH."""
     return (
         is_file(prefix / "pyvenv.cfg")
         and os.path.realpath(prefix) == os.path.realpath(sys.prefix)
@@ -42,13 +42,13 @@ def is_venv_of_cuenv(prefix: Path) -> bool:
 
 
 def new_environment(name: str, environ: Mapping[str, str]) -> Path:
-    """Where an environment of a name is made: where there is one, else as conda chooses, else ``~/.conda/envs``.
+    """The folder for an environment with a name: an existing one, otherwise conda's choice, or ``~/.conda/envs``.
 
     Args:
-        name: as ``conda create -n`` takes it.
+        name: the name as for ``conda create -n``.
 
     Raises:
-        UsageError: it is a path or no name, several are known, or no folder for environments can be written.
+        UsageError: it is not a name, several environments have it, or no folder for environments is writable.
         InputError: a ``.condarc`` is not valid.
     """
     if not _NEW.fullmatch(name) or name in _BASES:
@@ -74,10 +74,10 @@ def chosen_environment(
     """The folder of the environment that ``--prefix`` or ``--name`` names.
 
     Args:
-        active: the one that is activated will do where none is named.
+        active: whether the active environment is the default.
 
     Raises:
-        UsageError: none is named, or two are.
+        UsageError: no environment is named, or two are.
     """
     if prefix and name is not None:
         raise UsageError("--prefix and --name exclude each other", hint=f"{command} --prefix DIR")
@@ -90,15 +90,15 @@ def chosen_environment(
 
 
 def named_environment(name: str, environ: Mapping[str, str], command: str = "cuenv check") -> Path:
-    """The folder of an environment of conda by its name.
+    """The folder of a conda environment by its name.
 
     Args:
-        name: as ``conda activate`` takes it.
-        environ: for HOME, CONDA_ENVS_DIRS, CONDA_ENVS_PATH, MAMBA_ROOT_PREFIX, CONDA_EXE and what names ``.condarc``.
-        command: what is to be typed again, for hints.
+        name: the name as for ``conda activate``.
+        environ: HOME, CONDA_ENVS_DIRS, CONDA_ENVS_PATH, MAMBA_ROOT_PREFIX, CONDA_EXE and those that name ``.condarc``.
+        command: the command for hints.
 
     Raises:
-        UsageError: it is a path, or no such environment is known, or several are.
+        UsageError: it is not a name, no environment has it, or several have.
         InputError: a ``.condarc`` is not valid.
     """
     if not name or "/" in name or not name.isprintable():
@@ -123,7 +123,7 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
 
 
 def environments(environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
-    """The environments of conda by name; several folders only where ``environments.txt`` alone knows them."""
+    """The conda environments by name; a name has several folders if it is ambiguous."""
     found: dict[str, tuple[Path, ...]] = {}
     for folder in _envs_folders(environ):
         for name in names_in(folder)[:_MOST_NAMES]:
@@ -143,7 +143,7 @@ def environments(environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
 
 
 def _add_ambiguous(found: dict[str, tuple[Path, ...]], environ: Mapping[str, str]) -> None:
-    """Add what conda and micromamba each have under one name: nothing says which of them is meant."""
+    """Add the other folder to names that both conda and micromamba use."""
     mamba, conda = environ.get("MAMBA_ROOT_PREFIX"), environ.get("CONDA_EXE")
     if not mamba or not conda:
         return
@@ -156,7 +156,7 @@ def _add_ambiguous(found: dict[str, tuple[Path, ...]], environ: Mapping[str, str
 
 
 def _envs_folders(environ: Mapping[str, str]) -> Iterator[Path]:
-    """The folders that hold environments, first one first."""
+    """The folders that contain environments, in the order of search."""
     for variable in ("CONDA_ENVS_DIRS", "CONDA_ENVS_PATH"):
         for text in environ.get(variable, "").split(os.pathsep):
             if text.startswith(("/", "~")):
@@ -172,7 +172,7 @@ def _envs_folders(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _install_roots(environ: Mapping[str, str]) -> Iterator[Path]:
-    """The roots of installations: mamba's, conda's own, and the one that the active environment belongs to."""
+    """The root folders of mamba, of conda, and of the installation to which the active environment belongs."""
     if environ.get("MAMBA_ROOT_PREFIX"):
         yield Path(environ["MAMBA_ROOT_PREFIX"])
     if environ.get("CONDA_EXE"):

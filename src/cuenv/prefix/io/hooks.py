@@ -1,4 +1,4 @@
-"""The files of a hook in an environment: written together, taken away together, and nobody else's touched."""
+"""Write and remove the scripts of a hook in an environment, without touching files of others."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from cuenv.core.record import dataclass
 from cuenv.prefix.toolchain.hook import FIRST_LINE
 
 ENDINGS = ("sh", "fish")
-"""Of the scripts: a shell sources those of its own ending."""
+"""File endings of the scripts: each shell sources those with its own ending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scripts:
-    """What a shell sources: the script that sets, and the one that restores."""
+    """The script that sets the variables, and the script that restores them."""
 
     activate: str
     deactivate: str
 
 
 def hook_files(prefix: Path, ending: str) -> tuple[Path, Path]:
-    """Where the scripts lie: conda sources by name, and ``~cuda-nvcc`` comes before ``~cuenv``."""
+    """The paths of the scripts; conda sources scripts in the order of their names, so ``~cuda-nvcc`` comes first."""
     folder = prefix / "etc/conda"
     return folder / f"activate.d/~cuenv_activate.{ending}", folder / f"deactivate.d/~cuenv_deactivate.{ending}"
 
 
 def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]:
-    """Write the files, of each shell the one that restores first; those that are as they should be stay.
+    """Write the scripts that have changed, for each shell the one that restores first.
 
     Args:
-        scripts: the texts, by the ending of their files.
+        scripts: the scripts by file ending.
 
     Returns:
         The files that were written.
 
     Raises:
-        InputError: a file of that name is somebody else's.
-        OutsideError: one cannot be written.
+        InputError: cuenv did not write a file with that name.
+        OutsideError: a file cannot be written.
     """
     texts: dict[Path, str] = {}
     for ending, both in scripts.items():
@@ -70,13 +70,13 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]
 
 
 def remove_hook(prefix: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Take our files away, and folders that are empty then.
+    """Remove the scripts, and the folders if they are empty then.
 
     Returns:
-        What was removed, and what bears the name and is somebody else's.
+        The files that were removed, and those with the same names that cuenv did not write.
 
     Raises:
-        OutsideError: one cannot be removed.
+        OutsideError: a file cannot be removed.
     """
     removed, kept = [], []
     for path in (file for ending in ENDINGS for file in hook_files(prefix, ending)):
@@ -97,7 +97,7 @@ def remove_hook(prefix: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
 
 
 def _text(path: Path) -> str | None:
-    """The text of a file; ``None`` when there is none, empty for what is not a file."""
+    """The text of a file; ``None`` if there is none, empty if it is not a regular file."""
     if not os.path.lexists(path):
         return None
     if not is_file(path):

@@ -1,4 +1,4 @@
-"""What Python would open in an environment: read from its folders and from torch's own files, nothing is run."""
+"""Find the libraries that Python would open in an environment, from its folders and torch's files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _rows() -> dict[str, dict[str, str]]:
 
 
 def library_packages(prefix: Prefix) -> dict[str, str]:
-    """The package for each stem (``libcudart``): a conda package, or a wheel with the suffix of those that are here."""
+    """The package of each library by its stem (``libcudart``): a conda package, or a wheel with the usual suffix."""
     conda = prefix.kind == "conda" and not any(wheel.name.startswith("nvidia-") for wheel in prefix.wheels)
     if conda:
         return {stem: row["conda"] for stem, row in _rows().items() if "conda" in row}
@@ -53,11 +53,11 @@ _BNB = regex(r"libbitsandbytes_cuda(\d+)[^/]*\.so")
 
 
 def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: frozenset[str]) -> Plan:
-    """What is to be opened.
+    """The files to open.
 
     Args:
-        environ: TORCH_EXTENSIONS_DIR and HOME say where torch keeps what it compiled.
-        stems: names of the libraries that matter (``libcudart``), which are opened on their own as well.
+        environ: TORCH_EXTENSIONS_DIR and HOME name the folder of the extensions that torch compiled.
+        stems: names of NVIDIA's libraries (``libcudart``), which are also opened alone.
     """
     home = next((folder for folder in prefix.site_packages if is_file(f"{folder}/torch/__init__.py")), None)
     torch = _torch_plan(Path(home), prefix) if home else None
@@ -71,7 +71,7 @@ def linkage_plan(prefix: Prefix, environ: Mapping[str, str], look: Look, stems: 
 
 
 def own_libraries(prefix: Prefix) -> dict[str, tuple[str, ...]]:
-    """The libraries in the environment's folders of libraries, by name."""
+    """The paths of the libraries in the environment's library folders, by file name."""
     folders = [f"{prefix.path}/lib", f"{prefix.path}/lib64"]
     for site in prefix.site_packages:
         folders += [f"{site}/torch/lib", *(f"{site}/nvidia/{name}/lib" for name in names_in(f"{site}/nvidia"))]
@@ -115,7 +115,7 @@ def _torch_plan(site: Path, prefix: Prefix) -> TorchPlan:
 
 
 def _preloads(pairs: list[tuple[str, str]], prefix: Prefix) -> Iterator[Preload]:
-    """The file for each library that torch opens by path: below ``nvidia/FOLDER``, or ``nvidia/cu13`` since CUDA 13."""
+    """The file of each library that torch opens by path: in ``nvidia/FOLDER``, since CUDA 13 in ``nvidia/cu13``."""
     majors = {
         site: [f"nvidia/{name}" for name in names_in(f"{site}/nvidia") if re.fullmatch(r"cu\d+", name)]
         for site in prefix.site_packages
@@ -132,7 +132,7 @@ def _preloads(pairs: list[tuple[str, str]], prefix: Prefix) -> Iterator[Preload]
 
 
 def _extension_roots(site: str, prefix: Prefix, look: Look, cuda: str | None) -> Iterator[Root]:
-    """The files of all packages that need torch's libraries, and bitsandbytes' library for this CUDA."""
+    """The files that link to torch's libraries, and the library of bitsandbytes for this CUDA release."""
     for path in _shared_objects(site):
         label = path.removeprefix(f"{site}/")
         name = label.rsplit("/", 1)[-1]
@@ -148,9 +148,9 @@ def _extension_roots(site: str, prefix: Prefix, look: Look, cuda: str | None) ->
 
 
 def _owner(site: str, label: str, prefix: Prefix) -> str:
-    """The distribution that holds an extension: by the name of its folder, else by the RECORD that lists it.
+    """The distribution of an extension, by the name of its folder, otherwise by the RECORD that lists it.
 
-    A module beside the folders need not be called like what brings it: ``flash_attn_2_cuda.so`` is of flash-attn.
+    A module outside of folders may have another name: ``flash_attn_2_cuda.so`` belongs to flash-attn.
     """
     name = normalise(label.partition("/")[0].partition(".")[0])
     wheel = prefix.wheel(name) or next(
@@ -183,7 +183,7 @@ def _shared_objects(folder: str) -> Iterator[str]:
 
 
 def _nvidia_roots(prefix: Prefix, stems: frozenset[str]) -> Iterator[Root]:
-    """NVIDIA's libraries in the environment, each by the name that NEEDED uses."""
+    """NVIDIA's libraries in the environment, under the names that NEEDED entries use."""
     for name, paths in own_libraries(prefix).items():
         if stem_of(name) in stems and re.fullmatch(r"\.so\.\d+", name[len(stem_of(name)) :]):
             for path in paths:
@@ -208,13 +208,13 @@ _LEVELS = (
 def loader_facts(
     environ: Mapping[str, str], machine: str, *, interpreter: str | None = None, root: Path = Path("/")
 ) -> tuple[System, tuple[str, ...]]:
-    """The search as this machine would make it, and what could not be read, one sentence each.
+    """How the loader of this machine searches, and one sentence for each file that could not be read.
 
     Args:
         environ: LD_LIBRARY_PATH and LD_PRELOAD are read from it.
         machine: ``x86_64`` or ``aarch64``.
-        interpreter: the loader that the environment's Python asks for.
-        root: where the machine's files lie.
+        interpreter: the loader that the environment's Python names.
+        root: the root of the file system.
     """
     notes: list[str] = []
     loader = _read_bytes(root, interpreter or _LOADERS.get(machine, ""), notes)
@@ -253,7 +253,7 @@ def _read_bytes(root: Path, path: str, notes: list[str]) -> bytes:
 
 
 def read_cache(root: Path, path: str, notes: list[str]) -> tuple[CacheEntry, ...]:
-    """The entries of the loader's cache; none, with a note, when it cannot be read."""
+    """The entries of the loader's cache; if it cannot be read, no entries, and a note."""
     data = _read_bytes(root, path, notes)
     if not data:
         return ()
@@ -265,7 +265,7 @@ def read_cache(root: Path, path: str, notes: list[str]) -> tuple[CacheEntry, ...
 
 
 def _hwcaps(root: Path) -> tuple[str, ...]:
-    """The subfolders that the processor can use, best first."""
+    """The glibc-hwcaps subfolders that this processor supports, best first."""
     found = re.search(r"^flags\s*:(.*)$", read(root, "proc/cpuinfo").text, re.MULTILINE)
     flags = set(found[1].split()) if found else set()
     levels: list[str] = []

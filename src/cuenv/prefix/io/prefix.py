@@ -1,7 +1,7 @@
-"""An environment on disk, read without running anything of it: conda, venv or an interpreter.
+"""Read an environment from its files: a conda environment, a venv, or the prefix of an interpreter.
 
-PYTHONPATH goes first, then the user's own site (``~/.local``), then the environment; a venv with
-``include-system-site-packages`` asks the packages of its base last. (https://docs.python.org/3/library/site.html)
+Python searches PYTHONPATH first, then the user site (``~/.local``), then the environment, and in a venv with
+``include-system-site-packages`` the packages of its base last (https://docs.python.org/3/library/site.html).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _NOTHING = CondaRecords(packages=(), dists={}, damaged=())
 
 
 OWN_DIGEST = "conda-meta/cuenv"
-"""Where cuenv keeps the digest of what it installed."""
+"""The file with the digest of what cuenv installed."""
 
 
 def installed_digest(prefix: Path) -> str:
-    """The digest of what cuenv installed there; empty when cuenv did not."""
+    """The digest of what cuenv installed in an environment; empty if cuenv did not make the environment."""
     try:
         with (prefix / OWN_DIGEST).open(encoding="ascii") as stream:
             return stream.read(80).strip()
@@ -41,10 +41,10 @@ def installed_digest(prefix: Path) -> str:
 
 
 def find_prefix(path: Path) -> Prefix:
-    """The environment in a folder.
+    """Read the environment in a folder.
 
     Raises:
-        InputError: it is not a folder, or no environment.
+        InputError: it is not a folder, or not an environment.
     """
     if not is_folder(path):
         make = f"cuenv install --prefix {shlex.quote(shown(path))}"
@@ -78,7 +78,7 @@ def find_prefix(path: Path) -> Prefix:
 
 
 def _python_folder(prefix: Path) -> str | None:
-    """The name of the folder of the Python that ``bin/python3`` leads to, else of the only one: ``python3.13t``."""
+    """The name of Python's library folder (``python3.13t``): that of ``bin/python3``, or the only one."""
     names = [name for name in names_in(prefix / "lib") if _PYTHON.fullmatch(name)]
     real = Path(os.path.realpath(prefix / "bin/python3")).name
     if real in names:
@@ -94,7 +94,7 @@ def _site_packages(prefix: Path, library: str) -> Iterator[str]:
 
 
 def _with_conda_package(wheel: Wheel, dists: Mapping[str, CondaDist]) -> Wheel:
-    """A wheel with the conda package that brought it, and whether its files are still those of that package."""
+    """The wheel with the conda package that contains it, and whether its files were overwritten since."""
     dist = dists.get(wheel.dist_info)
     if dist is None:
         return wheel
@@ -126,7 +126,7 @@ def _removed_wheels(records: CondaRecords, there: set[str], folder: str) -> Iter
 
 
 def _interrupted_installs(folder: Path) -> Iterator[tuple[str, str]]:
-    """What an interrupted pip leaves: a dist-info without METADATA, and folders that it had put aside."""
+    """The leftovers of an interrupted pip: dist-info folders without METADATA, and folders that pip renamed."""
     for name in names_in(folder):
         path = folder / name
         if _LEFT_BY_PIP.fullmatch(name):
@@ -140,7 +140,7 @@ _MOST = 32
 
 
 def outside_sites(prefix: Prefix, environ: Mapping[str, str]) -> tuple[Site, ...]:
-    """The folders outside of an environment from which its Python would take packages in this process's variables."""
+    """The folders outside of an environment from which its Python imports, given the variables of this process."""
     if prefix.python is None:
         return ()
     own = {os.path.realpath(folder) for folder in prefix.site_packages}

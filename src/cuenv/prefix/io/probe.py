@@ -1,4 +1,4 @@
-"""Running a probe with the Python of an environment, as activation would set it up, and in a folder that goes again."""
+"""Run probes with the Python of an environment, in an activated shell and a temporary folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ exec "$@"
 """
 
 _CRASH, _THREAD = "Fatal Python error", ("Thread 0x", "Current thread 0x")
-"""How Python's faulthandler begins."""
+"""The first words of Python's faulthandler."""
 
 _LINES, _WIDTH = 12, 300
 
@@ -42,11 +42,11 @@ class ProbeSetup:
     """The interpreter, the folder and the variables with which probes run.
 
     Attributes:
-        shell: the words before it, which run conda's activation scripts; none where there are none.
-        folder: a private folder; extensions and caches go there.
-        given: the variables of the user that a probe is given.
-        more: all its variables beside PATH, HOME and LD_LIBRARY_PATH.
-        environ: where those three come from.
+        shell: the command in front of the interpreter, which runs conda's activation scripts; empty without scripts.
+        folder: a temporary folder for extensions and caches.
+        given: the user's variables that are passed to a probe.
+        more: all its variables except PATH, HOME and LD_LIBRARY_PATH.
+        environ: the variables from which these three are taken.
     """
 
     python: str
@@ -59,7 +59,7 @@ class ProbeSetup:
 
 @contextmanager
 def probe_setup(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[ProbeSetup]:
-    """A place to run the probes of an environment; its folder is removed at the end.
+    """Prepare to run the probes of an environment; the temporary folder is removed at the end.
 
     Raises:
         OutsideError: no folder can be made.
@@ -88,11 +88,11 @@ def probe_setup(prefix: Prefix, environ: Mapping[str, str]) -> Iterator[ProbeSet
 
 
 def run_probe(name: str, place: ProbeSetup, timeout: float) -> ProbeOutcome:
-    """Run one probe to its end; whatever becomes of it is told in the outcome.
+    """Run one probe and return its outcome; a crash or a timeout is an outcome, too.
 
     Args:
-        name: of the probe, such as ``torch``.
-        timeout: seconds after which it is stopped, with all that it started.
+        name: the name of the probe, such as ``torch``.
+        timeout: the seconds after which it is stopped together with its child processes.
     """
     if not is_file(place.python) or not os.access(place.python, os.X_OK):
         return ProbeOutcome(answer=None, reason=f"{place.python} cannot be started: it is not a program")
@@ -129,7 +129,7 @@ def _activating_shell(prefix: Prefix, environ: Mapping[str, str]) -> tuple[str, 
 
 
 def _activation_variables(prefix: Prefix) -> dict[str, str]:
-    """What activation sets."""
+    """The variables that activation sets."""
     if prefix.kind == "venv":
         return {"VIRTUAL_ENV": prefix.path}
     if prefix.kind != "conda":
@@ -148,7 +148,7 @@ def _signal(done: Completed) -> str | None:
 
 
 def _last_lines(done: Completed) -> tuple[str, ...]:
-    """What was said last; of a crash or a hang, from where Python begins to tell of it."""
+    """The last lines on standard error; after a crash or a hang, those of Python's faulthandler."""
     lines = [line.rstrip() for line in done.err.splitlines() if line.strip()]
     told = [number for number, line in enumerate(lines) if line.startswith(_CRASH)]
     threads = [number for number, line in enumerate(lines) if line.startswith(_THREAD)]

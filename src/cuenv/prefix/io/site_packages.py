@@ -1,4 +1,4 @@
-"""A folder of packages of Python, read from its files: the distributions in it, and torch."""
+"""Read a site-packages folder: the distributions in it, and torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TORCH = regex(r"^Requires-Dist: *torch(?![\w.-]).*==", re.MULTILINE | re.IGNORE
 
 
 def wheels_in(folder: Path) -> Iterator[Wheel]:
-    """The distributions in a folder of packages, by their dist-info; one without METADATA is none."""
+    """The distributions in a site-packages folder, by their dist-info folders with METADATA."""
     for name in names_in(folder):
         found = DIST_INFO.fullmatch(name)
         if not found or not is_file(folder / name / "METADATA"):
@@ -45,17 +45,17 @@ def _direct_url(folder: Path, name: str) -> str | None:
 
 
 def pins_torch(wheel: Wheel) -> bool:
-    """Whether its METADATA asks for one release of torch: then pip can find the release that is made for another."""
+    """Whether its METADATA pins one release of torch, so that pip can find the release for another torch."""
     return bool(_TORCH.search(text_of(wheel, "METADATA")))
 
 
 def text_of(wheel: Wheel, name: str) -> str:
-    """A file of the dist-info, such as ``METADATA``; empty when it cannot be read."""
+    """The text of a file in dist-info, such as ``METADATA``; empty if it cannot be read."""
     return text_at(Path(wheel.folder) / wheel.dist_info / name)
 
 
 def files_of(wheel: Wheel) -> Iterator[str]:
-    """The files that its RECORD lists, relative to the folder of packages; what lies outside of that is left out."""
+    """The files in its RECORD, relative to site-packages, without those outside of it."""
     for line in text_of(wheel, "RECORD").splitlines():
         name = line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
         if not name.startswith("/") and ".." not in name.split("/") and "\ufffd" not in name:  # not UTF-8
@@ -64,12 +64,12 @@ def files_of(wheel: Wheel) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledTorch:
-    """The torch of an environment, as its own files tell it.
+    """The torch of an environment, by its own files.
 
     Attributes:
-        folder: of the package: ``.../site-packages/torch``.
-        version: as ``torch/version.py`` says it, ``2.7.1+cu128``.
-        cuda: the CUDA it was built with, ``12.8``; ``None`` for a CPU build.
+        folder: the folder of the package, ``.../site-packages/torch``.
+        version: the version in ``torch/version.py``, such as ``2.7.1+cu128``.
+        cuda: the CUDA release that it was built with, ``12.8``; ``None`` for a CPU build.
     """
 
     folder: Path
@@ -78,19 +78,19 @@ class InstalledTorch:
 
 
 def find_torch(prefix: Prefix) -> InstalledTorch | None:
-    """The torch that the environment's Python finds first among its own folders."""
+    """The torch that Python finds first in the environment's own folders; ``None`` without one."""
     return next(filter(None, map(torch_in, prefix.site_packages)), None)
 
 
 def torch_in(site: str) -> InstalledTorch | None:
-    """The torch in a folder of packages."""
+    """The torch in a site-packages folder; ``None`` without one."""
     folder = Path(site) / "torch"
     told = parse_version_py(text_at(folder / "version.py"))
     return InstalledTorch(folder=folder, version=told[0], cuda=told[1]) if told else None
 
 
 def built_extensions(prefix: Prefix, environ: Mapping[str, str], cuda: str | None) -> Iterator[str]:
-    """What torch compiled on first use for this Python and CUDA: in TORCH_EXTENSIONS_DIR, or in a folder of its own."""
+    """The extensions that torch compiled on first use for this Python and CUDA release."""
     base = environ.get("TORCH_EXTENSIONS_DIR")
     if not base and environ.get("HOME") and prefix.python:
         build = f"py{prefix.python.replace('.', '')}_{'cu' + cuda.replace('.', '') if cuda else 'cpu'}"

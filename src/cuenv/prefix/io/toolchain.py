@@ -1,6 +1,6 @@
-"""What a build of CUDA extensions would find: nvcc, headers, libraries, ninja, host compilers, its folder.
+"""Find the CUDA toolchain that a build of an extension would use, and compile a sample with it.
 
-The order in which things are looked for is that of ``torch.utils.cpp_extension`` (read in torch 1.13 to 2.13).
+The order of the search is that of ``torch.utils.cpp_extension`` (as in torch 1.13 to 2.13).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CLANG = regex(
 
 
 def parse_host_config(text: str) -> CompilerBounds | None:
-    """The newest majors of gcc and clang that the header accepts; ``None`` when it names no bound for gcc.
+    """The newest major versions of gcc and clang that ``host_config.h`` accepts; ``None`` if it has no bound for gcc.
 
     The header names no lower bound for gcc; that of clang (3.3) is older than any in use.
     """
@@ -71,7 +71,7 @@ def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[H
     NVCC_APPEND_FLAGS, by its command line, by NVCC_PREPEND_FLAGS, by NVCC_CCBIN; else the gcc on PATH.
 
     Args:
-        running: whether they may be asked for their versions; else the files beside them are.
+        running: whether the compilers may be run for their versions; otherwise files beside them are read.
     """
     named = (environ["CXX"], "CXX") if environ.get("CXX") else ("c++", "PATH")
     found = []
@@ -86,7 +86,7 @@ def find_host_compilers(environ: Mapping[str, str], *, running: bool) -> tuple[H
 
 
 def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
-    """The host compiler that nvcc calls, as it is named, and what names it."""
+    """The host compiler that nvcc calls, and the variable that names it."""
     for name, value in (
         ("NVCC_APPEND_FLAGS", ccbin_option(environ.get("NVCC_APPEND_FLAGS", ""))),
         ("CC", environ.get("CC")),
@@ -99,7 +99,7 @@ def nvcc_host(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def ccbin_option(flags: str) -> str | None:
-    """The host compiler that options of nvcc name last."""
+    """The host compiler in the last ``-ccbin`` of nvcc's options."""
     words, found = shell_words(flags), None
     for word, after in zip(words, [*words, ""][1:], strict=True):
         match = _CCBIN.fullmatch(word)
@@ -119,7 +119,7 @@ def _ask_version(compiler: HostCompiler, path: str, environ: Mapping[str, str]) 
 
 
 def _read_version(compiler: HostCompiler, path: str) -> HostCompiler:
-    """A compiler by its name and the folder of its own libraries: ``lib/gcc/x86_64-conda-linux-gnu/13.3.0``."""
+    """The compiler with the version that its files name, such as ``lib/gcc/x86_64-conda-linux-gnu/13.3.0``."""
     real = Path(os.path.realpath(path))
     found = _PROGRAM.fullmatch(real.name)
     kind = "" if found is None else "clang" if found["kind"].startswith("clang") else "gcc"
@@ -130,14 +130,14 @@ def _read_version(compiler: HostCompiler, path: str) -> HostCompiler:
 
 
 def _version_in_conda_meta(real: Path, kind: str) -> str | None:
-    """The version of an environment's own gcc, by the file names of its conda-meta."""
+    """The version of a conda gcc by the file names in conda-meta."""
     names = names_in(real.parent.parent / "conda-meta") if kind == "gcc" else ()
     found = {match[1] for name in names if (match := _RECORD.fullmatch(name))}
     return found.pop() if len(found) == 1 else None
 
 
 def _version_in_folders(real: Path, kind: str, name: re.Match[str]) -> str | None:
-    """The version of a compiler by its folders; of several the one that its name names."""
+    """The version of a compiler by the folders of its libraries; of several, the one in the compiler's name."""
     root = real.parent.parent
     if kind == "clang":
         folders = [root / lib / "clang" for lib in ("lib", "lib64")]
@@ -161,7 +161,7 @@ def _is_script(path: Path) -> bool:
 
 
 def _find_compiler(asked: str, environ: Mapping[str, str]) -> str | None:
-    """Where a compiler is; a cache in front of it is passed over, and of a folder its gcc is taken, as nvcc does."""
+    """The path of a compiler, without a cache such as ccache in front; for a folder, its gcc, as nvcc does."""
     whole = asked.strip()
     words = [whole] if is_file(whole) or is_folder(whole) else shell_words(whole)
     while len(words) > 1 and Path(words[0]).name in _CACHES:
@@ -195,13 +195,13 @@ _SYSTEM_LIBRARIES = (
 
 
 def nvccs_in(prefix: Prefix) -> tuple[str, ...]:
-    """The nvcc programs of an environment itself: conda's, then those of NVIDIA's wheels."""
+    """The nvcc programs in an environment: conda's, then those of NVIDIA's wheels."""
     places = [prefix.path, *wheel_folders(prefix)]
     return tuple(path for place in places if os.access(path := f"{place}/bin/nvcc", os.X_OK) and is_file(path))
 
 
 def target_folders(prefix: Prefix, platform: str) -> tuple[str, ...]:
-    """The folders where conda's CUDA packages put headers and libraries: ``targets/x86_64-linux`` and the like."""
+    """The folders with the headers and libraries of conda's CUDA packages, such as ``targets/x86_64-linux``."""
     found = (f"{prefix.path}/targets/{name}" for name in _TARGETS[platform])
     return tuple(folder for folder in found if is_folder(folder))
 
@@ -215,7 +215,7 @@ def wheel_folders(prefix: Prefix) -> Iterator[str]:
 
 
 def torch_includes(prefix: Prefix) -> tuple[str, ...]:
-    """The CUDA headers that the headers of the environment's torch include, by name."""
+    """The names of the CUDA headers that torch's headers include."""
     found: dict[str, None] = {}
     for folder in (*(f"{site}/torch/include" for site in prefix.site_packages), f"{prefix.path}/include"):
         for name in _TORCH_HEADERS:
@@ -224,7 +224,7 @@ def torch_includes(prefix: Prefix) -> tuple[str, ...]:
 
 
 def built_libraries(prefix: Prefix, names: Collection[str]) -> frozenset[str]:
-    """Those of the named distributions whose files include compiled modules."""
+    """The named distributions that contain compiled modules."""
     wheels = [wheel for wheel in prefix.wheels if wheel.name in names]
     return frozenset(wheel.name for wheel in wheels if any(name.endswith(".so") for name in files_of(wheel)))
 
@@ -232,16 +232,16 @@ def built_libraries(prefix: Prefix, names: Collection[str]) -> frozenset[str]:
 def find_toolchain(
     prefix: Prefix, platform: str, headers: Iterable[str], environ: Mapping[str, str], *, running: bool
 ) -> CudaToolchain:
-    """Everything that a build would find.
+    """Find everything that a build would use.
 
     Args:
-        platform: which of conda's target folders counts.
-        running: whether compilers may be asked for their versions; else their files are.
+        platform: selects the target folder of conda's CUDA packages.
+        running: whether compilers may be run for their versions; otherwise files beside them are read.
     """
     home, via = find_cuda_home(environ)
     compilers = find_host_compilers(environ, running=running)
     splayed = target_folders(prefix, platform)
-    # A compiler of conda's looks into its own sysroot alone.
+    # conda's compilers only search their own sysroot.
     outside = not any(item.path and item.path.startswith(f"{prefix.path}/") for item in compilers)
     includes = _torch_include_folders(prefix, home, environ)
     includes += [f"{prefix.path}/include"] if prefix.kind == "conda" else []
@@ -272,7 +272,7 @@ def find_toolchain(
 
 
 def find_cuda_home(environ: Mapping[str, str]) -> tuple[str | None, str]:
-    """The folder that torch's builder takes for CUDA_HOME, and what leads to it."""
+    """The folder that torch uses as CUDA_HOME, and the variable that names it."""
     for name in ("CUDA_HOME", "CUDA_PATH"):
         if environ.get(name):
             return environ[name].rstrip("/") or "/", name
@@ -283,7 +283,7 @@ def find_cuda_home(environ: Mapping[str, str]) -> tuple[str | None, str]:
 
 
 def read_nvcc(home: str, via: str, *, running: bool) -> Nvcc:
-    """What the nvcc of a toolkit says of itself, or what the files around it say."""
+    """The nvcc of a toolkit, by its output if it may be run, otherwise by the files around it."""
     path = f"{home}/bin/nvcc"
     if not is_file(path):
         return Nvcc(path=path, via=via, reason="no such file")
@@ -308,12 +308,12 @@ def read_nvcc(home: str, via: str, *, running: bool) -> Nvcc:
 
 
 def _roots(home: str, nvcc: str) -> tuple[str, ...]:
-    """Where the files of a toolkit may lie: the folder that leads to it, and the one that its nvcc really is in."""
+    """The folders of a toolkit: the one that was named, and the one that its nvcc is really in."""
     return tuple(dict.fromkeys((home, toolkit_root(nvcc))))
 
 
 def _wheels_release(home: str) -> str | None:
-    """The release of an nvcc that came as a wheel, by the name of its dist-info."""
+    """The release of an nvcc from a wheel, by the name of its dist-info."""
     site, folder, _ = home.rpartition("/nvidia/")
     found = filter(None, map(_NVCC_WHEEL.fullmatch, names_in(site))) if folder else ()
     return next((match[1] for match in found), None)
@@ -330,7 +330,7 @@ def _bounds(home: str, nvcc: str) -> CompilerBounds | None:
 
 
 def _torch_include_folders(prefix: Prefix, home: str | None, environ: Mapping[str, str]) -> list[str]:
-    """Where torch's builder tells the compiler to look for CUDA headers; conda-forge's torch 2.11 looks in targets."""
+    """The folders for CUDA headers that torch passes to the compiler; for conda-forge's torch 2.11 those in targets."""
     texts = (text_at(f"{site}/torch/utils/cpp_extension.py") for site in prefix.site_packages)
     text = next((item for item in texts if item), "")
     splayed = _SPLAYED.search(text)
@@ -344,14 +344,14 @@ def _torch_include_folders(prefix: Prefix, home: str | None, environ: Mapping[st
 
 
 def library_folders(home: str | None) -> list[str]:
-    """Where torch's builder looks for the libraries of a toolkit: ``lib64``, or ``lib`` without one."""
+    """The folders for CUDA headers that torch passes to the compiler; in torch 2.11 of conda-forge those in targets."""
     if home is None:
         return []
     return [f"{home}/lib" if not is_folder(f"{home}/lib64") and is_folder(f"{home}/lib") else f"{home}/lib64"]
 
 
 def find_unlinked(stem: str, folders: Iterable[str]) -> str | None:
-    """A file of a library in folders where ``-l`` finds no link without version; ``None`` where one is there."""
+    """A versioned file of a library that ``-l`` does not find for lack of a plain link; ``None`` if it finds one."""
     places = tuple(dict.fromkeys(folders))
     if any(is_file(f"{folder}/lib{stem}.so") for folder in places):
         return None
@@ -371,7 +371,7 @@ def _versioned_libraries(libraries: set[str], folders: Iterable[str]) -> Iterato
 
 
 def _build_folder(environ: Mapping[str, str]) -> BuildFolder | None:
-    """Where torch builds; what is not there yet is made, so the first folder above it that is there decides."""
+    """The folder in which torch builds; if it does not exist, the nearest folder above must be writable."""
     path, via = environ.get("TORCH_EXTENSIONS_DIR"), "TORCH_EXTENSIONS_DIR"
     if path is None:
         home = environ.get("HOME")
@@ -392,7 +392,7 @@ def _build_folder(environ: Mapping[str, str]) -> BuildFolder | None:
 
 
 SECONDS = 180.0
-"""How long one call of a compiler may take: heavy headers for many architectures on a slow disk."""
+"""The time limit of one call of a compiler, long enough for large headers and many architectures on a slow disk."""
 
 _TAIL = 6
 _MARKS = ("error", "fatal", "undefined", "cannot find", "not found", "killed")
@@ -400,13 +400,13 @@ _MARKS = ("error", "fatal", "undefined", "cannot find", "not found", "killed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildTools:
-    """What a build of a CUDA extension runs.
+    """The programs and folders that a build of a CUDA extension uses.
 
     Attributes:
-        cxx: path of the C++ compiler, which compiles C++ files and links.
-        ccbin: the host compiler that nvcc is told to call; ``None`` when it is not told (its variables may still).
-        includes: folders for ``-isystem``, as torch's builder gives them.
-        libraries: folders for ``-L``.
+        cxx: the C++ compiler, which compiles C++ files and links.
+        ccbin: the value of nvcc's option ``-ccbin``; ``None`` to leave the choice to nvcc and its variables.
+        includes: the folders that torch passes with ``-isystem``.
+        libraries: the folders for ``-L``.
     """
 
     nvcc: str
@@ -420,7 +420,7 @@ class BuildTools:
 def compile_cuda(
     source: Path, target: Path, tools: BuildTools, *, capabilities: Sequence[Capability] = ()
 ) -> Compilation:
-    """Compile a ``.cu`` file to an object as torch's builder does; for nvcc's own choice of GPUs when none is given."""
+    """Compile a ``.cu`` file to an object as torch does."""
     host = ["-ccbin", tools.ccbin] if tools.ccbin else []
     command = [
         *(tools.nvcc, *host),
@@ -433,13 +433,13 @@ def compile_cuda(
 
 
 def _compile_host(cxx: str, source: Path, target: Path, tools: BuildTools) -> Compilation:
-    """Compile a C++ file that includes CUDA headers, as torch's builder does."""
+    """Compile a C++ file that includes CUDA headers, as torch does."""
     command = [cxx, *_includes(tools), "-fPIC", "-std=c++17", "-c", str(source), "-o", str(target)]
     return _call(command, target, tools)
 
 
 def _link(cxx: str, objects: Sequence[Path], target: Path, tools: BuildTools) -> Compilation:
-    """Link objects to a shared library with the CUDA runtime, as torch's builder does."""
+    """Link objects to a shared library with the CUDA runtime, as torch does."""
     folders = [f"-L{folder}" for folder in tools.libraries]
     command = [cxx, *map(str, objects), "-shared", *folders, "-lcudart", "-o", str(target)]
     return _call(command, target, tools)
@@ -453,14 +453,15 @@ def compile_sample(
     capabilities: Sequence[Capability] = (),
     runtime: bool = True,
 ) -> tuple[Compilation, ...]:
-    """Build a small extension: a CUDA file, a C++ file where there is a compiler for it, and the library of both.
+    """Build a small extension: a CUDA file, a C++ file if there is a compiler for it, and a library of both.
 
-    What needs the result of a step that failed is left out.
+    The library is not linked if a file did not compile.
 
     Args:
-        headers: what the CUDA file includes.
-        plain: what the C++ file includes.
-        runtime: link with ``-lcudart``, as every extension does.
+        headers: the headers that the CUDA file includes.
+        plain: the headers that the C++ file includes.
+        capabilities: the targets; empty to leave the choice to nvcc.
+        runtime: whether to link with ``-lcudart``, as every extension does.
     """
     with private_folder("build") as folder:
         (folder / "probe.cu").write_text(sample_source(headers, device=True), encoding="utf-8")
@@ -495,14 +496,14 @@ def _call(command: list[str], target: Path, tools: BuildTools) -> Compilation:
 
 
 def _error_lines(text: str) -> tuple[str, ...]:
-    """The lines from the first error on, at most six; the last six when none says that it is one."""
+    """At most six lines from the first error on; the last six lines if no line names an error."""
     lines = [printable(line.strip())[:400] for line in text.splitlines() if line.strip()]
     start = next((i for i, line in enumerate(lines) if any(mark in line.lower() for mark in _MARKS)), None)
     return tuple(lines[-_TAIL:] if start is None else lines[start : start + _TAIL])
 
 
 def _without_folder(item: Compilation, folder: Path) -> Compilation:
-    """The result without the name of a folder that is gone."""
+    """The result without the path of the temporary folder."""
     gone = f"{folder}/"
     return replace(
         item,

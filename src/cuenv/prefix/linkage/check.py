@@ -1,4 +1,4 @@
-"""The check `linkage`: everything is opened as Python would, on paper; what is missing, shadowed or undefined."""
+"""The check `linkage`: a model of the loader opens the libraries as Python would, and reports what it does not find."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from cuenv.prefix.subject import Subject
 
 
 def short_path(path: str, context: LinkageContext) -> str:
-    """A file's path, from the environment or its site-packages on where it lies in them."""
+    """The path of a file for messages: relative to site-packages or to the environment if it lies in them."""
     text = posixpath.normpath(path)
     text = text.removeprefix(f"{context.prefix.path}/") if context.inside(text) else text
     text = re.sub(r"^lib(?:64)?/python3\.[0-9]+t?/site-packages/", "", text)
@@ -55,30 +55,30 @@ def short_path(path: str, context: LinkageContext) -> str:
 
 
 def more_files(askers: list[Loaded]) -> str:
-    """How many further files are concerned, for the end of a sentence."""
+    """The number of further files, as the end of a sentence; empty if there is only one file."""
     others = len({asker.path for asker in askers}) - 1
     return f" (and {others} more)" if others else ""
 
 
 def more_names(names: list[str]) -> str:
-    """How many further names there are, for the end of a sentence."""
+    """The number of further names, as the end of a sentence; empty if there is only one name."""
     return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
 
 
 def rebuild_command(root: Root, context: LinkageContext) -> str | None:
-    """What brings a build of an extension for the torch that is here; ``None`` when nobody says where it is from."""
+    """The command that gets a build of an extension for the installed torch; ``None`` if its package is unknown."""
     if root.built:
         return f"rm -r {shlex.quote(posixpath.dirname(root.path))}"
     return context.rebuild(root.owner) if root.owner else None
 
 
 def reinstall_command(path: str, context: LinkageContext) -> str | None:
-    """What installs once more the package that a file belongs to; ``None`` when no record names one."""
+    """The command that reinstalls the package of a file; ``None`` if no record lists the file."""
     return reinstall_owner(context.owner(path), context.prefix)
 
 
 def install_command(name: str, context: LinkageContext) -> str | None:
-    """What brings a library; ``None`` when no row says which package does."""
+    """The command that installs a library; ``None`` if the tables do not name its package."""
     package = context.packages.get(stem_of(name))
     if not package:
         return None
@@ -90,7 +90,7 @@ def install_command(name: str, context: LinkageContext) -> str | None:
 
 
 def prefer_command(name: str, winner: Loaded, context: LinkageContext) -> str | None:
-    """What makes another file win."""
+    """The command that makes the loader find another file."""
     if not context.inside(winner.path):
         return unset_command(winner)
     package = context.packages.get(stem_of(name), "")
@@ -99,14 +99,14 @@ def prefer_command(name: str, winner: Loaded, context: LinkageContext) -> str | 
 
 
 def unset_command(winner: Loaded) -> str | None:
-    """What takes a library out of the search again; ``None`` when no variable put it there."""
+    """How to remove a library from the search; ``None`` if no variable added it."""
     if winner.via == "LD_LIBRARY_PATH":
         return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
     return "unset LD_PRELOAD" if winner.via == "LD_PRELOAD" else None
 
 
 def _escaped(finding: Finding) -> Finding:
-    """The finding with what does not print escaped: names in a binary or a folder can hold anything."""
+    """The finding with unprintable characters escaped: names in binaries and folders can contain anything."""
     return replace(
         finding,
         subject=one_line(finding.subject),
@@ -121,7 +121,7 @@ _COPIES = 6
 
 
 def search_evidence(opening: Opening, item: MissingLibrary) -> tuple[str, ...]:
-    """Where the loader looked for a library, one line for each part of the search."""
+    """The folders in which the loader looked for a library, one line for each part of the search."""
     process = opening.process
     lines = []
     tried = candidates(item.name, item.asker, process.main, process.system)
@@ -133,7 +133,7 @@ def search_evidence(opening: Opening, item: MissingLibrary) -> tuple[str, ...]:
 
 
 def unreadable_candidate(opening: Opening, item: MissingLibrary) -> str | None:
-    """A file that the search comes upon and may not read, which the loader passes over."""
+    """A file in the search path that may not be read, which the loader skips; ``None`` without one."""
     process = opening.process
     tried = candidates(item.name, item.asker, process.main, process.system)
     seen = (process.look(candidate.path) for candidate in tried)
@@ -141,7 +141,7 @@ def unreadable_candidate(opening: Opening, item: MissingLibrary) -> str | None:
 
 
 def other_releases(name: str, context: LinkageContext) -> tuple[str, ...]:
-    """Libraries of the environment that differ in the number of their name alone: ``libcudart.so.12``."""
+    """Libraries of the environment that differ only in the version in their name, such as ``libcudart.so.12``."""
     start = f"{stem_of(name)}.so."
     return tuple(sorted(other for other in context.own if other.startswith(start) and other != name))
 
@@ -149,7 +149,7 @@ def other_releases(name: str, context: LinkageContext) -> tuple[str, ...]:
 def candidate_files(
     name: str, asker: Loaded, winner: Loaded, opening: Opening, context: LinkageContext
 ) -> tuple[str, ...]:
-    """The files that could have been chosen, in the order of the search, the winner first."""
+    """The files that the search could find, in its order, with the one that the loader takes first."""
     process = opening.process
     lines: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -175,7 +175,7 @@ _SHOWN = 3
 
 
 def missing_findings(openings: Iterable[Opening], context: LinkageContext) -> Iterator[Finding]:
-    """Libraries that are found nowhere (CU230), that cannot be loaded (CU231), and the driver's own (CU238)."""
+    """Report libraries that are not found (CU230) or cannot be loaded (CU231), and the driver's libraries (CU238)."""
     groups: dict[str, list[tuple[Opening, MissingLibrary]]] = {}
     for opening in (item for item in openings if not item.mended):
         if opening.opened.root is None:
@@ -260,7 +260,7 @@ def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], context: 
 
 
 def foreign_findings(openings: Iterable[Opening], context: LinkageContext) -> Iterator[Finding]:
-    """Libraries that win from outside although the environment has its own (CU232)."""
+    """Report libraries from outside that are loaded although the environment has its own (CU232)."""
     told: set[str] = set()
     for opening in openings:
         for item in opening.opened.new:
@@ -289,7 +289,7 @@ def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, context
 
 
 def glibc_findings(openings: Iterable[Opening], context: LinkageContext) -> Iterator[Finding]:
-    """Files that need a later glibc than the host has (CU234)."""
+    """Report files that need a later glibc than the host has (CU234)."""
     if context.glibc is None:
         return
     lowest: dict[str, Version] = {}
@@ -333,7 +333,7 @@ _SHOWN_SYMBOLS = 3
 
 
 def symbol_findings(failures: Iterable[SymbolFailure], context: LinkageContext) -> Iterator[Finding]:
-    """Versions and symbols that the winning files do not define (CU233, CU235, CU236); unreadable tables (CU237)."""
+    """Report versions and symbols that the loaded files do not define (CU233, CU235, CU236) or hide (CU237)."""
     versions: dict[tuple[str, bool], list[NoVersion]] = {}
     symbols: dict[tuple[str, str], list[NoSymbol]] = {}
     for failure in failures:
@@ -420,7 +420,7 @@ def _version_key(version: str) -> tuple[int, ...]:
 
 
 def check_linkage(subject: Subject) -> Check:
-    """Open everything as Python would, on paper: missing, shadowed and wrong libraries, symbols that nobody defines."""
+    """Model how the loader opens each library; report missing, shadowed and wrong libraries, and undefined symbols."""
     machine = MACHINES.get(subject.facts.platform)
     if machine is None:
         return skipped("linkage", f"cuenv does not know the loader of {subject.facts.platform}")

@@ -1,8 +1,8 @@
-"""What happens when an environment's binaries are opened as Python would: which file wins for every library.
+"""A model of how Python and torch load an environment's libraries: which file is loaded for each name.
 
-Python starts; torch opens ``libtorch_global_deps`` for everybody and then its extension; every further extension opens
-in a process that has torch already. Python opens with RTLD_NOW: a symbol that nobody defines fails at once,
-so the versions and symbols that each file needs are looked for in the files that win.
+Python starts; torch opens ``libtorch_global_deps`` with RTLD_GLOBAL and then its extension; every other extension is
+opened in a process that has loaded torch. Python opens with RTLD_NOW, so an undefined symbol fails at once; therefore
+the versions and symbols that each file needs are looked up in the files that are loaded.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ RootKind = Literal["python", "torch", "extension", "library"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A file that something opens by its path.
+    """A file that Python or torch opens by its path.
 
     Attributes:
-        label: how to name it: a path relative to site-packages, or to the environment.
-        kind: ``library`` is one of NVIDIA's, opened alone.
-        owner: the distribution that holds it, for a command that builds it again; empty when that is not known.
-        needed: when it fails, what holds it does not work at all; otherwise a part of it does not.
-        built: torch compiled it on first use, and does so again when its folder is gone.
+        label: its path relative to site-packages or to the environment, for messages.
+        kind: ``library`` is an NVIDIA library, opened alone.
+        owner: the distribution that it belongs to, for a command that builds it again; empty if unknown.
+        needed: whether its package does not work at all when it fails; otherwise only a part of the package fails.
+        built: whether torch compiled it on first use; torch does so again when its folder is removed.
     """
 
     path: str
@@ -51,8 +51,8 @@ class Preload:
     """A library that torch opens by path.
 
     Attributes:
-        pattern: as torch writes it: ``libcudart.so.*[0-9]``.
-        path: the file that fits; ``None`` when none does, which ends what torch is about, unless it is optional.
+        pattern: torch's pattern, such as ``libcudart.so.*[0-9]``.
+        path: the first file that matches; ``None`` if there is none, where torch gives up unless it is optional.
     """
 
     pattern: str
@@ -61,13 +61,13 @@ class Preload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchPlan:
-    """How torch begins, read from ``torch/__init__.py``.
+    """Which libraries ``import torch`` opens, read from ``torch/__init__.py``.
 
     Attributes:
-        first: ``libtorch_global_deps.so``, which is opened for everybody.
-        rescue: when that misses one of these libraries, all are opened by path and ``first`` again.
-        after: opened by path after ``first``, where that has brought libcudart; errors are passed over.
-        then: the extension, and what torch opens when it is used.
+        first: ``libtorch_global_deps.so``, which is opened with RTLD_GLOBAL.
+        fallback: if ``first`` lacks one of these libraries, torch opens all of them by path and then ``first`` again.
+        preloads: opened by path after ``first`` if that loaded libcudart; torch ignores errors.
+        modules: the extension, and the libraries that torch opens when they are used.
     """
 
     first: Root | None
@@ -78,11 +78,11 @@ class TorchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is opened in an environment.
+    """The files that are opened in an environment.
 
     Attributes:
-        python: its interpreter, links resolved; ``None`` when it has none.
-        roots: the further files, each opened on its own after torch.
+        python: its interpreter, with links resolved; ``None`` without one.
+        roots: the other files, each opened alone in a process that has loaded torch.
     """
 
     python: str | None
@@ -92,17 +92,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkageContext:
-    """What the findings are judged against.
+    """The environment and the host that the findings are about.
 
     Attributes:
-        home: the environment, for the commands that mend it.
-        own: the libraries in the environment's folders of libraries: name to paths.
-        packages: stem of a library to the package that brings it, as it is called here.
+        prefix: the environment.
+        own: the paths of the libraries in the environment's library folders, by file name.
+        packages: the package of each library, by the stem of its file name.
         pinned: the releases of NVIDIA's wheels that torch pins.
-        owner: who brought a file; asked where a command has to name it.
-        fitting: what brings a build of a library for the torch that is here.
-        glibc: of the host that it is judged for; ``None`` when that is not known.
-        driver: the host is this machine and has an NVIDIA driver.
+        owner: finds the package that a file belongs to.
+        rebuild: makes the command that installs a build of a library for the installed torch.
+        glibc: the host's glibc; ``None`` if unknown.
+        driver: whether the host is this machine and has an NVIDIA driver.
     """
 
     prefix: Prefix
@@ -121,10 +121,10 @@ class LinkageContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A root, what opening it brought, and the process it was opened in.
+    """A root, the result of opening it, and the process in which it was opened.
 
     Attributes:
-        mended: opened again as if what it misses were there, so that what comes after is judged on its own.
+        mended: whether its missing libraries were assumed to be there, so that the following files can be judged.
     """
 
     root: Root
@@ -134,15 +134,15 @@ class Opening:
 
     @property
     def scope(self) -> tuple[Loaded, ...]:
-        """The objects that its symbols are looked up in, in the loader's order."""
+        """The objects in which its symbols are looked up, in the loader's order."""
         return tuple(dict.fromkeys((*self.process.shared, *self.opened.closure)))
 
 
 def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
-    """Open what a plan names, in its order.
+    """Open the files of a plan in its order.
 
     Args:
-        process: a fresh one; it holds Python and torch at the end.
+        process: a new process; at the end it has loaded Python and torch.
     """
     if plan.python:
         root = Root(path=plan.python, label="python", kind="python", needed=False)  # a script may start it
@@ -158,7 +158,7 @@ def open_all(process: Process, plan: Plan) -> Iterator[Opening]:
 
 
 def _as_if_complete(process: Process, plan: TorchPlan) -> Iterator[Opening]:
-    """Go on as if torch could be imported: one missing library of its own is no fault of all that comes after."""
+    """Open torch's files as if no library were missing, so that the other extensions can be judged."""
     if plan.first:
         opened = process.open(plan.first.path, everybody=True, mended=True)
         yield Opening(root=plan.first, opened=opened, process=process, mended=True)
@@ -171,7 +171,7 @@ def _as_if_complete(process: Process, plan: TorchPlan) -> Iterator[Opening]:
 
 
 def _with_neighbours(process: Process, path: str) -> Opened:
-    """Open a file; what it misses and what lies beside it is opened first, as packages do for their own libraries."""
+    """Open a file after the missing libraries that lie in its folder, which packages load themselves."""
     opened = process.open(path)
     beside = [f"{posixpath.dirname(path)}/{item.name}" for item in opened.missing if "/" not in item.name]
     there = [other for other in beside if process.look(other).kind == "elf"]
@@ -198,7 +198,7 @@ def _open_torch(process: Process, plan: TorchPlan) -> Iterator[Opening]:
 
 
 def _preload_and_retry(process: Process, plan: TorchPlan, first: Root, opened: Opened) -> Iterator[Opening]:
-    """Torch opens each of its libraries by path and begins again; one that is not there ends it."""
+    """Open each fallback library by path and then the first file again; stop at a library that is missing."""
     for item in plan.fallback:
         if item.path is None:
             asker = opened.missing[0].asker
@@ -222,18 +222,18 @@ def _preload(process: Process, items: tuple[Preload, ...]) -> None:
 
 
 def stem_of(name: str) -> str:
-    """A library's name without its ending: ``libcudart`` for ``libcudart.so.12``."""
+    """The name of a library without ``.so`` and version: ``libcudart`` for ``libcudart.so.12``."""
     return name.split(".so", 1)[0]
 
 
 def is_driver_library(name: str) -> bool:
-    """Whether a library comes with the NVIDIA driver, and with no package."""
+    """Whether a library belongs to the NVIDIA driver and to no package."""
     stem = stem_of(name)
     return stem in {"libcuda", "libcudadebugger", "libnvcuvid"} or stem.startswith("libnvidia-")
 
 
 Contents = Callable[[Loaded], tuple[Data, Elf]]
-"""The bytes of an object, and its headers."""
+"""Returns the bytes and the headers of an object."""
 
 _TORCH = regex(r"_Z(?:T[ISTV]|GV)?(?:N[KVrRO]*(?:2at|3c10|5torch|6caffe2)[0-9]|\d+THP)")
 _ALIKE = 7
@@ -243,7 +243,7 @@ _NAMED = regex(r"([1-9][0-9]{0,3})([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class NoVersion:
-    """A version that an object needs of a library, which the file that wins does not define."""
+    """A version that an object needs from a library, and that the loaded file does not define."""
 
     asker: Loaded
     file: str
@@ -253,12 +253,13 @@ class NoVersion:
 
 @dataclass(frozen=True, slots=True)
 class NoSymbol:
-    """A symbol that nobody defines.
+    """An undefined symbol.
 
     Attributes:
-        root: what was opened and brought the asker.
-        symbol: its name, and the library and version it is asked of.
-        winner: that library as it is loaded, for a versioned one.
+        asker: the object that needs the symbol.
+        root: the file that was opened and loaded that object.
+        symbol: its name, and for a versioned symbol the library and the version.
+        winner: the loaded file of that library; ``None`` for a symbol without version.
     """
 
     asker: Loaded
@@ -269,7 +270,7 @@ class NoSymbol:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file whose tables cannot be read, and why."""
+    """A file whose symbol tables cannot be read, and the reason."""
 
     item: Loaded
     reason: str
@@ -279,7 +280,7 @@ SymbolFailure = NoVersion | NoSymbol | Unreadable
 
 
 class SymbolCheck:
-    """Checks what openings bring; each library's table is opened once."""
+    """Looks up the symbols of loaded objects; the table of each library is read once."""
 
     def __init__(self, contents: Contents, context: LinkageContext) -> None:
         self._contents, self._context = contents, context
@@ -289,10 +290,10 @@ class SymbolCheck:
         self._done: set[tuple[str, tuple[str, ...]]] = set()
 
     def failures(self, opening: Opening) -> Iterator[SymbolFailure]:
-        """What the loader would say about the new objects of an opening.
+        """The errors of the loader about the new objects of an opening.
 
-        Nothing, when a library is missing: it would not come so far. As if it were mended, what is asked of a library
-        that is there can be told all the same.
+        If a library is missing, the loader stops before it looks up symbols, so there are none; where missing
+        libraries are assumed (`Opening.mended`), symbols of the others are still checked.
         """
         if opening.opened.missing and not opening.mended:
             return
@@ -308,7 +309,7 @@ class SymbolCheck:
                 yield from self._symbols(item, scope, opening, {failure.version for failure in lacking})
 
     def _versions(self, item: Loaded, opening: Opening) -> Iterator[NoVersion]:
-        """elf/dl-version.c: a library without versions serves every version, with a warning."""
+        """Missing versions, as elf/dl-version.c finds them: a library without versions provides every version."""
         for file, versions in item.elf.dynamic.needs.items() if item.elf.dynamic else ():
             winner = opening.process.by_name(file)
             dynamic = winner.elf.dynamic if winner else None
@@ -332,9 +333,9 @@ class SymbolCheck:
             return
         complete = opening.process.main is not None
         order = tuple(dict.fromkeys((*scope, item)))
-        last: dict[str, Loaded] = {}  # who defined the symbol before that begins alike: mostly the same again
+        last: dict[str, Loaded] = {}  # the object that defined the last similar symbol usually defines this one as well
         for want in wants:
-            # Without the executable, what Python itself defines cannot be told from what nobody does.
+            # Without the executable it is unknown which symbols Python itself defines.
             if not complete and want.version is None and not is_torch_symbol(want.name):
                 continue
             if opening.mended and not (want.version and want.file and opening.process.by_name(want.file)):
@@ -358,17 +359,17 @@ class SymbolCheck:
             finder = self._finders[item.path]
             return finder is None or finder(*asked)
         except BinaryError:
-            self._finders[item.path] = None  # not known: no failure is made of it; `Unreadable` says so
+            self._finders[item.path] = None  # unknown, so it is no failure; `Unreadable` reports it
             return True
 
 
 def is_torch_symbol(name: str) -> bool:
-    """Whether a symbol is of torch's own C++ namespaces, or of its Python binding."""
+    """Whether a symbol belongs to torch's C++ namespaces or its Python binding."""
     return _TORCH.match(name) is not None
 
 
 def demangled(name: str) -> str:
-    """The readable piece of a mangled name: ``c10::TensorImpl::decref`` of ``_ZN3c1010TensorImpl6decrefEv``."""
+    """The readable part of a mangled name: ``c10::TensorImpl::decref`` for ``_ZN3c1010TensorImpl6decrefEv``."""
     head = re.match(r"_Z(?:T[ISTV]|GV)?N?[KVrRO]*", name)
     if head is None:
         return name

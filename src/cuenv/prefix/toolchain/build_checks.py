@@ -1,4 +1,4 @@
-"""Whether builds of CUDA extensions would work in an environment: findings of the range CU250 to CU261."""
+"""Whether builds of CUDA extensions would work in an environment: the findings CU250 to CU261."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cuenv.solve.model import Solution
 
 
 def hook_command(prefix: Prefix) -> str:
-    """What tells builds where CUDA lies: the hook, or for an environment without activation scripts its lines."""
+    """The command that lets builds find the environment's CUDA."""
     where = shlex.quote(prefix.path)
     return (
         f"cuenv hook --prefix {where}" if prefix.kind == "conda" else f'eval "$(cuenv hook --prefix {where} --print)"'
@@ -28,7 +28,7 @@ def hook_command(prefix: Prefix) -> str:
 
 
 def nvcc_command(prefix: Prefix) -> str:
-    """The command or the words by which a user gets an nvcc for this environment."""
+    """How to install an nvcc for this environment, as a command or in words."""
     if prefix.kind == "conda":
         return conda_install(prefix, "cuda-nvcc")
     cuda = _cuda_major_of_wheels(prefix)
@@ -38,7 +38,7 @@ def nvcc_command(prefix: Prefix) -> str:
 
 
 def header_command(prefix: Prefix, package: str | None, cuda: int | None) -> str | None:
-    """What installs a conda package, or the wheel that holds the same for a CUDA major."""
+    """The command that installs a conda package, or the wheel with the same files for a CUDA major version."""
     if package is None:
         return None
     if prefix.kind == "conda":
@@ -49,7 +49,7 @@ def header_command(prefix: Prefix, package: str | None, cuda: int | None) -> str
 
 
 def _cuda_major_of_wheels(prefix: Prefix) -> int | None:
-    """The CUDA major of the environment's wheels, by the suffix of those of NVIDIA."""
+    """The CUDA major version of the environment's NVIDIA wheels."""
     runtime = prefix.wheel("nvidia-cuda-runtime")
     if runtime:
         return version(runtime.version).major
@@ -57,17 +57,17 @@ def _cuda_major_of_wheels(prefix: Prefix) -> int | None:
 
 
 _BY_VARIABLES = frozenset({"CU250", "CU251", "CU252", "CU254", "CU255", "CU256", "CU257", "CU258", "CU259"})
-"""What depends on variables, and so on activation."""
+"""Findings that depend on variables, and therefore on activation."""
 
 
 _BY_NVCC = frozenset({"CU252", "CU254", "CU256", "CU257", "CU258"})
-"""What is said about an nvcc, and about what leads to it, the headers, libraries and host compilers around it."""
+"""Findings that depend on which nvcc is used."""
 
 
 def jit_findings(
     wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Finding, ...]:
-    """What would stop a build, most basic first."""
+    """Everything that would prevent a build, the most basic first."""
     told = (
         *_nvcc(wanted, found, prefix),
         *_home(found, prefix),
@@ -81,17 +81,17 @@ def jit_findings(
     )
     if found.activation is None:
         return told
-    # What activation sets may mend it, so none of them is certain.
+    # Activation may set variables that avoid these errors, so none of them is certain.
     return tuple(replace(item, severity="warning") if item.code in _BY_VARIABLES else item for item in told)
 
 
 def with_origin(finding: Finding, nvcc: Nvcc, wanted: BuildNeeds, mend: str | None = None) -> Finding:
-    """A finding on an nvcc that lies outside of the environment: what leads to it, and what would build with it.
+    """A finding on an nvcc outside of the environment, with the variable that names it and the library that builds.
 
     Args:
         finding: CU212, an error.
-        wanted: nothing compiles on first use where it is empty.
-        mend: what leads builds to the environment's own, where it has one.
+        wanted: what builds need; empty if no library compiles on first use.
+        mend: the command that makes builds use the environment's own nvcc, if there is one.
     """
     finding = replace(finding, fix=mend or finding.fix)
     text = f"{finding.message}; {nvcc.via} leads builds to {nvcc.path}"
@@ -102,13 +102,13 @@ def with_origin(finding: Finding, nvcc: Nvcc, wanted: BuildNeeds, mend: str | No
 
 
 def without_nvcc_findings(findings: Iterable[Finding], other: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings without those on an nvcc that is the wrong one: to mend what lies around it would not help."""
+    """The findings without those that depend on an nvcc which is itself reported as the wrong one."""
     wrong = any(item.subject == "nvcc" for item in other)
     return tuple(item for item in findings if not (wrong and item.code in _BY_NVCC))
 
 
 def trial_findings(tried: Iterable[Compilation]) -> tuple[Finding, ...]:
-    """What a real compilation stumbled over."""
+    """The errors of the sample compilation (CU260)."""
     return tuple(
         Finding(
             code="CU260",
@@ -124,7 +124,7 @@ def trial_findings(tried: Iterable[Compilation]) -> tuple[Finding, ...]:
 
 
 def targets_of(nvcc: Nvcc, knowledge: Knowledge) -> tuple[Capability, ...]:
-    """What an nvcc compiles for: what it says itself, else the tables by its release; empty when nobody knows."""
+    """The targets of an nvcc: those that it lists, otherwise those of its release in the tables; empty if unknown."""
     if nvcc.targets or nvcc.release is None:
         return nvcc.targets
     row = knowledge.cuda(nvcc.release)
@@ -132,7 +132,7 @@ def targets_of(nvcc: Nvcc, knowledge: Knowledge) -> tuple[Capability, ...]:
 
 
 def compiler_bound(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | None, str]:
-    """The newest major of a host compiler that an nvcc accepts, and who says so."""
+    """The newest major version of a host compiler that an nvcc accepts, and the source of that information."""
     if nvcc.bounds and nvcc.bounds.newest(kind):
         return nvcc.bounds.newest(kind), "its host_config.h"
     row = knowledge.cuda(nvcc.release) if nvcc.release and kind == "gcc" else None
@@ -181,12 +181,12 @@ def _nvcc(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[
 
 
 def _run_check_command(prefix: Prefix) -> str:
-    """What asks programs that a check without ``--run`` only looks at."""
+    """The command that also runs the programs, whose files alone were read."""
     return shlex.join(["cuenv", "check", "--prefix", prefix.path, "--run"])
 
 
 def _home(found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
-    """CUDA_HOME, CUDA_PATH and PATH against the nvcc that the environment holds."""
+    """Compare CUDA_HOME, CUDA_PATH and PATH with the nvcc of the environment."""
     nvcc = found.nvcc
     if nvcc and nvcc.release and found.inside and nvcc.path not in found.inside:
         yield Finding(
@@ -265,7 +265,7 @@ def _missing_header(header: NeededHeader, found: CudaToolchain, prefix: Prefix) 
 
 
 def _links(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
-    """Links without version, which ``-lcudart`` needs; that of the runtime is in every build."""
+    """Report missing links without version, which options such as ``-lcudart`` need."""
     asked = {library: item for item in wanted.headers if (library := library_of(item.name))}
     for library, header in sorted(asked.items()):
         if library in found.links or not found.headers.get(header.name):
@@ -376,10 +376,11 @@ _TOOLS = ("gxx", "ninja")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededHeader:
-    """A header that some build includes.
+    """A header that builds include.
 
     Attributes:
-        holder: the conda package that brings it; ``None`` when no row knows one.
+        by: what includes it.
+        holder: the conda package that contains it; ``None`` if the tables do not know.
     """
 
     name: str
@@ -389,12 +390,12 @@ class NeededHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildNeeds:
-    """What has to be there for builds on first use.
+    """What builds on first use need.
 
     Attributes:
-        why: the reasons to expect such builds; empty when there is none.
-        libraries: those that compile on first use, with their versions.
-        tools: further programs: ``gxx``, ``ninja``.
+        why: the reasons to expect such builds; empty if none are expected.
+        libraries: the libraries that compile on first use, with their versions.
+        tools: other programs: ``gxx``, ``ninja``.
     """
 
     why: tuple[str, ...]
@@ -409,7 +410,7 @@ def has_torch(prefix: Prefix) -> bool:
 
 
 def compiling_libraries(prefix: Prefix, knowledge: Knowledge) -> tuple[tuple[Wheel, Extension], ...]:
-    """The installed libraries that compile, by the tables, in every way that they can have come."""
+    """The installed libraries that always compile with nvcc according to the tables, however they were installed."""
     found = []
     for wheel in prefix.wheels:
         rows = _rows(wheel, prefix, knowledge)
@@ -447,7 +448,7 @@ def build_needs(
     profile asks for one.
 
     Args:
-        built: libraries that bring compiled code: they were built when they were installed.
+        built: libraries that contain compiled code, because they were built when they were installed.
         torch_includes: the CUDA headers that torch's own headers include.
     """
     libraries = [(wheel, row) for wheel, row in compiling_libraries(prefix, knowledge) if wheel.name not in built]
@@ -478,7 +479,7 @@ def build_needs(
 
 
 def _headers_of_packages(prefix: Prefix, knowledge: Knowledge) -> Iterator[tuple[str, str]]:
-    """Headers that an installed conda package is known to bring."""
+    """The headers that installed conda packages contain according to the tables, each with its package."""
     for package in prefix.conda:
         component = knowledge.component(package.name)
         if component and component.name == package.name:
@@ -486,9 +487,9 @@ def _headers_of_packages(prefix: Prefix, knowledge: Knowledge) -> Iterator[tuple
 
 
 def wheel_of(package: str, cuda: int | None) -> str:
-    """The wheel of the Python index with the headers of a conda package: ``nvidia-cusparse-cu12``, ``nvidia-cusparse``.
+    """The wheel with the headers of a conda package: ``nvidia-cusparse-cu12`` or ``nvidia-cusparse``.
 
-    From CUDA 13 on the wheels of the toolkit bear no suffix; those of cuDNN and NCCL still do.
+    Since CUDA 13 the wheels of the toolkit have no suffix; those of cuDNN and NCCL still have one.
     """
     part = package.removeprefix("lib").removesuffix("-dev").replace("cudart", "runtime")
     suffix = f"-cu{cuda}" if cuda and (cuda < 13 or part in ("cudnn", "nccl")) else ""

@@ -1,4 +1,4 @@
-"""Write, show or take away the hook of an environment."""
+"""Make the hook of an environment and install it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from cuenv.prefix.toolchain.hook import Hook, activate_script, arch_list, deacti
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentHook:
-    """What a hook of an environment sets, as text for shells, and what had to be left out.
+    """The hook of an environment as scripts, and notes on what it leaves out.
 
     Attributes:
-        scripts: by the ending of their files, ``sh`` and ``fish``: what conda sources; for an environment that sources
-            nothing, lines to evaluate, and no script that restores.
+        scripts: the scripts by file ending, ``sh`` and ``fish``. An environment that is not conda's sources no
+            scripts, so these are lines to evaluate, and the script that restores is empty.
     """
 
     prefix: Prefix
@@ -37,11 +37,11 @@ class EnvironmentHook:
 
 
 def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: Path | None = None) -> EnvironmentHook:
-    """The hook of an environment for a host.
+    """Make the hook of an environment for the GPUs of a host.
 
     Args:
-        options: the host whose GPUs builds are for; this machine when none is named.
-        lock: the host that it was made for is taken where none is named.
+        options: the host whose GPUs extensions are built for; this machine by default.
+        lock: if the options name no host, the host for which this lock was made is taken.
 
     Raises:
         InputError: it is not an environment, holds nothing of CUDA to build with, or its path cannot stand in a list.
@@ -86,7 +86,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
 
 
 def _missing_link_notes(file: str | None) -> Iterator[str]:
-    """NVIDIA's wheels hold ``libcudart.so.13`` alone, and every extension is linked with ``-lcudart``."""
+    """The note that ``-lcudart`` finds no library: NVIDIA's wheels only contain ``libcudart.so.13``."""
     if file:
         folder, _, name = file.rpartition("/")
         link = shlex.join(["ln", "-s", name, f"{folder}/libcudart.so"])
@@ -103,10 +103,10 @@ def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> Hos
 
 
 def install_hook(made: EnvironmentHook) -> tuple[Path, ...]:
-    """Write a hook into its environment; what is there already stays. Returns the files that were written.
+    """Write a hook into its environment and return the files that changed.
 
     Raises:
-        InputError: the environment sources no scripts, or a file of that name is somebody else's.
+        InputError: the environment sources no scripts, or cuenv did not write a file with that name.
         OutsideError: a file cannot be written.
     """
     if made.prefix.kind != "conda":

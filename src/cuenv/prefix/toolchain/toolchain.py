@@ -1,4 +1,4 @@
-"""What a build of CUDA extensions would meet in an environment: compilers, headers, libraries, and a trial of them."""
+"""The compilers, headers and libraries that a build of a CUDA extension finds in an environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cuenv.core.versions import Capability
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerBounds:
-    """The newest majors of host compilers that an nvcc accepts; ``None`` where nothing says."""
+    """The newest major versions of host compilers that an nvcc accepts; ``None`` if unknown."""
 
     gcc_max: int | None = None
     clang_max: int | None = None
@@ -27,11 +27,11 @@ class Nvcc:
     """An nvcc, as torch's extension builder would find it.
 
     Attributes:
-        via: what leads to it: ``CUDA_HOME``, ``CUDA_PATH``, ``PATH`` or ``/usr/local/cuda``.
-        release: X.Y by its files, or as it says it; ``None`` when neither tells it.
-        targets: the capabilities that it says it compiles for; empty when it does not say.
-        bounds: what its own ``host_config.h`` says; ``None`` without one.
-        reason: why it gives no good answer.
+        via: where it was found: ``CUDA_HOME``, ``CUDA_PATH``, ``PATH`` or ``/usr/local/cuda``.
+        release: X.Y by its files or its own output; ``None`` if unknown.
+        targets: the compute capabilities that it lists; empty if it was not asked.
+        bounds: the bounds in its ``host_config.h``; ``None`` without that file.
+        reason: why it cannot be used; ``None`` if it can.
     """
 
     path: str
@@ -47,13 +47,13 @@ class HostCompiler:
     """A compiler that a build would call.
 
     Attributes:
-        does: ``C++`` for the files that torch gives to it, ``nvcc`` for the host part of CUDA files.
-        asked: its name as it is asked for: ``g++``, or what the variable says.
+        role: ``C++`` for the compiler of C++ files, ``nvcc`` for the one that nvcc calls.
+        asked: the name by which it is called: ``g++``, or the value of a variable.
         via: the variable that names it, or ``PATH``.
-        path: where it is; ``None`` when it is nowhere.
-        kind: ``gcc`` or ``clang``; empty when it does not say.
-        version: by the files beside it, or as it says it.
-        unread: no file tells its version, and it was not run.
+        path: its path; ``None`` if it is not found.
+        kind: ``gcc`` or ``clang``; empty if unknown.
+        version: by the files beside it, or by its own output.
+        unread: whether no file names its version and it was not run.
     """
 
     role: str
@@ -66,17 +66,17 @@ class HostCompiler:
 
     @property
     def major(self) -> int | None:
-        """The first number of its version."""
+        """The major version."""
         return int(self.version.split(".")[0]) if self.version else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
-    """How a compilation ended.
+    """The result of one call of a compiler.
 
     Attributes:
-        tail: the last lines that the tool wrote, when it failed.
-        reason: why it failed, in a few words; ``None`` when it did not.
+        tail: the lines from the first error on, if it failed.
+        reason: why it failed, in a few words; ``None`` if it succeeded.
     """
 
     what: str
@@ -88,7 +88,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFolder:
-    """The folder that torch builds extensions in: which variable names it, and why it will not do."""
+    """The folder in which torch builds extensions, the variable that names it, and why it cannot be used."""
 
     path: str
     via: str
@@ -97,19 +97,19 @@ class BuildFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaToolchain:
-    """Everything that a build would find, in the environment as activation leaves it.
+    """Everything that a build would find in the activated environment.
 
     Attributes:
-        nvcc: the one that torch would take; ``None`` when there is none.
-        inside: the nvcc programs that the environment itself holds.
-        home: the folder that torch takes for ``CUDA_HOME``; ``None`` when nothing leads to one.
-        named: CUDA_HOME and CUDA_PATH, where they are set.
-        includes: folders that torch's builder gives to the compilers, first one first.
-        looks: all folders that a C++ compilation looks for headers in, those of variables and the system as well.
-        headers: where each header lies, by name; empty for one that is nowhere.
-        links: libraries by name whose link without version is where ``-l`` looks.
-        versioned: files of these libraries that bear a version, by name.
-        activation: why activation could not be followed; ``None`` when it was.
+        nvcc: the nvcc that torch would use; ``None`` without one.
+        inside: the nvcc programs in the environment itself.
+        home: the folder that torch uses as ``CUDA_HOME``; ``None`` without one.
+        named: the values of CUDA_HOME and CUDA_PATH, if they are set.
+        includes: the folders that torch passes to the compilers with ``-isystem``, in order.
+        include_path: all folders that the C++ compiler searches, also those of variables and of the system.
+        headers: the folders that contain each header, by its name.
+        links: the libraries that ``-l`` finds, because there is a link without version.
+        versioned: files of these libraries with a version in their name, by library.
+        activation: why the variables of activation are not completely known; ``None`` if they are.
     """
 
     nvcc: Nvcc | None
@@ -127,18 +127,18 @@ class CudaToolchain:
     activation: str | None = None
 
     def is_visible(self, header: str) -> bool:
-        """Whether a C++ compilation finds a header."""
+        """Whether the C++ compiler finds a header."""
         return any(folder in self.include_path for folder in self.headers.get(header, ()))
 
 
 def gencode(capabilities: Iterable[Capability]) -> tuple[str, ...]:
-    """The options by which nvcc makes machine code for each capability; none for none: nvcc's own choice."""
+    """The options that make nvcc compile for each compute capability; empty to leave the choice to nvcc."""
     numbers = (f"{item.major}{item.minor}" for item in capabilities)
     return tuple(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers)
 
 
 def sample_source(headers: Iterable[str], *, device: bool) -> str:
-    """A small program that includes headers: with a kernel for nvcc, or plain C++."""
+    """A small program that includes headers: a CUDA file with a kernel, or plain C++."""
     lines = [f"#include <{name}>" for name in headers]
     if not device:
         return "\n".join([*lines, "int cuenv_probe() { return 0; }", ""])
@@ -161,7 +161,7 @@ _LINKED = frozenset({"cudart", "cublas", "cublasLt", "cusolver", "cusparse", "cu
 
 
 def library_of(header: str) -> str | None:
-    """The library that code with this header is linked with: ``cublas_v2.h`` wants ``-lcublas``."""
+    """The library for a header: ``cublas`` for ``cublas_v2.h``, as in ``-lcublas``; ``None`` if it needs none."""
     stem = header.removesuffix(".h")
     name = _ODD.get(stem, stem)
     return name if name in _LINKED else None
