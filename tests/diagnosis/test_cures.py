@@ -1222,3 +1222,82 @@ def test_a_file_that_was_gone_before_it_was_removed_is_no_failure() -> None:
         "  Cleanup : cuda-nvcc  2/3\nwarning: file /usr/local/cuda/bin/nvcc: remove failed: No such file or directory\n"
     )
     assert read(log.encode()).fine
+
+
+OVERLAY = "/tmp/pip-build-env-a/overlay/lib/python3.11/site-packages"
+BUILT = f'      File "{OVERLAY}/setuptools/build_meta.py", line 317, in run_setup\n        exec(code, locals())\n'
+
+
+@collect(
+    ("module", "command"),
+    [
+        ("numpy", "install numpy && python -m pip install --no-build-isolation chumpy"),
+        ("pip", "install pip setuptools wheel && python -m pip install --no-build-isolation chumpy"),
+        ("ours", "python -m pip install --no-build-isolation chumpy"),
+    ],
+)
+def test_what_an_isolated_build_lacks_is_installed_where_the_build_sees_it(module: str, command: str) -> None:
+    error = f"ModuleNotFoundError: No module named '{module}'\n"
+    log = f'Traceback (most recent call last):\n{BUILT}      File "<string>", line 9, in <module>\n      {error}'
+    cause = led(f"{log}ERROR: Failed building wheel for chumpy\n")
+    assert cause.symptom.id == "module-missing"
+    assert cause.command.endswith(command)
+    assert "a build has an environment of its own" in cause.because[0]
+    later = led(f'{log}Traceback (most recent call last):\n  File "/home/u/a.py", line 1, in <module>\n{error}')
+    assert later.because[:1] == cause.because[:1], "the first one counts"
+    assert "isolation" not in led(f'Traceback (most recent call last):\n  File "/u/a.py", line 1\n{error}').command
+
+
+def test_the_torch_that_pip_fetched_for_a_build_is_not_the_installed_one() -> None:
+    frame = (
+        f'  File "{OVERLAY}/torch/utils/cpp_extension.py", line 387, in _check_cuda_version\n    raise RuntimeError('
+    )
+    error = "RuntimeError:\nThe detected CUDA version (11.8) mismatches the version that was used to compile\n"
+    cause = led(
+        f"Traceback (most recent call last):\n{frame}\n{error}PyTorch (12.1). Please make sure to use the same\n"
+    )
+    assert "pip fetched it for the build alone" in cause.because[0]
+    assert "--no-build-isolation" in cause.remedy
+    other = led(
+        f"Collecting torch==2.0.1+cu118\n{error}PyTorch (12.1). Please make sure to use the same CUDA versions.\n"
+    )
+    assert "11.8 and 12.1 have different major versions" in other.because[0]
+
+
+def test_sources_of_a_repository_are_built_from_there() -> None:
+    source = "git+https://github.com/u/fused@1272e21a"
+    said = "Getting requirements to build wheel\n  ModuleNotFoundError: No module named 'torch'\n"
+    for line in (
+        f"Collecting {source} (from -r r.txt (line 2))\n{said}",
+        f"{said}ERROR: Failed to build '{source}' when",
+    ):
+        assert led(line).command == f"python -m pip install --no-build-isolation {source}"
+
+
+def test_a_setup_that_setuptools_runs_without_a_name_is_a_setup() -> None:
+    def led_by(error: str) -> tuple[str, tuple[str, ...]]:
+        found = led(
+            f'Traceback (most recent call last):\n{BUILT}      File "<string>", line 9, in <module>\n      {error}\n'
+        )
+        return found.symptom.id, found.because
+
+    place = ("it was raised in setup.py, line 9",)
+    assert led_by("RuntimeError: This GPU is not supported") == ("setup-refused", place)
+    assert led_by("KeyError: 'ROOT'") == ("setup-failed", place)
+
+
+def test_a_repository_that_lacks_a_package_of_the_driver_is_told() -> None:
+    refused = "Error: Package: 3:nvidia-driver-{0}-1.el{1}.x86_64 (cuda)\n           Requires: {2}\n"
+    assert led(refused.format("418.74", 7, "opencl-filesystem")).command == "sudo yum install -y epel-release"
+    assert led(refused.format("418.74", 8, "dkms")).command == "sudo dnf install -y epel-release"
+    assert "no nvidia-kmod-common of that" in led(refused.format("418.74", 7, "nvidia-kmod-common = 3:4")).because[0]
+
+
+def test_a_certificate_that_apt_refuses_is_no_matter_of_variables() -> None:
+    cause = led("  Certificate verification failed: The certificate is NOT trusted.  Could not handshake: Error\n")
+    assert (cause.symptom.id, cause.command) == ("certificate", "")
+
+
+def test_pacman_is_read_in_chinese() -> None:
+    log = "错误\uff1a无法准备事务处理 (有冲突的依赖关系)\n"
+    assert led(log).symptom.id == "pacman-refused"

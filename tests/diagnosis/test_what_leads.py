@@ -976,3 +976,14 @@ def test_a_wheel_that_no_release_lists_is_no_broken_download() -> None:
     assert [cause.symptom.id for cause in read(compiled).causes] == ["extension-source-too-old"]
     offline = asked + b"urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>\n"
     assert [cause.symptom.id for cause in read(offline).causes] == ["download-failed"]
+
+
+def test_a_build_that_goes_on_without_a_gpu_is_fine() -> None:
+    notice = b"No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"
+    for line in (
+        b"  /usr/local/cuda/bin/nvcc -I/x/include -c a.cu -o build/a.o -O3\n",
+        b"[ 45%] Building CXX object a.cpp.o\n",
+        b"  building 'amp_C' extension\n",
+    ):
+        assert read(notice + line).verdict == "harmless"
+        assert read(notice + line + b"error: command '/usr/bin/gcc' failed with exit code 1\n").verdict != "harmless"

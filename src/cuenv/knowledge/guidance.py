@@ -188,9 +188,10 @@ class Symptom(Row, key=("id",)):
         default="cause",
     )
     within: str | None = column(
-        one_of("program", "check", "package", "setup"),
+        one_of("program", "check", "package", "setup", "setup-code"),
         "of an exception that is raised: the last frame of its traceback is in a file of the program itself, is a "
-        "`raise` or `assert` there, one in a package, which refuses what it is given, or one in a setup.py",
+        "`raise` or `assert` there, one in a package, which refuses what it is given, one in a setup.py, or a line of "
+        "a setup.py that Python cannot run",
         default=None,
     )
     says: str = column(TEXT, "what it is, in one sentence")

@@ -152,8 +152,12 @@ def nvcc_test(case: LogContext) -> Joined:
 def mismatch(case: LogContext) -> Joined:
     """An nvcc of another CUDA than torch's."""
     _, cuda = torch_of(case)
-    have, want = case.told.get("nvcc", ""), case.told.get("torch", "") or str(cuda or "")
+    have, want = case.told.get("nvcc", ""), case.told.get("torch", "") or case.mentions.get("cuda") or str(cuda or "")
     because = [*_toolkits(case)]
+    if case.raised and re.search(r"overlay/lib/python|/builds-v[0-9]", case.raised.file):
+        says = "the torch that refuses is not the installed one: pip fetched it for the build alone"
+        remedy = "let the build use the torch that is installed: --no-build-isolation"
+        return Joined(because=(says,), remedy=remedy, command=f"{PIP} install --no-build-isolation PACKAGE")
     cuda = version(want) if want else cuda
     if have and want and have.partition(".")[0] == want.partition(".")[0]:
         because.append(f"{have} and {want} have one major version, which torch accepts for builds")

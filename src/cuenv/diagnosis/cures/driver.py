@@ -251,6 +251,7 @@ def module_build(case: LogContext) -> Joined:
 
 
 _NEWER_DRIVER = (
+    (r"akmods|nvidia-kmod", "sudo dnf upgrade --refresh -y '*nvidia*' && sudo akmods --force"),
     (r"-(?:generic|lowlatency|azure|aws|gcp|oem)\b", "sudo apt-get update && sudo ubuntu-drivers install"),
     (r"\.el[0-9]", "sudo yum upgrade -y 'kernel*' '*nvidia*'"),
     (r"\.fc[0-9]{2}\b", "sudo dnf upgrade --refresh -y '*nvidia*'"),

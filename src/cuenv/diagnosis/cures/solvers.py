@@ -49,6 +49,8 @@ def module(case: LogContext) -> Joined:
         because = (f"{name} was in the standard library up to Python {last}",)
         remedy = f"an environment with Python {last}, or a release of the package that does without {name}"
         return Joined(because=because, remedy=remedy, command=f"conda create -n old-python python={last}")
+    if _of_isolated_build(case):
+        return _undeclared(case, name)
     if name == "pip":
         of_system = in_image(case) or "/usr/bin/python" in case.line
         command = "sudo apt-get update && sudo apt-get install -y python3-pip" if of_system else "python -m ensurepip"
@@ -64,6 +66,21 @@ def module(case: LogContext) -> Joined:
     if name in _OF_PYG:
         remedy = f"install the wheel of {name} for this torch, from the index of PyG"
     return Joined(remedy=remedy, command=f"{PIP} install {wanted}")
+
+
+def _of_isolated_build(case: LogContext) -> bool:
+    """Whether what is missing is missing in the environment that pip or uv makes for a build."""
+    told, place = case.mentions.get("isolated"), case.raised
+    return bool(told and place and place.file.endswith(("setup.py", "setuptools/build_meta.py")))
+
+
+def _undeclared(case: LogContext, name: str) -> Joined:
+    """What a build imports and does not declare, in the environment that it is installed into."""
+    says = f"a build has an environment of its own, which holds what the package declares alone, and not {name}"
+    wanted = "pip setuptools wheel" if name == "pip" else _wanted(case, name)
+    first = f"{PIP} install {wanted} && " if wanted else ""
+    remedy = f"install {name} first, then the package with --no-build-isolation"
+    return Joined(because=(says,), remedy=remedy, command=f"{first}{PIP} install --no-build-isolation PACKAGE")
 
 
 def _wanted(case: LogContext, name: str) -> str:
@@ -200,6 +217,9 @@ def conda_file(case: LogContext) -> Joined:
     if name:
         asked = f" --platform {platform}" if platform != usual else ""
         return Joined(because=because, command=f"cuenv lock {quote(name)} --repair{asked} -o environment.new.yml")
+    if "dependencies for platform" in case.line:  # so conda-build speaks, of a recipe
+        remedy = "name the channel that has them (-c conda-forge), or loosen what the recipe asks for"
+        return Joined(because=because, remedy=remedy, command="")
     if "no candidates were found" in case.line:
         remedy = "name the channel that has it, mostly conda-forge, beside the others; else ask for another version"
         return Joined(because=because, remedy=remedy)

@@ -155,11 +155,19 @@ def dnf_dependencies(case: LogContext) -> Joined:
     if case.mentions.get("hint") == "allowerasing" and "transaction" in case.mentions:
         remedy = "let dnf replace the packages that conflict: it lists them, and asks before it erases any"
         return Joined(remedy=remedy, command=f"sudo {case.mentions['transaction']} --allowerasing")
-    if re.search(r"nothing provides dkms\b|Package: \S*-dkms-", case.line) and re.search(
-        r"\.(?:el|rhel)[0-9]", case.line
-    ):
-        return Joined(command="sudo dnf install -y epel-release")
+    release = re.search(r"\.(?:el|rhel)([0-9])", case.line)
+    lacks = case.mentions.get("lacks", "")
+    if release and (lacks in _OF_EPEL or re.search(r"nothing provides dkms\b|Package: \S*-dkms-", case.line)):
+        return Joined(command=f"sudo {'yum' if release[1] in '67' else 'dnf'} install -y epel-release")
+    if lacks.startswith(("nvidia", "kmod-nvidia", "cuda")):
+        says = f"the repository has no {lacks} of that release"
+        remedy = "renew the lists (yum clean all), or install the release before; a repository may be some hours behind"
+        return Joined(because=(says,), remedy=remedy)
     return Joined()
+
+
+_OF_EPEL = frozenset({"dkms", "ocl-icd", "opencl-filesystem", "vulkan-filesystem", "libvdpau", "egl-wayland"})
+"""What the packages of the driver need and Red Hat does not have."""
 
 
 @join
@@ -227,6 +235,12 @@ def disk(case: LogContext) -> Joined:
 @join
 def certificate(case: LogContext) -> Joined:
     """A certificate that has expired is not of this machine: only its clock may be."""
+    if "Could not handshake" in case.line:  # so apt speaks
+        remedy = (
+            "put the certificate of the proxy into /usr/local/share/ca-certificates and run update-ca-certificates; an "
+            "image without the package ca-certificates knows none at all, and takes https from no repository"
+        )
+        return Joined(remedy=remedy, command="")
     if "has expired" not in case.line:
         return Joined()
     remedy = "compare the clock of this machine (date); where it is right, the server has to renew its certificate"

@@ -14,6 +14,8 @@ _REACH = 60
 _APART = 4 * _REACH
 """Lines before an exception in which the head of its rank's traceback stands, between the lines of other ranks."""
 _SHOWN = 80
+_INLINE = "<string>"
+"""How setuptools names the setup.py that it runs."""
 _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
     rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? "
@@ -94,7 +96,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
     """The same among the lines of one rank; of all, where the ranks are torn apart."""
     passed = False
     checked = always = bool(_ASSERTED.search(lines[index]))
-    code = ""
+    code = inline = ""
     built = bool(_BUILT.search(lines[index]))
     for at in range(index - 1, max(-1, index - 1 - _REACH), -1):
         line = plain(lines[at])
@@ -114,8 +116,11 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
         standard = bool(_STANDARD.search(file))
         if standard or (found["function"] or found["name"]) in _OPENED:
             checked, passed, code = always, True, ""
+            inline = inline or (found["line"].decode() if file == _INLINE else "")
             continue
         library = _PACKAGE.search(file) or _LIBRARIES.search(file)
+        if inline and library and library[1] == "setuptools":
+            return Frame(file="setup.py", line=inline, built=built)
         return Frame(
             file=file[-_SHOWN:] or "a cell of the notebook",
             line=(found["line"] or found["row"] or b"").decode(),

@@ -24,6 +24,8 @@ _UNNAMED = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")
 """An exception of any name."""
 _PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
 """What Python itself raises."""
+_OF_CODE = regex(rb"\b(?:Key|Index|Type|Attribute|ZeroDivision|UnboundLocal|Name)Error\b")
+"""The same, as far as hardly a program raises it to refuse something."""
 
 
 def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
@@ -122,7 +124,9 @@ class _End:
 
     def placed(self, one: SymptomMatch) -> SymptomMatch:
         """A symptom with the place where it was raised."""
-        return replace(one, raised=self.frame(one.line)) if one.grade in ("exception", "error") else one
+        if one.grade not in ("exception", "error"):
+            return one
+        return replace(one, raised=self.frame(one.line) or self.frame(one.last))
 
     def judged(self, one: FailedLine, wanted: SoughtMarks) -> FailedLine:
         """An exception that no row knows, judged by the file in which it was raised.
@@ -150,8 +154,9 @@ class _End:
 
 def _judges(row: Symptom, frame: Frame, line: bytes) -> bool:
     """Whether a row speaks of exceptions that are raised in such a place."""
-    if row.within == "setup":
-        return frame.checked and frame.file.endswith("setup.py")
+    if row.within in ("setup", "setup-code"):
+        refuses = frame.checked or not _OF_CODE.search(line)
+        return frame.file.endswith("setup.py") and refuses == (row.within == "setup")
     if frame.built or (row.within == "package") != bool(frame.package):
         return False
     return row.within == "program" or (frame.checked and not of_an_installation(line))

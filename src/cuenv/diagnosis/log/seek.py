@@ -120,7 +120,7 @@ class SoughtMarks:
         self.by_mark: dict[bytes, list[Symptom]] = {}
         self.words = tuple(row for row in rows if row.kind == "words")
         raised = (row for row in rows if row.kind == "raised")
-        self.raised = tuple(sorted(raised, key=lambda row: row.within != "setup"))
+        self.raised = tuple(sorted(raised, key=lambda row: row.within not in ("setup", "setup-code")))
         for row in rows:
             for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)

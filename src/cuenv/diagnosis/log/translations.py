@@ -256,6 +256,13 @@ TRANSLATIONS = {
         "错误: ",
         "错误：",
     ),
+    "failed to prepare transaction": (  # of pacman
+        "Konnte den Vorgang nicht vorbereiten",
+        "falha em preparar a transação",
+        "la préparation de la transaction a échoué",
+        "no se pudo preparar la operación",
+        "无法准备事务处理",
+    ),
     "command not found": (
         "Befehl nicht gefunden",
         "Kommando nicht gefunden",

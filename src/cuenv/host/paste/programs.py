@@ -287,6 +287,7 @@ CMAKE = by_patterns(
 """What CMake says in the lines below the head of its error."""
 
 _PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
+_SOURCES = r"(?P<value>git\+https?://[^\s'\"@]{5,160}(?:@[^\s'\"]{1,60})?)"
 MESSAGES = by_patterns(
     "messages",
     (
@@ -319,6 +320,7 @@ MESSAGES = by_patterns(
         *("apt install ", "apt-get install ", " cuda : Depends: ", "(from versions: none)"),
         *("is not installable because", "are not installable because", "with the existing python", "=pypi_0"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
+        *("pip-build-env-", "get_requires_for_build_", "Error: Package: "),
         *(
             "conda install ",
             "mamba install ",
@@ -335,8 +337,12 @@ MESSAGES = by_patterns(
         ("failed", regex(rf"Failed to (?:build|download and build) {_PACKAGE}\s*$")),
         ("failed", regex(rf"Failed to fetch wheel: {_PACKAGE}\s*$")),
         ("failed", regex(rf"Could not build wheels for {_PACKAGE}(?:,| |$)")),
+        ("failed", regex(rf"Failed to build '{_SOURCES}")),
         ("building", regex(rf"Building wheel for {_PACKAGE} \(")),
-        ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)")),
+        ("collecting", regex(rf"\bCollecting {_SOURCES}")),
+        ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)(?![\w.-]*\+)")),
+        ("isolated", regex(r"(pip-build-env-|/builds-v[0-9]+/|get_requires_for_build_)")),
+        ("lacks", regex(r"^\s*Requires: ([A-Za-z][\w.-]{1,60})")),
         ("companion", regex(r"\b(torchvision)\b")),
         ("companion", regex(r"\b(torchaudio)\b")),
         ("torch.cuda", regex(r"^\W{0,8}PyTorch \(([0-9]{1,2}\.[0-9]{1,2})\)")),

@@ -483,6 +483,8 @@ _SOFTWARE = {
             "root",
             "unusable",
             "versions",
+            "isolated",
+            "lacks",
         )
     },
     "interface": ("interface",),
