@@ -81,6 +81,8 @@ def zero(stage: int | str, inside: str = "") -> str:
         ('{"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3}', ["CU332 error"]),
         ('{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 3}', []),
         ('{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}', []),
+        ('{"train_batch_size": 8, "gradient_accumulation_steps": null}', []),  # as if it were not there
+        ('{"train_batch_size": null}', ["CU332 warning"]),
         ('{"train_batch_size": 0}', ["CU332 error"]),
         ('{"train_batch_size": "8"}', ["CU332 error"]),
         ('{"train_batch_size": -8}', ["CU332 error"]),

@@ -310,7 +310,8 @@ def _filled(node: Node) -> bool:
 
 def _batch(tree: Node, gpus: int) -> Iterator[Lint]:
     """``train_batch_size`` is micro batch x accumulation x GPUs, to the last sample."""
-    nodes = [tree.get(name) for name in _BATCH]
+    # To DeepSpeed null is as if the key were not there.
+    nodes = [node if (node := tree.get(name)) and node.text != "null" else None for name in _BATCH]
     for name, node in zip(_BATCH, nodes, strict=True):
         if node is not None and node.text != "auto" and (node.kind != "plain" or not _whole(node)):
             message = f"{name} is a whole number above 0, not {node.text[:40]!r}"

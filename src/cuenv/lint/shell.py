@@ -17,7 +17,7 @@ ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
 PIP = regex(rf"\bpip[0-9.]*(?:\s+--?[a-z][\w=-]*)*\s+install\b(?P<rest>{ON})")
 _INSTEAD = regex(r"\|\|[^;&|\n]*(?:\\\r?\n[^;&|\n]*)*\Z")
 """What stands before a command that runs only where the one before it failed."""
-NO_DEPS = regex(r"\s--no-deps\b")
+NO_DEPS = regex(r"\s--no-dep(?:endencie)?s\b")
 WORD = regex(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
 _COMMENT = regex(r"(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|\\.)|(?<![^\s;&|()])#[^\r\n]*")
 
@@ -95,8 +95,10 @@ _VALUED = regex(
     r"-[cnpfr]|--(?:channel|name|prefix|file|solver|platform|subdir|root-prefix|revision|rc-file)",
 )
 PIP_VALUED = regex(
-    r"-[rcifte]|--(?:requirement|constraint|index-url|extra-index-url|find-links|target|prefix|root|editable"
-    r"|config-settings|trusted-host)"
+    r"-[rcCifpteb]|--(?:requirements?|(?:build-)?constraints?|overrides?|excludes?|(?:extra-)?index-url|(?:default-)?index"
+    r"|find-links|target|prefix|root|editable|config-settings?|trusted-host|python|timeout|retries|resume-retries"
+    r"|exclude-newer|torch-backend|index-strategy|link-mode|resolution|prerelease|platform|python-(?:version|platform)"
+    r"|cache-dir|no-build-isolation-package|no-binary(?:-package)?|only-binary|upgrade-strategy|progress-bar)"
 )
 """The options that a value follows."""
 _FOREIGN = regex(r"[$`{}()]|://|^[./~-]|\.(?:ya?ml|txt|conda|bz2|whl|lock)$")
