@@ -19,6 +19,7 @@ from cuenv.core.versions import Capability
 from cuenv.knowledge.io.load import load
 from cuenv.lint import Edit, Lint, Machine, edited, place
 from cuenv.lint.files import Linted, found_here, lint
+from given import shipped_base
 from thorough import examples
 
 RECIPE = """\
@@ -789,6 +790,77 @@ def test_a_project_is_judged_by_the_torch_and_the_index_of_each_of_its_parts(tmp
     assert said["12:50"].startswith("error CU505 torchvision==0.20.1 requires torch 2.5.1, and torch==2.6.0 is asked")
     index = "the index https://download.pytorch.org/whl/cu128 in [[tool.uv.index]]"
     assert f"fix: torch==2.7.0+cu128 from {index}, and that index for torch in [tool.uv.sources]" in done.stdout
+
+
+CHOICE = """\
+[project]
+name = "mine"
+dependencies = ["torchvision"]
+[project.optional-dependencies]
+cpu = ["torch==2.8.0+cpu"]
+cu126 = ["torch==2.8.0+cu126"]
+cu129 = ["torch==2.8.0+cu129"]
+[[tool.uv.index]]
+name = "a"
+url = "https://download.pytorch.org/whl/cu129"
+[tool.uv.sources]
+torch = [{ index = "a", extra = "cu129" }, { index = "b", extra = "cu126" }]
+[[tool.uv.index]]
+name = "b"
+url = "https://download.pytorch.org/whl/cu126"
+"""
+
+
+def test_one_extra_that_runs_is_enough_and_what_all_of_them_have_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(CHOICE)
+    young = run("lint", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path)
+    assert young.returncode == 0
+    assert "pyproject.toml:6:10: info CU403 extra cu126: torch 2.8.0+cu126 has code for" in young.stdout
+    assert "; the extra cu129 runs there" in young.stdout
+    old = run("lint", "--gpu", "RTX 4090", "--driver", "470.82.01", folder=tmp_path)
+    assert (old.returncode, old.stdout.count("error CU401")) == (1, 1)
+
+
+def test_what_a_project_overrides_or_asks_of_another_machine_contradicts_nothing(tmp_path: Path) -> None:
+    text = (
+        '[project]\ndependencies = ["torch==2.6.0", "torchvision==0.20.1", "nvidia-cudnn-cu12==9.8.0.87", '
+        "\"torchaudio==2.5.1; platform_machine == 'aarch64'\"]\n"
+    )
+    (tmp_path / "pyproject.toml").write_text(text)
+    said = run("lint", folder=tmp_path).stdout
+    assert (said.count("CU505"), "torchaudio" in said) == (2, False)
+    (tmp_path / "pyproject.toml").write_text(
+        f'{text}[tool.uv]\noverride-dependencies = ["torchvision==0.20.1", "nvidia-cudnn-cu12==9.8.0.87"]\n'
+    )
+    assert "CU505" not in run("lint", folder=tmp_path).stdout
+
+
+def test_a_package_whose_setup_imports_torch_needs_a_build_without_isolation(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    text = '[project]\ndependencies = ["torch==2.6.0", "flash_attn"]\n'
+    path.write_text(text)
+    (only,) = lint(path, None, Machine(), shipped_base()).lints
+    assert (only.finding.code, only.at) == ("CU521", text.index('"flash_attn'))
+    assert only.finding.message.startswith("flash_attn is built from source, and its setup imports torch")
+    for mended in (
+        '[tool.uv]\nno-build-isolation-package = ["flash-attn"]\n',
+        '[tool.uv.extra-build-dependencies]\nflash-attn = ["torch"]\n',
+        '[tool.uv.sources]\nflash_attn = { url = "https://x.example/flash_attn-2-cp312-cp312-linux_x86_64.whl" }\n',
+    ):
+        path.write_text(text + mended)
+        assert lint(path, None, Machine(), shipped_base()).lints == ()
+
+
+def test_a_list_that_names_nothing_for_gpus_is_not_called_fine_for_them(tmp_path: Path) -> None:
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "app.txt").write_text("# of the app\nkokoro\nhttpx\n")
+    words = ("lint", "requirements/app.txt")
+    assert run(*words, folder=tmp_path).stdout == "1 file: fine\n"
+    done = run(*words, "--gpu", "V100", "--driver", "535.129.03", folder=tmp_path)
+    assert "info CU327 the list names no torch and no other program for GPUs" in done.stdout
+    assert (done.returncode, "unknown" in done.stdout.splitlines()[-1]) == (0, True)
+    (tmp_path / "words.txt").write_text("kokoro\nhttpx\n")
+    assert "hint: cuenv lint --as requirements.txt words.txt" in run("lint", "words.txt", folder=tmp_path).stderr
 
 
 def test_an_index_for_one_extra_by_a_marker_is_not_that_of_another(tmp_path: Path) -> None:

@@ -34,6 +34,13 @@ def linted(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> L
     return lint(path, None, Machine(gpus=tuple(map(Capability.parse, gpus))), load(None))
 
 
+def test_a_later_release_of_what_torch_brings_takes_its_place(tmp_path: Path) -> None:
+    text = DEVEL + "RUN pip install torch==2.6.0\nRUN pip install nvidia-cudnn-cu12==9.8.0.87\n"
+    (found,) = (item.finding for item in linted(tmp_path, text).lints)
+    assert (found.code, found.severity) == ("CU505", "info")
+    assert found.message.endswith("; pip puts the other release in its place, and reports a conflict")
+
+
 def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> list[str]:
     return sorted({item.finding.code for item in linted(tmp_path, text, *gpus, name=name).lints})
 
@@ -77,6 +84,8 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "RUN pip install torch==2.4.0 xformers==0.0.28.post1\n", ["CU505"]),
         (DEVEL + "RUN pip install torch==2.4.0\nRUN pip3.10 --no-cache-dir install xformers==0.0.28\n", ["CU505"]),
         (DEVEL + "RUN pip install torch==2.4.0\nRUN pip install --no-deps xformers==0.0.28\n", []),
+        (DEVEL + "RUN pip install torch==2.4.0\nRUN pip install xformers==0.0.28 --no-dependencies\n", []),
+        (DEVEL + "RUN uv pip install --override /tmp/over.txt torch==2.4.0\n", []),
         (DEVEL + "RUN pip install torch==2.4.0 xformers==0.0.27.post2\n", []),
         ("FROM pytorch/pytorch:2.4.0-cuda12.4-cudnn9-devel\nRUN pip install xformers==0.0.28\n", ["CU505"]),
         (NGC + "RUN pip install torch==2.8.0 torchvision\n", ["CU111", "CU325"]),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from packaging.version import Version
 
 from cases import collect
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
-from cuenv.host.facts import HostFacts
+from cuenv.host.facts import HostFacts, Libc
 from cuenv.lockfile.file_check import judge_file, request_of, runnable_torch
 from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
@@ -217,13 +218,63 @@ def test_a_torch_of_a_channel_that_the_tables_do_not_know_is_not_called_fine() -
 def test_a_library_that_requires_one_torch_is_judged_by_that_torch() -> None:
     young, old = options("12.0", driver="575.57.08"), options("8.0", driver="535.129.03")
     (error,) = judge_file(spec(pip=("torchvision==0.19.1",)), young, base(), alone=True)[:1]
-    assert (error.code, error.severity, error.fix) == ("CU403", "error", None)
+    assert (error.code, error.severity) == ("CU403", "error")
+    assert (error.fix or "").startswith("with pip: torch==2.7.0+cu128 torchvision from --extra-index-url")
     assert error.message.startswith("torchvision==0.19.1 requires torch 2.4.1: torch 2.4.1+cu121 has code for")
     assert judge_file(spec(pip=("torchvision==0.19.1",)), old, base(), alone=True) == ()
     (unknown,) = judge_file(spec(pip=("torchvision>=0.19",)), old, base(), alone=True)
     assert (unknown.code, unknown.unknown) == ("CU327", True)
     (built,) = judge_file(spec(pip=("torchvision>=0.19", "torch @ https://x.example/t.whl")), old, base(), alone=True)
     assert (built.code, built.unknown) == ("CU111", True)
+
+
+def test_another_torch_does_not_mend_the_glibc_that_other_packages_need() -> None:
+    old = replace(options("7.0", driver="470.82.01"), libc=Libc(family="glibc", version=Version("2.17")))
+    late = {"url": "https://files.example/x-1-cp311-cp311-manylinux_2_28_x86_64.whl"}
+    torch, av = replace(wheel("torch", "2.7.1"), **late), replace(wheel("av", "14.0.0"), **late)
+    other = "with pip: torch==2.6.0+cu118"
+    for wheels, fix in (
+        ((torch, av), "take releases of av that have wheels for glibc 2.17, and another torch"),
+        ((wheel("torch", "2.6.0"), av), "take releases of av that have wheels for glibc 2.17"),
+        ((torch,), f"{other} from --extra-index-url https://download.pytorch.org/whl/cu118"),
+    ):
+        fixes = {item.code: item.fix or "" for item in found(old, *wheels)}
+        assert fixes["CU407"] == fix
+        assert other in fixes["CU401"]
+
+
+def test_another_torch_is_advised_with_what_is_pinned_beside_it() -> None:
+    young = options("12.0", driver="575.57.08")
+    lines = ("torch==2.4.1", "torchvision==0.19.1", "triton==3.0.0", "nvidia-cudnn-cu12==9.1.0.70")
+    (error,) = judge_file(spec(pip=lines), young, base(), alone=True)
+    assert error.fix == (
+        "with pip: torch==2.7.0+cu128 torchvision triton==3.3.0 from --extra-index-url "
+        "https://download.pytorch.org/whl/cu128, without the nvidia-cudnn-cu12 of the file"
+    )
+    (error,) = judge_file(spec(pip=("vllm==0.6.0",)), options("8.0", driver="470.82.01"), base(), alone=True)
+    assert (error.code, error.fix) == ("CU401", None)  # its own CUDA code is for CUDA 12, whatever torch is beside it
+
+
+def test_an_open_torch_is_the_newest_that_fits_what_is_pinned_and_the_glibc() -> None:
+    facts = options("8.0", driver="470.82.01")
+    old = replace(facts, libc=Libc(family="glibc", version=Version("2.17")))
+    new = replace(facts, libc=Libc(family="glibc", version=Version("2.35")))
+    open_ = [judge_file(spec(pip=("torch>=1.13",)), host, base(), alone=True)[0].message for host in (old, new)]
+    assert open_[0].startswith("pip takes torch 2.6.0 (cu124) for torch>=1.13 today")  # 2.7 and later need glibc 2.28
+    assert open_[1].startswith("pip takes torch 2.15.0 (cu132) for torch>=1.13 today")
+    for beside in ("triton==2.0.0", "torchvision==0.15.2", "triton==2.0.0.dev20221202"):
+        assert judge_file(spec(pip=("torch>=1.13", beside)), old, base(), alone=True) == ()  # CUDA 11.7
+    for beside in ("flash-attn==2.5.8", "torchvision>=0.15"):  # pip compiles the one; the other is open as well
+        assert judge_file(spec(pip=("torch>=1.13", beside)), new, base(), alone=True)
+
+
+def test_a_library_that_runs_on_no_such_gpu_is_an_error_beside_whatever_torch() -> None:
+    volta = options("7.0", driver="535.129.03")
+    for name in ("flash-attn", "flash_attn"):
+        (error,) = judge_file(spec(pip=("torch==2.4.1", f"{name}==2.5.8")), volta, base(), alone=True)
+        assert (error.code, error.subject) == ("CU505", "flash-attn")
+        assert error.message.startswith(f"{name}==2.5.8 needs compute capability 8.0 or later, but the host has")
+        assert 'attn_implementation="sdpa"' in (error.fix or "")
 
 
 def test_a_python_for_which_there_is_no_wheel_is_told_with_those_that_have_one() -> None:

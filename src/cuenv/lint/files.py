@@ -164,7 +164,8 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
         other = ("a lock", f"cuenv check {shlex.quote(str(path))}") if listed else other
         if other:
             raise InputError(f"{path} is {other[0]}, which lint does not read", hint=other[1])
-        instead = f"cuenv lint --as environment.yml {shlex.quote(str(path))}"
+        guess = "requirements.txt" if path.suffix == ".txt" else "environment.yml"
+        instead = f"cuenv lint --as {guess} {shlex.quote(str(path))}"
         known = f"(known are {', '.join(KINDS)})"
         raise UsageError(f"{path} is not a known kind of file by its name or content {known}", hint=instead)
     rules = _rules(kind, str(path), machine, knowledge)
@@ -276,7 +277,8 @@ def _is_for_pip(path: Path, text: str) -> bool:
     """Whether it is a list of requirements without hashes: one with them is a lock, for ``cuenv check``."""
     if path.suffix != ".txt" or "--hash=" in text or _LISTS.search(text) or text.startswith("@EXPLICIT"):
         return False
-    return _FOR_PIP.search(path.name) is not None or (is_requirements(text) and _BOUND.search(text) is not None)
+    named = _FOR_PIP.search(path.name) or _FOR_PIP.search(path.absolute().parent.name)
+    return named is not None or (is_requirements(text) and _BOUND.search(text) is not None)
 
 
 def _is_open(text: str, path: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
@@ -37,6 +37,7 @@ from cuenv.lint.shell import (
 )
 from cuenv.lockfile.requirement_files import with_lists
 from cuenv.resolver.asked_torch import (
+    NO_OTHER,
     AskedTorch,
     index_findings,
     library_of_torch,
@@ -105,7 +106,7 @@ def wheel_lints(
             unlisted = unlisted_finding(_spec(lines), knowledge)
             if unlisted:
                 yield Lint(finding=unlisted, at=_start_of(asked.text if asked else "", words))
-            wheels = wheels_asked(asked, PLATFORMS[0], python, knowledge) if asked else ()
+            wheels = wheels_asked(asked, PLATFORMS[0], python, knowledge, lines) if asked else ()
             if asked:
                 taken = _taken(wheels, python) if empty and not (asked.exact or asked.elsewhere) else ()
                 exact = f"torch=={asked.exact}+cpu" if asked.exact and asked.of_cpu else asked.text
@@ -256,7 +257,10 @@ def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, comp
     from cuenv.knowledge.gpu_names import find_gpu  # noqa: PLC0415 - only where a host is named
     from cuenv.lockfile.file_check import judge_file  # noqa: PLC0415 - as above
 
-    found = judge_file(spec, replace(machine.facts, platform=PLATFORMS[0]), knowledge, alone=True)
+    # The glibc is that of the image.
+    members = tuple(replace(one, libc=None) for one in machine.facts.members)
+    inside = replace(machine.facts, platform=PLATFORMS[0], libc=None, members=members)
+    found = judge_file(spec, inside, knowledge, alone=True)
     models = (find_gpu(gpu.name, knowledge.gpus) for gpu in machine.facts.gpus)
     certain = not compat or any(model and model.kind == "geforce" for model in models)
     for item in [item for item in found if item.code == "CU401"][:1]:
@@ -317,7 +321,11 @@ def _pairs_later(
             message = finding.message.replace(f"{text} is asked for", f"{said} is installed before{then}")
             edits = finding.edits if len(before) == 1 else ()
             fix = finding.fix if len(before) == 1 else "ask for it together with torch, in one command"
-            mended = replace(finding, severity="warning", message=message, edits=edits, fix=fix)
+            # pip ends a later command well where it broke what torch requires of the wheels of NVIDIA
+            brought = subject.startswith("nvidia-")
+            message = message.replace(NO_OTHER, "; pip puts the other release in its place, and reports a conflict")
+            severity: Severity = "info" if brought else "warning"
+            mended = replace(finding, severity=severity, message=message, edits=edits, fix=fix)
             yield Lint(finding=mended, at=_start_within(finding, words))
 
 
@@ -412,16 +420,28 @@ def requirement_lints(text: str, folder: Path | None, machine: Machine, knowledg
 
 
 def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
-    from cuenv.lockfile.file_check import judge_file  # noqa: PLC0415 - only for a list
+    from cuenv.lockfile.file_check import judge_file, names_nothing  # noqa: PLC0415 - only for a list
     from cuenv.lockfile.pip import beforehand  # noqa: PLC0415 - as above
 
     yield from spec_findings(spec, knowledge)
     yield from beforehand(spec, folder, knowledge)
     if machine.facts:
-        yield from judge_file(spec, machine.facts, knowledge, alone=True)
+        found = judge_file(spec, machine.facts, knowledge, alone=True)
+        yield from found
+        if spec.pip and not found and machine.gpus and names_nothing(spec, knowledge):
+            yield nothing_named("the list")
     else:
         unlisted = unlisted_finding(spec, knowledge)
         yield from (unlisted,) if unlisted else ()
+
+
+def nothing_named(what: str) -> Finding:
+    """The finding that nothing could be judged: what the requirements bring is known only where they are resolved."""
+    message = (
+        f"{what} names no torch and no other program for GPUs that the cuenv tables know, and what its packages "
+        "require was not read, so nothing was checked for the GPUs"
+    )
+    return Finding(code="CU327", severity="info", subject="torch", message=message, unknown=True)
 
 
 def _place(finding: Finding, lines: list[tuple[int, str]]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from cuenv.core.findings import Finding
@@ -13,14 +13,17 @@ from cuenv.core.urls import redact
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Lint, Machine, of_commands
 from cuenv.lint.environment_file import login_finding, with_login
-from cuenv.lockfile.file_check import judge_file
+from cuenv.lint.pip import nothing_named
+from cuenv.lockfile.file_check import judge_file, names_nothing
 from cuenv.lockfile.formats.others.uv_lock import toml_document
+from cuenv.lockfile.setups import compiles, of_index
 from cuenv.resolver.asked_torch import places_on_linux, torch_asked, unlisted_finding
 from cuenv.resolver.policy import spec_findings
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, normalise, requirement_name
 
 _TORCH = "torch"
 _BUILT = "torch @ "
+_MACHINES = {"linux-aarch64": "aarch64"}
 _MACHINE = "x86_64"
 _OWN = "download.pytorch.org/whl/"
 
@@ -58,34 +61,111 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
     for url in _urls(uv):
         if with_login(url):
             yield Lint(finding=login_finding(redact(url), "index"), at=max(text.find(url), 0))
-    base, *others = _lists(document)
+    here = _MACHINES.get(machine.facts.platform if machine.facts else "", _MACHINE)
+    base, *others = _lists(document, here)
     named = [item for item in (base, *others) if torch_asked(item.lines)]
-    seen: set[str] = set()
+    overrides = _lines(uv.get("override-dependencies"), here)
+    forced = {requirement_name(line) for line in overrides}
+    pins = (Pin(name="python", version=python),) if (python := _text(project.get("requires-python"))) else ()
+    found: dict[_List, list[Finding]] = {}
+    empty = True
     for part in (base, *others):
         own = torch_asked(part.lines) is not None
         lines = (*(line for line in base.lines if not (own and part.kind and requirement_name(line) == _TORCH)),)
         lines += part.lines if part.kind else ()
         if named and not torch_asked(lines):
             continue
-        pins = (Pin(name="python", version=python),) if (python := _text(project.get("requires-python"))) else ()
+        # uv takes what is overridden whatever a package requires, so that it contradicts nothing.
+        lines = tuple(line for line in lines if requirement_name(line) not in forced)
+        lines += tuple(line for line in overrides if requirement_name(line) == _TORCH)
         places = tuple(_indexes(uv, part))
         if any(line.startswith(_BUILT) for line in places):
             lines = tuple(line for line in lines if requirement_name(line) != _TORCH)
         spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=(*places, *lines))
         judged = own or not part.kind or not named  # else it brings no other torch than the project itself
-        for found in _found(spec, machine if judged else Machine(), knowledge):
-            if part.kind and found.code == "CU103":
-                continue  # who installs an extra for the CPU or for another maker's GPUs means that
-            finding = replace(found, message=_in_words(found.message))
-            if finding.message not in seen:
-                seen.add(finding.message)
-                at = _place(finding, text, (part, base))
-                yield Lint(finding=replace(finding, fix=_of_uv(of_commands(finding)), edits=()), at=at)
-    if machine.facts and machine.facts.gpus and not named and "dependencies" in _texts(project.get("dynamic")):
-        key = re.search(r"(?m)^dynamic\b", text)
+        found[part] = [
+            replace(item, message=_in_words(item.message), fix=_of_uv(of_commands(item)), edits=())
+            for item in _found(spec, machine if judged else Machine(), knowledge)
+        ]
+        empty &= names_nothing(spec, knowledge) and not found[part]
+    seen: set[str] = set()
+    for part, told in _by_choice(found, {part for part in found if part.kind and torch_asked(part.lines)}):
+        for finding in (item for item in told if item.message not in seen):
+            seen.add(finding.message)
+            yield Lint(finding=finding, at=_place(finding, text, (part, base)))
+    yield from _isolated((base, *others), uv, text, knowledge)
+    dynamic = "dependencies" in _texts(project.get("dynamic"))
+    if machine.gpus and empty and (dynamic or any(part.lines for part in found)):
         message = "the dependencies of the project are not in this file, so whether it brings a torch was not checked"
-        finding = Finding(code="CU327", severity="info", subject="dynamic", message=message, unknown=True)
+        moved = Finding(code="CU327", severity="info", subject="dynamic", message=message, unknown=True)
+        key = re.search(r"(?m)^dynamic\b" if dynamic else r"(?m)^dependencies\b|^\[project\]", text)
+        finding = moved if dynamic else nothing_named("the project")
         yield Lint(finding=finding, at=key.start() if key else 0)
+
+
+def _by_choice(
+    found: Mapping[_List, list[Finding]], chosen: Collection[_List]
+) -> Iterator[tuple[_List, list[Finding]]]:
+    """The findings of each list; of extras with a torch of their own one is chosen, so that one that runs is enough.
+
+    What all of them have in common, or would be mended alike, is said of the first.
+
+    Args:
+        found: on each list.
+        chosen: the lists with a torch of their own.
+    """
+    fits = [
+        part
+        for part in found
+        if torch_asked(part.lines) and not any(item.code == "CU103" or _on_this_host(item) for item in found[part])
+    ]
+    told: set[tuple[str, str | None]] = set()
+    for part, findings in found.items():
+        # who installs an extra for the CPU or for another maker's GPUs means that
+        mine = [item for item in findings if not (part.kind and item.code == "CU103")]
+        if part in chosen and fits:
+            runs = f"the {fits[0].kind} {fits[0].key}" if fits[0].kind else "the project without it"
+            mine = [_of_another(item, part, runs) if _on_this_host(item) else item for item in mine]
+        elif part in chosen:
+            mine = [item for item in mine if not (_on_this_host(item) and (item.code, item.fix) in told)]
+        told |= {(item.code, item.fix) for item in mine}
+        yield part, mine
+
+
+def _on_this_host(finding: Finding) -> bool:
+    """Whether a finding is an error about the host, and not about the file itself."""
+    return finding.severity == "error" and finding.code.startswith("CU4")
+
+
+def _of_another(finding: Finding, part: _List, runs: str) -> Finding:
+    """A finding on a torch that nobody has to choose, because another one of the project runs."""
+    message = f"{part.kind} {part.key}: {finding.message}; {runs} runs there"
+    return replace(finding, severity="info", message=message, fix=None)
+
+
+def _isolated(parts: Iterable[_List], uv: Mapping[str, Any], text: str, knowledge: Knowledge) -> Iterator[Lint]:
+    """Packages whose setup imports torch, which uv and pip build in an environment without it."""
+    apart = {normalise(name) for name in _texts(uv.get("no-build-isolation-package"))}
+    for key in ("extra-build-dependencies", "sources"):
+        apart |= {normalise(name) for name in _table(uv, key)}
+    if uv.get("no-build-isolation") is True:
+        return
+    for part in parts:
+        for line in part.lines:
+            name = of_index(line)
+            if not name or name in apart or not compiles(name, knowledge):
+                continue
+            apart.add(name)
+            finding = Finding(
+                code="CU521",
+                severity="warning",
+                subject=name,
+                message=f"{line} is built from source, and its setup imports torch, which is not in the environment "
+                "in which uv and pip build a package",
+                fix=f'write no-build-isolation-package = ["{name}"] in [tool.uv]; with pip install torch first, then '
+                f"{name} with --no-build-isolation",
+            )
+            yield Lint(finding=finding, at=max(_position(text, part, line), 0))
 
 
 def _found(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
@@ -97,20 +177,23 @@ def _found(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Ite
         yield from (unlisted,) if unlisted else ()
 
 
-def _lists(document: Mapping[str, Any]) -> Iterator[_List]:
+def _lists(document: Mapping[str, Any], machine: str) -> Iterator[_List]:
     project = _table(document, "project")
-    yield _List("", "dependencies", _lines(project.get("dependencies")))
+    yield _List("", "dependencies", _lines(project.get("dependencies"), machine))
     for name, rows in _table(project, "optional-dependencies").items():
-        yield _List("extra", name, _lines(rows))
+        yield _List("extra", name, _lines(rows, machine))
     for name, rows in _table(document, "dependency-groups").items():
-        yield _List("group", name, _lines(rows))
-    yield _List("group", "dev-dependencies", _lines(_table(document, "tool", "uv").get("dev-dependencies")))
+        yield _List("group", name, _lines(rows, machine))
+    yield _List("group", "dev-dependencies", _lines(_table(document, "tool", "uv").get("dev-dependencies"), machine))
 
 
-def _lines(rows: object) -> tuple[str, ...]:
-    """The requirements of a list that hold on Linux, without their markers."""
+def _lines(rows: object, machine: str) -> tuple[str, ...]:
+    """The requirements of a list that hold on Linux on a machine, without their markers."""
     return tuple(
-        bare.strip() for text in _texts(rows) for bare, _, marker in [text.partition(";")] if places_on_linux(marker)
+        bare.strip()
+        for text in _texts(rows)
+        for bare, _, marker in [text.partition(";")]
+        if any(place == machine for place, _ in places_on_linux(marker))
     )
 
 
@@ -179,6 +262,7 @@ def _in_words(message: str) -> str:
     return message
 
 
+_CONDITION = regex(r"[=<>~!@]")
 _PYTHON = regex(r"write python=([0-9.]+)")
 _OF_PIP = regex(r"--(?:extra-)?index-url (\S+)")
 
@@ -196,7 +280,7 @@ def _place(finding: Finding, text: str, parts: tuple[_List, ...]) -> int:
     """The requirement that the message names, else that of its subject, else torch, in its list."""
     message, names = finding.message, finding.subject.split(", ")
     tests: tuple[Callable[[str], bool], ...] = (
-        lambda line: message.startswith(line) or f" {line} " in message,
+        lambda line: _CONDITION.search(line) is not None and (message.startswith(line) or f" {line} " in message),
         lambda line: requirement_name(line) in names,
         lambda line: requirement_name(line) == _TORCH,
     )

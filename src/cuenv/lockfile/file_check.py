@@ -23,17 +23,20 @@ from cuenv.resolver.asked_torch import (
     library_of_torch,
     never_made,
     no_python,
+    on_linux,
     torch_asked,
     unlisted,
     unlisted_finding,
     unnamed,
     wheels_asked,
+    with_companions,
 )
 from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
 from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
 from cuenv.resolver.ranking import Assessment
+from cuenv.resolver.requirements import OF_TORCH, pip_demand
 from cuenv.resolver.rules import RULES, Context, Judge, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.verdict import cited
@@ -63,7 +66,26 @@ def judge_file(
     found += () if told else _judge_cuda(spec, facts, knowledge, listed=listed)
     if alone and facts.gpus and not any(item.severity == "error" or item.unknown for item in found):
         found += [*_of_other_channel(spec), *_programs(spec, facts, knowledge)]
+    if alone:
+        found = [*(with_companions(item, spec.pip, knowledge) for item in found), *_too_old(spec, facts, knowledge)]
     return (*_of_cpu(spec, facts), *found)
+
+
+def names_nothing(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
+    """Whether a pip part names no torch and no program of which `judge_file` could say anything."""
+    return not (torch_asked(spec.pip) or _of_wheels(spec)[1] or programs_asked(spec.pip, knowledge))
+
+
+def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """Libraries of pip of which no release that the file admits runs on a GPU of the host, beside whatever torch."""
+    for text in spec.pip if facts.gpus else ():
+        demand = pip_demand(text) if on_linux(text) else None
+        if demand and any(row.serves_from for row in knowledge.extension(demand.name)):
+            candidate = bare_candidate(knowledge.cudas[-1].version, facts.platform)
+            case = Context(facts=facts, request=Request(dev=True, pip=(demand.text,)), knowledge=knowledge)
+            found = verdict_of("extensions", candidate, case)
+            if found.outcome == "reject" and "needs compute capability" in found.because:
+                yield from (replace(item, subject=demand.name) for item in as_findings(found, candidate, case))
 
 
 def _each_once(found: list[Finding]) -> list[Finding]:
@@ -218,7 +240,9 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, 
         asked = torch_asked((*spec.pip, f"torch=={library[1]}"))
         told = f"{library[0]} requires torch {library[1]}"
         for item in _judge_torch(asked, spec, facts, knowledge, alone=alone) if asked else ():
-            yield replace(item, message=f"{told}: {item.message}", fix=None, edits=())
+            whole = replace(item, message=f"{told}: {item.message}")
+            # A library with CUDA code of its own is made for one CUDA, whatever the torch beside it is.
+            yield whole if requirement_name(library[0]) in OF_TORCH else replace(whole, fix=None, edits=())
     elif library and facts.gpus:
         yield unnamed(library[0], "the file does not name", "name torch, with its release")
     elif asked:
@@ -241,7 +265,7 @@ def _judge_torch(
             )
         return
     python = spec_of(spec.pin("python"))
-    meant = wheels_asked(asked, facts.platform, python, knowledge)
+    meant = wheels_asked(asked, facts.platform, python, knowledge, spec.pip)
     if not meant:
         wheels = [row for row in knowledge.wheels if row.platform == facts.platform]
         if not never_made(asked, wheels):  # that is said of the file, on any host
@@ -253,7 +277,9 @@ def _judge_torch(
     )
     yield from one_cause((item for verdict in objections for item in as_findings(verdict, nearest, case)), facts)
     if alone and not (objections or asked.elsewhere):
-        taken, why = max(judged, key=lambda pair: pair[0].build.version)
+        oldest = min((one.libc.version for one in facts.machines if one.libc), default=None)
+        loads = [pair for pair in judged if not (oldest and pair[0].build.glibc and pair[0].build.glibc > oldest)]
+        taken, why = max(loads, key=lambda pair: pair[0].build.version)  # pip takes no wheel for a later glibc
         for verdict in why[:1]:
             name = f"torch {taken.build.version} ({taken.build.build})"
             for item in as_findings(verdict, taken, case):
@@ -285,7 +311,7 @@ def runnable_torch(
     if asked is None or asked.exact or asked.tag or asked.of_cpu:
         return None
     there = asked._replace(anywhere=False)  # what another index has nobody knows
-    wheels = wheels_asked(there, facts.platform, parse_version_spec(python, what="python"), knowledge)
+    wheels = wheels_asked(there, facts.platform, parse_version_spec(python, what="python"), knowledge, spec.pip)
     judged, case = _judged(wheels, facts, knowledge)
     able = {item.build.version for item, objections in judged if not objections}
     if not able:

@@ -6,7 +6,7 @@ What decides also checks: the packages of a lock make a candidate, and the same 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from packaging.version import Version
@@ -186,7 +186,7 @@ def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
 
 def _at_once(found: list[Finding], case: Context) -> list[Finding]:
     """The errors of one host, with a fix that mends all of them where one does: another environment, or torch."""
-    errors = [item for item in found if item.severity == "error" and item.fix]
+    errors = [item for item in found if item.severity == "error" and item.fix and not item.fix.startswith(_OLDER)]
     whole = choose_anew(case.facts, case)
     for item in errors:
         if item.fix == whole or (item.subject == "device-code" and item.edits):
@@ -306,7 +306,7 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
                 severity="error",
                 subject="glibc",
                 message=verdict.because,
-                fix=_for_this_glibc(lacking, solution, facts),
+                fix=_for_this_glibc(lacking, solution, libc, facts),
             )
 
 
@@ -320,15 +320,29 @@ def _by_all_packages(found: list[Finding], solution: Solution, candidate: Candid
     enough = replace(case.facts, libc=Libc(family="glibc", version=lowest), members=())
     if verdict_of("glibc", candidate, replace(case, facts=enough)).outcome == "reject":
         return found
-    own = [replace(item, fix=errors[0].fix) for item in _glibc(solution, case.facts)]
+    own = [replace(item, fix=item.fix or errors[0].fix) for item in _glibc(solution, case.facts)]
     return [*(item for item in found if item not in errors), *own]
 
 
-def _for_this_glibc(lacking: Collection[str], solution: Solution, facts: HostFacts) -> str:
-    """Wheels for an older C library stand beside the others in an index: locking for the host takes those."""
+_WITH_TORCH = regex(r"torch(?:vision|audio)?|triton|nvidia-.+")
+_OLDER = "take releases of "
+"""How the fix begins of what another torch does not mend."""
+
+
+def _for_this_glibc(lacking: Sequence[str], solution: Solution, libc: Libc | None, facts: HostFacts) -> str | None:
+    """What mends it; ``None`` where another torch does, since what needs a later glibc comes with torch.
+
+    Wheels for an older C library stand beside the others in an index: locking for the host takes those.
+    """
     if not {item.name for item in solution.pip}.issuperset(lacking) or any(map(solution.package, lacking)):
         return choose_anew(facts)
-    return shlex.join(["cuenv", "lock", *host_options(facts)])
+    if not any(item.name == "torch" for item in solution.pip):
+        return shlex.join(["cuenv", "lock", *host_options(facts)])
+    others = [name for name in lacking if not _WITH_TORCH.fullmatch(name)]
+    if not others or libc is None or libc.family != "glibc":
+        return None
+    beside = ", and another torch" if len(others) < len(lacking) else ""
+    return f"{_OLDER}{first_of(others, _SHOWN)} that have wheels for glibc {libc.version}{beside}"
 
 
 def _platform(solution: Solution, facts: HostFacts) -> Finding:
@@ -391,7 +405,7 @@ def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
             alone = replace(case, request=replace(case.request, pip=(text,)))
             return verdict_of("extensions", candidate, alone).outcome in ("pass", "warn")
 
-        if verdict.because.startswith("flash-attn") and "compute capability" in verdict.because:
+        if verdict.because.startswith(("flash-attn", "flash_attn")) and "compute capability" in verdict.because:
             return _OTHER_ATTENTION, ()
         better = library_advice(case.request.pip, candidate.build.version, case.knowledge, suits)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better

@@ -17,7 +17,7 @@ from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, Extension, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
-from cuenv.resolver.requirements import OF_TORCH, Demand, pin_demand, pip_demand
+from cuenv.resolver.requirements import OF_TORCH, Demand, covered, meets, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, index_option, normalise, requirement_name
 from cuenv.solve.model import names_cpu
@@ -175,11 +175,62 @@ def library_of_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple
 
 
 def wheels_asked(
-    asked: AskedTorch, platform: str, python: VersionSpec | None, knowledge: Knowledge
+    asked: AskedTorch, platform: str, python: VersionSpec | None, knowledge: Knowledge, beside: Iterable[str] = ()
 ) -> tuple[Candidate, ...]:
-    """The wheels for CUDA that a pip part admits, each with the Python that suits it best."""
-    able = {row.key for row in _wheels(platform, python, knowledge) if asked.has(row)}
+    """The wheels for CUDA that a pip part admits, each with the Python that suits it best.
+
+    Args:
+        beside: what pip resolves together with torch; a release of torch that this rules out is taken by nobody. Where
+            it rules out all of them, another finding says so.
+    """
+    rows = [row for row in _wheels(platform, python, knowledge) if asked.has(row)]
+    others = [] if asked.exact else [item for line in beside if on_linux(line) and (item := pip_demand(line))]
+    suits = [row for row in rows if all(_goes_with(row, item, knowledge) for item in others if item.condition)]
+    able = {row.key for row in suits or rows}
     return tuple(item for item in wheel_candidates(knowledge, platform, python) if item.build.key in able)
+
+
+def _goes_with(row: TorchWheel, demand: Demand, knowledge: Knowledge) -> bool:
+    """Whether pip can install a wheel of torch with a release of another package that a requirement admits."""
+    for pin in filter(None, map(pip_demand, row.pins)):
+        if pin.name == demand.name:
+            return any(pin.admits(point) and demand.admits(point) for point in (*pin.points(), *demand.points()))
+    every = tuple(each for each in knowledge.extension(demand.name) if each.torch and "wheel" in each.comes)
+    if demand.name == "triton":  # each torch from 2.0 on requires one
+        mine = [each for each in every if _for(each, (row.version,))]
+        return not mine or any(meets(demand, each) for each in mine)
+    if any("wheel" not in each.comes and each.builds for each in knowledge.extension(demand.name)):
+        return True  # pip compiles it for whatever torch is there
+    meant = tuple(each for each in every if meets(demand, each))
+    return not (meant and covered(demand, meant, every)) or any(_for(each, (row.version,)) for each in meant)
+
+
+def with_companions(finding: Finding, requirements: Iterable[str], knowledge: Knowledge) -> Finding:
+    """A finding that names another wheel of torch, with the releases for it of what is pinned beside torch."""
+    text = finding.edits[0].entries[0] if finding.edits and finding.edits[0].pip else ""
+    row = next((row for row in knowledge.wheels if text == f"torch=={row.name}"), None)
+    if row is None or not finding.fix:
+        return finding
+    lines = [line for line in requirements if on_linux(line) and requirement_name(line) != "torch"]
+    wrong = [item for line in lines if (item := pip_demand(line)) and not _goes_with(row, item, knowledge)]
+    better, out = [], []
+    for item in wrong:
+        ready = (
+            each for each in knowledge.extension(item.name) if "wheel" in each.comes and _for(each, (row.version,))
+        )
+        release = max((one for each in ready for one in each.releases), default=None)
+        named = bool(release) or item.name in OF_TORCH  # of which pip finds the release for that torch by itself
+        (better if named else out).append(f"{item.name}=={release}" if release else item.name)
+    out += [item.name for item in map(pip_demand, lines) if item and item.condition and _BROUGHT.match(item.name)]
+    words = " ".join((text, *better))
+    without = f", without the {first_of([*dict.fromkeys(out)], _SHOWN)} of the file" if out else ""
+    fix = f"{finding.fix.replace(text, words, 1)}{without}"
+    edits = (*finding.edits, *(FileEdit(how="write", entries=(one,), pip=True) for one in better))
+    return replace(finding, fix=fix, edits=edits)
+
+
+_BROUGHT = regex(r"nvidia-[a-z]+(?:-[a-z]+)*-cu1\d$")
+"""Wheels of NVIDIA that each torch brings in releases of its own."""
 
 
 def _wheels(platform: str, python: VersionSpec | None, knowledge: Knowledge) -> Iterator[TorchWheel]:
@@ -340,6 +391,10 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         yield from _unpinned(beside, asked, knowledge)
 
 
+NO_OTHER = ", and pip installs no other release beside it"
+"""Of one command; a later one puts another release in its place."""
+
+
 def _unpinned(beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge) -> Iterator[Finding]:
     """Wheels of NVIDIA of which torch requires one exact release, and the pip part another: pip refuses both."""
     rows = [row for row in _wheels(PLATFORMS[0], None, knowledge) if asked.has(row)]
@@ -358,7 +413,7 @@ def _unpinned(beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge)
             code="CU505",
             severity="error",
             subject=", ".join(item.name for item in wrong),
-            message=f"{named}: {asked.text} requires {needs}, and pip installs no other release beside it",
+            message=f"{named}: {asked.text} requires {needs}{NO_OTHER}",
             evidence=tuple(rows[-1].sources),
             fix=f"take {needs}, or leave {'them' if len(wrong) > 1 else 'it'} out: torch brings what it needs",
         )
