@@ -222,7 +222,7 @@ def test_a_library_path_that_shadows_is_not_called_fine(tmp_path: Path, monkeypa
     wins = Finding(code="CU232", severity="warning", subject="libcublas.so.12", message="it wins")
     seen = CheckResult(report=report("env", [wins]), host="")
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
-    monkeypatch.setattr("cuenv.prefix.check.checked", lambda *_: (seen,))
+    monkeypatch.setattr("cuenv.prefix.check.run_check_request", lambda *_: (seen,))
     told = look(options, base(), tmp_path / "env")
     assert {item.code for item in told.report.findings} & {"CU232", "CU312"} == {"CU232"}
     assert not [line for line in (*alone.fine, *told.fine) if line.startswith("LD_LIBRARY_PATH")]
