@@ -82,6 +82,15 @@ def test_a_check_is_a_raise_in_the_line_of_the_frame() -> None:
     assert read(fell.encode()).in_words
 
 
+def test_what_only_reports_that_something_else_failed_is_no_check_of_the_program() -> None:
+    report = (
+        '  File "/home/u/fold.py", line 9, in run\n    raise ValueError(x)\nValueError: Fold failed after 9 tries.\n'
+    )
+    assert read(report.encode()).verdict == "unknown"
+    cause = "Error compiling program: nvrtc: error: invalid value for --gpu-architecture (-arch)\n"
+    assert read(f"{cause}{report}".encode()).causes[0].symptom.id == "nvcc-unsupported-arch"
+
+
 def test_what_python_raises_in_a_package_stays_unknown_and_names_the_package() -> None:
     log = f'  File "{SITE}/foo/a.py", line 9, in f\n    past = keys[0][0]\nIndexError: tuple index out of range\n'
     found = read(log.encode())

@@ -182,6 +182,7 @@ def test_an_envelope_with_an_exception_inside_shows_the_exception() -> None:
         "E0801 10:00:00.123456 1234 model_repository_manager.cc:1242] version 1 is at UNAVAILABLE",
         "[E:onnxruntime:Default, cuda_call.cc:118 CudaCall] something odd ; GPU=0",
         "2019-08-20 03:11:33.2: F tensorflow/core/gpu_event_mgr.cc:274] Unexpected Event status: 1",
+        "WARNING: the fold on GPU 0 failed with exit code 1",
         "slurmstepd: Exceeded step memory limit at some point.",
     ],
 )

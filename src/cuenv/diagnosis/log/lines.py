@@ -163,6 +163,7 @@ _WEAK = regex(
     rb"[Nn]eeds? to (?:be )?install(?:ed)?|not available|unavailable|too old|does ?n.?t exist|does not exist|"
     rb"not compatible|is invalid|"
     rb"[Ee]xceed(?:ed|s) [\w ]{0,30}limit|"
+    rb"[Uu]nrecognized (?:option|argument)s?|unknown (?:option|flag)|[Pp]lease (?:re)?compile with|"
     rb"[Ii]llegal|[Cc]orrupt(?:ed)?|[Ff]ails?|[Ff]ailing|[Ee]rrors?|OOM|[Oo]ut of memory|hangs|stuck|\w+BackOff|"
     rb"FailedScheduling|[Ii]nsufficient|NCCL WARN|already in use)\b"
 )
@@ -205,6 +206,12 @@ _OF_GPU = regex(
     rb"import|symbol|shared object|librar|no module|flash|xformers|deepspeed|bitsandbytes|numpy|distributed|"
     rb"NameError: name '\w*(?:_c|_ext|cpp|ops)\b|(?:module '[\w.]{1,80}'|'NoneType' object) has no attribute"
 )
+_EXIT = regex(rb"\b[Ee]xit(?:ed)? ?(?:with )?(?:code|status) [1-9]")
+_REPORT = regex(
+    rb"Error: (?![^\n]{0,200}['\"`=])[^\n]{0,160}\b(?:failed|crashed|died|unsuccessful)"
+    rb"(?: (?:after|with|on|in|at|for)\b[^\n]{0,60})?[:.!]{0,3}\s*$"
+)
+"""What an exception says that only reports the failure of something else."""
 _USERS_OWN = regex(
     rb"\b(?:KeyError|JSONDecodeError|ZeroDivisionError|SyntaxError|IndentationError|TabError|UnicodeDecodeError|"
     rb"StopIteration|RecursionError|FileNotFoundError|IsADirectoryError|NotADirectoryError|PermissionError|"
@@ -313,7 +320,9 @@ def grade_of(line: bytes, at: int = 0) -> Grade:
     if _RAISES.search(line):
         return "line"
     head = line[max(0, at - 300) : at + 60]
-    if (_WARNING.search(head) and b"NCCL WARN" not in line and b" error: #error" not in head) or _GOES_ON.search(line):
+    if _GOES_ON.search(line):
+        return "warning"
+    if _WARNING.search(head) and not (b"NCCL WARN" in line or b" error: #error" in head or _EXIT.search(line)):
         return "warning"
     if _EXCEPTION.search(line[max(0, at - 300) : at + 120]):
         return "exception"
@@ -370,6 +379,11 @@ def _says(words: re.Pattern[bytes], line: bytes) -> bool:
 def is_envelope(line: bytes) -> bool:
     """Whether it says that something failed and not what."""
     return bool(_ENVELOPE.search(line))
+
+
+def reports(line: bytes) -> bool:
+    """Whether an exception only reports that something else failed, whose own words stand above."""
+    return bool(_REPORT.search(line))
 
 
 def of_the_gpu(line: bytes) -> bool:

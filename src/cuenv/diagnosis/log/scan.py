@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis.log.frames import Frame, frame_before, frame_named
-from cuenv.diagnosis.log.lines import fails, in_rank, is_exception, of_an_installation, of_the_gpu, plain
+from cuenv.diagnosis.log.lines import fails, in_rank, is_exception, of_an_installation, of_the_gpu, plain, reports
 from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, told_by
 from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
 from cuenv.diagnosis.log.text import goes_on, installed, outlived, quoted_lines, shown, whole_lines, worked
@@ -140,6 +140,8 @@ class _End:
         frame = self.frame(one.line) or frame_named(line)
         if frame is None:
             return one
+        if frame.checked and not frame.package and reports(line):
+            return replace(one, outer=True, said=None)
         for row in wanted.raised:
             if not _judges(row, frame, line):
                 continue
