@@ -188,7 +188,7 @@ def make_request(
     python = text_or_none(python, "make_request: python", "3.12")
     if prefer not in PREFER or stack not in (None, *EVERY_STACK):
         raise UsageError(
-            f"prefer is one of {', '.join(PREFER)}, stack one of {', '.join(EVERY_STACK)}",
+            f"prefer must be one of {', '.join(PREFER)}, stack must be one of {', '.join(EVERY_STACK)}",
             hint="cuenv.make_request(prefer='native')",
         )
     if cpu and cuda:
@@ -265,7 +265,7 @@ def render(spec: EnvironmentSpec | None) -> str:
 
     if spec is None:
         raise UsageError(
-            "render: nothing fits, so there is no environment; ask answer.fits first",
+            "render: nothing fits, so there is no environment; check answer.fits first",
             hint="print(*(group.because for group in answer.decision.rejections), sep='\\n')",
         )
     return write(instance(spec, Spec, "render", "resolve(...).spec"))

@@ -82,7 +82,7 @@ def test_a_file_as_text(prefix: Path, tmp_path: Path) -> None:
     assert "        8.6: native (by 8.0)" in lines
     blackwell = next(line for line in lines if line.startswith("        12.0:"))
     assert "PTX too new for the driver in 2 of 3, from driver 575.51.03 on (CUDA 12.9); nothing in 1 of 3" in blackwell
-    assert lines[-1] == "error: nothing that runs on 12.0 in 1 of 1 file: env/lib/libmixed.so"
+    assert lines[-1] == "error: no code that runs on 12.0 in 1 of 1 file: env/lib/libmixed.so"
 
 
 def test_with_a_newer_driver_the_same_file_is_served_in_part(prefix: Path, tmp_path: Path) -> None:

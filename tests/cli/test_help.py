@@ -74,13 +74,13 @@ def test_an_option_means_the_same_everywhere() -> None:
 
 
 OTHERWISE = {
-    ("what-if", "--driver"): "there would be",
+    ("what-if", "--driver"): "The new driver",
     ("lock", "-o"): "With --repair",
-    ("install", "-p"): "Make it",
-    ("install", "-n"): "Make it",
+    ("install", "-p"): "Create ",
+    ("install", "-n"): "Create ",
     ("hook", "--shell"): "With --print",
     ("lock", "--name"): "With --resolve",
-    ("export pixi", "--allow"): "Lock in spite of this finding",
+    ("export pixi", "--allow"): "Lock despite this finding",
     ("check", "--python"): "a lock of wheels",
     ("diff", "--python"): "a lock of wheels",
     ("inspect", "--from"): "Show the hosts",
@@ -216,7 +216,7 @@ def test_a_name_of_another_tool_leads_to_a_command_that_there_is(tmp_path: Path,
         (("check", "--torch", "2.5"), "other commands"),
         (("resolve", "--gpus", "2"), "--gpu"),
         (("check", "--fix"), "cuenv lint --fix"),
-        (("resolve", "--yes"), "asks nothing"),
+        (("resolve", "--yes"), "asks no questions"),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
 )

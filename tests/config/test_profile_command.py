@@ -79,7 +79,7 @@ def test_resolve_takes_them_in_order(project: Path, name: str, torch: str) -> No
 def test_a_name_that_is_none_is_told_which_there_are(project: Path) -> None:
     done = run("resolve", *HOST, "--profile", "nothing", folder=project)
     assert done.returncode == ExitCode.USAGE
-    assert "there are lab, inference, team, " in done.stderr
+    assert "choose from lab, inference, team, " in done.stderr
     assert "universal-dev" in done.stderr
 
 

@@ -138,7 +138,7 @@ def test_a_killed_writer_leaves_the_old_or_the_new(tmp_path: Path) -> None:
         ("missing/file", "there is no folder"),
         ("folder", "it is a folder"),
         ("file/below", "a part of the path is not a folder"),
-        ("loop", "run in a circle"),
+        ("loop", "form a loop"),
         ("n" * 300, "the name is too long"),
         ("nul\0", "the path is invalid"),
     ],

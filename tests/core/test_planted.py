@@ -61,9 +61,9 @@ def test_a_link_of_another_user_is_not_written_through(tmp_path: Path, shared: P
         theirs(shared / name)
     (shared / "second").symlink_to(victim)
     for path in (shared / "out.yml", shared / "chain", shared / "folder" / "x", shared / "folder" / ".." / "victim"):
-        with pytest.raises(OutsideError, match="is a link of another user in a folder that everybody may write to"):
+        with pytest.raises(OutsideError, match="is another user's link in a folder to which everyone can write"):
             write_atomically(path, "mine")
-    with pytest.raises(OutsideError, match="link of another user"):
+    with pytest.raises(OutsideError, match="another user's link"):
         make_folder(shared / "folder" / "new")
     assert victim.read_text() == "precious"
     assert not list((tmp_path / "home").iterdir())
@@ -74,10 +74,10 @@ def test_a_file_or_folder_of_another_user_is_not_taken_over(shared: Path, theirs
     (shared / ".made.cuenv-part").mkdir()
     for name in ("out.yml", ".made.cuenv-part"):
         theirs(shared / name)
-    with pytest.raises(OutsideError, match="is a file of another user in a folder"):
+    with pytest.raises(OutsideError, match="is another user's file in a folder"):
         write_atomically(shared / "out.yml", "mine")
     assert (shared / "out.yml").read_text() == "theirs"
-    with pytest.raises(OutsideError, match="is a folder of another user in a folder"):
+    with pytest.raises(OutsideError, match="is another user's folder in a folder"):
         staging(shared / "made", ExitStack())
 
 
@@ -85,7 +85,7 @@ def test_an_environment_is_not_made_through_such_a_link(tmp_path: Path, shared: 
     (tmp_path / "home").mkdir()
     (shared / "env").symlink_to(tmp_path / "home")
     theirs(shared / "env")
-    with pytest.raises(OutsideError, match="link of another user"), made_whole(shared / "env", "x"):
+    with pytest.raises(OutsideError, match="another user's link"), made_whole(shared / "env", "x"):
         raise AssertionError
     assert not list((tmp_path / "home").iterdir())
 
@@ -138,7 +138,7 @@ def test_a_condarc_that_is_a_named_pipe_is_said(tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text("dependencies: [python]\n")
     done = cuenv(tmp_path, "lock", *HOST)
     assert done.returncode == 3
-    assert ".condarc: cannot be read: it is a named pipe and not a file" in done.stderr
+    assert ".condarc: cannot be read: it is a named pipe, not a file" in done.stderr
 
 
 def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
     assert read_text(Path(f"/dev/fd/{reader}")) == "text\n"
     os.close(reader)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="it is a named pipe and not a file"):
+    with pytest.raises(InputError, match="it is a named pipe, not a file"):
         read_text(tmp_path / "pipe")
     with pytest.raises(IsADirectoryError):
         opened(tmp_path).close()

@@ -82,7 +82,7 @@ def test_sarif_names_a_place_only_where_there_is_a_file() -> None:
 
 
 def test_code_quality_has_a_place_a_severity_and_a_fingerprint_of_its_own_for_each_finding() -> None:
-    """As GitLab wants it: fingerprints stay when another finding comes or a line moves, and never stand twice."""
+    """As GitLab wants it: fingerprints stay when another finding comes or a line moves, and never appear twice."""
     findings = [
         Finding(code="CU101", severity="error", subject="x", message="broken", at=(7, 2)),
         Finding(code="CU101", severity="warning", subject="x", message="broken"),

@@ -133,7 +133,7 @@ def test_gpus_that_no_wheel_serves_together_are_told_apart() -> None:
     ("sets", "wishes", "says"),
     [
         (("old",), {}, "expected NAME=GPU"),
-        (("a=V100", "a=A100"), {}, "stands twice"),
+        (("a=V100", "a=A100"), {}, "appears twice"),
         (("a=Voodoo 2",), {}, "unknown GPU"),
         ((), {"stack": "conda-forge"}, "--stack conda-forge asks for another build"),
         ((), {"cpu": True}, "--cpu asks for another build"),

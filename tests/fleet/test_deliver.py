@@ -109,7 +109,7 @@ def test_a_script_that_was_edited_is_kept(tmp_path: Path) -> None:
     assert not list(script.parent.glob("*.bak"))
     script.write_text(script.read_text() + "echo mine\n")
     done = run(*words, folder=tmp_path, text=text)
-    assert "kept    an edited file as out/which-env.sh.bak" in done.stderr + done.stdout
+    assert "kept    the edited file as out/which-env.sh.bak" in done.stderr + done.stdout
     assert (script.parent / "which-env.sh.bak").read_text().endswith("echo mine\n")
 
 

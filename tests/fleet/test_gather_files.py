@@ -141,7 +141,7 @@ def test_what_a_real_ansible_caches_is_read(tmp_path: Path) -> None:
 @collect(
     ("words", "code", "says"),
     [
-        ((), ExitCode.USAGE, "nothing says where the hosts are"),
+        ((), ExitCode.USAGE, "name the hosts with --slurm"),
         (("--nodes", "gpu1", "--from", "x"), ExitCode.USAGE, "--nodes chooses among the nodes of --slurm"),
         (("--from", "-", "--from", "-"), ExitCode.USAGE, "only once"),
         (("--from", "nowhere.json"), ExitCode.INPUT, "no such file"),

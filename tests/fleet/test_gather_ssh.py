@@ -161,7 +161,7 @@ def test_nodes_in_the_file_are_not_asked_again(tmp_path: Path, nodes: SshNodes) 
     done = inside(*words(nodes, "gpu[1-2]"), folder=tmp_path)
     assert nodes.asked[-1:] == ["gpu2"]
     assert len(nodes.asked) == before + 1
-    assert "1 of the nodes were in fleet.ndjson already" in done.stderr
+    assert "1 of the nodes are in fleet.ndjson already" in done.stderr
     drivers = {name: host.driver and host.driver.version for name, host in gathered(tmp_path).items()}
     assert drivers == {"gpu1": "535.129.03", "gpu2": "550.54.15"}
     inside(*words(nodes, "gpu1", "--again"), folder=tmp_path)

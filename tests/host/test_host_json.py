@@ -263,7 +263,7 @@ def test_all_faults_are_named_at_once_with_their_paths() -> None:
     assert faults[0] == "host.json: 13 faults"
     assert "platform: expected 'linux-64' or 'linux-aarch64', got 'win-64'" in faults
     assert "gpus[0].capability: expected 'X.Y', got 8.6" in faults
-    assert "gpus[1].index: 0 stands twice" in faults
+    assert "gpus[1].index: 0 appears twice" in faults
     assert "gpus[2]: expected a mapping, got 7" in faults
     assert "gpus[3].memory_mib: expected 0 or more, got -1" in faults
     assert "gpus[3]: unknown key 'nmae' (did you mean 'name'?)" in faults
@@ -278,7 +278,7 @@ def test_all_faults_are_named_at_once_with_their_paths() -> None:
         ("{", "not the JSON of a host"),
         ("[]", "expected a mapping, got a list of 0"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"schema": "cuenv/host/1", "schema": "cuenv/host/1"}', "the key 'schema' stands twice"),
+        ('{"schema": "cuenv/host/1", "schema": "cuenv/host/1"}', "the key 'schema' appears twice"),
         ('{"gpus": [NaN]}', "NaN is not a JSON number"),
         ('{"schema": "cuenv/host/2", "gpus": 7}', "schema: expected 'cuenv/host/1', got 'cuenv/host/2'"),
         ('{"schema": 1, "gpus": [], "platform": "linux-64"}', "schema: expected a string, got 1"),

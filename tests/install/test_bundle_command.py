@@ -421,7 +421,7 @@ def test_what_is_waited_for_is_told(tmp_path: Path) -> None:
         done.join(1)
         assert done.is_alive()
     done.join(10)
-    assert told[0] == f"waiting: another cuenv is at work on {tmp_path / 'b'}"
+    assert told[0] == f"waiting: another cuenv is working on {tmp_path / 'b'}"
 
 
 @pytest.mark.slow
@@ -454,7 +454,7 @@ def test_what_the_lock_sets_aside_is_said_to_be_missing(tmp_path: Path) -> None:
     path, sources = make_lock(tmp_path / "made", {"conda-forge": [python()]}, "python", aside=aside)
     code, out, err = cuenv(tmp_path, "bundle", path, "-o", "out", sources=sources)
     assert code == 0, err
-    assert "not in it, since no hash pins it (linux-64): -e .\n" in out
+    assert "left out, because no hash pins it (linux-64): -e .\n" in out
     code, out, err = cuenv(tmp_path, "install", "out", "--prefix", "env", "--json", sources=sources)
     assert code == 0, err
     assert json.loads(out)["afterwards"].endswith("/env/bin/python -m pip install -e .")

@@ -374,7 +374,7 @@ def test_a_folder_is_hashed_like_a_server(tmp_path: Path) -> None:
     with pytest.raises(ChannelError, match=r"mirror/file\.conda: no such file"):
         get(tmp_path, Web(), target=str(tmp_path / "mirror"))
     (tmp_path / "mirror" / "file.conda").symlink_to("file.conda")
-    with pytest.raises(ChannelError, match=r"^/.*mirror/file\.conda: its symbolic links run in a circle"):
+    with pytest.raises(ChannelError, match=r"^/.*mirror/file\.conda: its symbolic links form a loop"):
         get(tmp_path, Web(), target=str(tmp_path / "mirror"))
 
 

@@ -261,7 +261,7 @@ def test_over_http_rattler_checks_the_hash_and_nothing_is_left(tmp_path: Path) -
 def test_a_prefix_that_cannot_be_made(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": PACKAGES})
     (tmp_path / "file").touch()
-    with pytest.raises(OutsideError, match="file: something else has that name"):
+    with pytest.raises(OutsideError, match="file: something else has this name"):
         install(solution(sources), tmp_path / "file" / "env", sources)
 
 

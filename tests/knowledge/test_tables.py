@@ -113,7 +113,7 @@ def test_a_cell_of_another_type_is_named_with_its_path(name: str, key: str, junk
 
 @collect("name", TABLES)
 def test_a_row_with_an_unknown_key_is_refused_with_the_keys_there_are(name: str) -> None:
-    refuse(table(name, {**first(name), "verison": "1"}), f"{name}[0]: unknown key 'verison'; there are ")
+    refuse(table(name, {**first(name), "verison": "1"}), f"{name}[0]: unknown key 'verison'; choose from ")
 
 
 @collect(
@@ -185,7 +185,7 @@ def test_a_row_twice_is_refused() -> None:
         ({"torch": {"schema": "cuenv/kb/torch/2", "rows": []}}, "torch.schema: expected 'cuenv/kb/torch/1'"),
         ({"torch": {"schema": "cuenv/kb/torch/1"}}, "torch.rows: expected a list, got nothing"),
         ({"torch": {"schema": "cuenv/kb/torch/1", "rows": [], "edition": "x"}}, "torch: unknown key 'edition'"),
-        ({"gpu": {"schema": "cuenv/kb/gpu/1", "rows": []}}, "no such table 'gpu'; there are sources, toolkits"),
+        ({"gpu": {"schema": "cuenv/kb/gpu/1", "rows": []}}, "no such table 'gpu'; choose from sources, toolkits"),
     ],
 )
 def test_a_table_of_another_shape_is_refused(overlay: dict[str, Any], says: str) -> None:
@@ -294,7 +294,7 @@ def test_a_folder_is_laid_over_the_tables(tmp_path: Path) -> None:
         ("gpus.json", b"", "is not a table"),
         ("gpus.json", b"\xff\xfe\x00", "is not a table"),
         ("gpus.json", b"[" * 100_000, "nested too deep"),
-        ("gpus.json", b'{"schema": 1, "schema": 2}', "the key 'schema' stands twice"),
+        ("gpus.json", b'{"schema": 1, "schema": 2}', "the key 'schema' appears twice"),
         ("gpus.json", b"[]", "gpus: expected a mapping"),
         ("gpu.json", b'{"schema": "cuenv/kb/gpu/1", "rows": []}', "no such table 'gpu'"),
         ("notes.txt", b"", "holds no table"),

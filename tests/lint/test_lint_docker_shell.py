@@ -371,7 +371,7 @@ def test_what_the_tables_do_not_list_is_unknown_and_never_fine(tmp_path: Path) -
     assert done.stdout.endswith("1 file: unknown: see above what was not checked\n")
     (tmp_path / "Dockerfile").write_text("FROM ubuntu\nRUN pip install torch==2.5.1 git+https://a.example/b.git\n")
     done = run("lint", "Dockerfile", folder=tmp_path)
-    assert done.stdout.endswith("1 file: 0 errors, 1 warning; unknown: see above what was not checked\n")
+    assert done.stdout.endswith("1 file: 0 errors, 1 warning; unknown: the lines above say what was not checked\n")
 
 
 PYTORCH = "FROM pytorch/pytorch:1.13.1-cuda11.6-cudnn8-runtime\n"

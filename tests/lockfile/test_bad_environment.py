@@ -56,8 +56,8 @@ def locked(folder: Path, text: str, mirror: str, url: str, *more: str) -> tuple[
 
 
 REFUSED = {
-    "tabs": ("channels:\n\t- conda-forge\ndependencies: [python]\n", 3, "indented by spaces, never by tabs"),
-    "a duplicate key": ("dependencies: [python]\nchannels: [conda-forge]\ndependencies: [a]\n", 3, "stands twice"),
+    "tabs": ("channels:\n\t- conda-forge\ndependencies: [python]\n", 3, "indented with spaces, not tabs"),
+    "a duplicate key": ("dependencies: [python]\nchannels: [conda-forge]\ndependencies: [a]\n", 3, "appears twice"),
     "an alias to nothing": ("channels: *c\ndependencies: [python]\n", 3, "alias"),
     "a merge key": ("b: &b {name: x}\n<<: *b\nchannels: [conda-forge]\ndependencies: [python]\n", 3, "merge keys"),
     "nodefaults alone": ("channels: [nodefaults]\ndependencies: [python]\n", 3, "leaves no channel"),
@@ -205,7 +205,7 @@ def test_an_environment_file_is_locked_before_it_is_checked(tmp_path: Path) -> N
 def test_two_profiles_for_one_environment(tmp_path: Path) -> None:
     done = run("resolve", *HOST, "--profile", "inference", "--profile", "jit-dev", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--profile stands for 'inference' and 'jit-dev'" in done.stderr
+    assert "--profile is given as 'inference' and 'jit-dev'" in done.stderr
     same = run("resolve", *HOST, "--profile", "inference", "--profile", "inference", folder=tmp_path)
     assert same.returncode == 0, same.stderr
 

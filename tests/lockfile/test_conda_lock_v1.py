@@ -419,7 +419,7 @@ BAD: list[tuple[str | Edit, str]] = [
     ("\x00\xff", "not a text file"),
     (TEXT.replace("\n  version", "\n\tversion", 1), "line "),
     ("[" * 100_000, "nested deeper"),
-    (TEXT + "version: 1\n", "the key 'version' stands twice"),
+    (TEXT + "version: 1\n", "the key 'version' appears twice"),
     (edit_top("version", 6), "version: expected 1, got 6"),
     (edit_top("version", "1"), "version: expected a whole number"),
     (edit_top("extra", 1), "unknown key 'extra'"),
@@ -469,7 +469,7 @@ BAD: list[tuple[str | Edit, str]] = [
     (edit(optional=...), "package[0].optional: expected true or false, got nothing"),
     (edit(category=1), "package[0].category: expected a string"),
     (edit(size=1), "package[0]: unknown key 'size'"),
-    (edit(name="pip", version="25.0", url=f"{BASE}/noarch/pip-25.0-other_0.conda"), "'pip' stands twice for linux-64"),
+    (edit(name="pip", version="25.0", url=f"{BASE}/noarch/pip-25.0-other_0.conda"), "'pip' appears twice for linux-64"),
 ]
 
 

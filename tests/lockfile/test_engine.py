@@ -277,7 +277,7 @@ def test_options_that_do_not_go_together(tmp_path: Path, lock: Lock) -> None:
         (engine, "--conda /nonexistent/conda: no such program"),
         ((*engine, "--update", "lib"), "--update needs the embedded solver"),
         ((*engine, "--repair", "-o", "new.yml"), "--repair needs the embedded solver"),
-        (("--conda", "conda"), "--conda names the client of conda-lock"),
+        (("--conda", "conda"), "--conda names the client for conda-lock; add --engine conda-lock"),
         (("--engine", "mamba"), "is not one of 'embedded', 'conda-lock'"),
     ):
         done = lock("theirs", *words)

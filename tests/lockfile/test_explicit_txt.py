@@ -141,7 +141,7 @@ def test_a_circle_is_opened_and_the_rest_stays_in_order() -> None:
         (f"@EXPLICIT\n{BASE}/linux-64/a-1-0.conda#x\n", "line 2: expected an MD5 or SHA-256 after '#', got 'x'"),
         (f"@EXPLICIT\n{BASE}/linux-64/a-1-0.conda#\n", "line 2: expected an MD5 or SHA-256 after '#', got ''"),
         (f"@EXPLICIT\n{BASE}/linux-64/a-1-0.conda#md5:{MD5}\n", "line 2: expected an MD5"),
-        (f"@EXPLICIT\n{BASE}/linux-64/a-1-0.conda\n{BASE}/linux-64/a-2-0.conda\n", "line 3: 'a' stands twice"),
+        (f"@EXPLICIT\n{BASE}/linux-64/a-1-0.conda\n{BASE}/linux-64/a-2-0.conda\n", "line 3: 'a' appears twice"),
         (f"@EXPLICIT\n{BASE}/noarch/a-1-0.conda\n", "expected one platform, got none"),
         (f"@EXPLICIT\n{BASE}/linux-64/a-1-0.conda\n{BASE}/win-64/b-1-0.conda\n", "got linux-64, win-64"),
         (f"# platform: win-64\n@EXPLICIT\n{BASE}/linux-64/a-1-0.conda\n", "got linux-64, win-64"),

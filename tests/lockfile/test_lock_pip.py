@@ -296,7 +296,7 @@ def test_strict_refuses_what_is_set_aside(tmp_path: Path, channel: Sources, serv
     assert content(tmp_path) == {}
     done = typed(tmp_path, channel, server.url)
     assert done.returncode == 0
-    assert f"then, in the environment, what is not locked: python -m pip install -r {UNLOCKED}" in done.stderr
+    assert f"then install in the environment what is not locked: python -m pip install -r {UNLOCKED}" in done.stderr
 
 
 @pytest.mark.parametrize("requirement", ["a==", "a b"])

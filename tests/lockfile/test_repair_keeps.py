@@ -398,7 +398,7 @@ def test_what_is_in_the_way_is_named(channel: Sources, tmp_path: Path) -> None:
     done = run(*("lock", "--repair", "-o", "new.yml", *host, *mirrors, "--allow", "CU501"), folder=tmp_path)
     assert done.returncode == 1
     assert "in the way: pip: torch==2.3.1: " in done.stderr
-    assert "no change of these entries gives a file that locks" in done.stderr
+    assert "no change to these entries gives a file that can be locked" in done.stderr
     told = run("lock", "--repair", "-o", "new.yml", *host, *mirrors, "--allow", "CU501", "--json", folder=tmp_path)
     assert {item["entry"] for item in json.loads(told.stdout)["obstacles"]} == {"pip: torch==2.3.1"}
     assert not (tmp_path / "new.yml").exists()
@@ -540,12 +540,12 @@ def _solution(pins: Sequence[Pin]) -> Solution:
         ),
         (
             FileEdit(how="write", entries=("numba",), over="numpy"),
-            "take numba in place of numpy",
+            "use numba instead of numpy",
             {"numba"},
         ),
         (
             FileEdit(how="remove", entries=("numpy=2.1",)),
-            "take numpy=2.1 out of the dependencies",
+            "remove numpy=2.1 from the dependencies",
             set(),
         ),
         (
@@ -560,7 +560,7 @@ def _solution(pins: Sequence[Pin]) -> Solution:
         ),
         (
             FileEdit(how="remove", entries=("torch==2.0",), pip=True),
-            "take torch==2.0 out of the pip part",
+            "remove torch==2.0 from the pip part",
             {"numpy=2.1", "torchvision==0.15"},
         ),
     ],

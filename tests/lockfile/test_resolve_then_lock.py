@@ -55,7 +55,7 @@ def test_resolve_by_the_tables_says_so_in_one_line(tmp_path: Path) -> None:
     done = run("resolve", *HOST, folder=tmp_path)
     assert done.returncode == 0
     (line,) = [text for text in done.stderr.splitlines() if text.startswith("tables ")]
-    assert "no channel was asked" in line
+    assert "not checked against the channels" in line
     assert "last seen there on 20" in line
     assert "cuenv lock --resolve" in line
     assert not (tmp_path / ".cache").exists()
@@ -64,7 +64,7 @@ def test_resolve_by_the_tables_says_so_in_one_line(tmp_path: Path) -> None:
 def test_a_folder_that_is_typed_for_a_channel_must_be_there(tmp_path: Path) -> None:
     done = run("resolve", *HOST, "--mirror", f"conda-forge={tmp_path}/none", folder=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
-    assert f"{tmp_path}/none is not a folder, so it holds no records of conda-forge" in done.stderr
+    assert f"{tmp_path}/none is not a folder, so it has no records of conda-forge" in done.stderr
 
 
 def test_records_that_lie_here_prove_the_choice(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
@@ -72,10 +72,10 @@ def test_records_that_lie_here_prove_the_choice(tmp_path: Path, mirrors: tuple[s
     assert done.returncode == 0, done.stderr
     assert torch_in(tmp_path / "environment.yml") == HAS
     (line,) = [text for text in done.stderr.splitlines() if text.startswith("proven ")]
-    assert "that lie here" in line
+    assert "on this machine" in line
     locked = run("lock", *mirrors, folder=tmp_path)  # no option: the head names the host
     assert locked.returncode == 0, locked.stderr
-    assert f"the {''.join(line.split('here: ')[1].split(';')[0])}" in f"the {locked.stderr.split('locked  ')[1]}"
+    assert f"the {''.join(line.split('machine: ')[1].split(';')[0])}" in f"the {locked.stderr.split('locked  ')[1]}"
 
 
 def test_the_cache_of_an_earlier_run_proves_the_choice_without_the_network(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_the_cache_of_an_earlier_run_proves_the_choice_without_the_network(tmp_p
         done = run("resolve", *HOST, *mirror, "-o", "environment.yml", folder=home)
         assert len(server.asked) == asked
     assert torch_in(home / "environment.yml") == HAS
-    assert "that lie here" in done.stderr
+    assert "on this machine" in done.stderr
     again = run("resolve", *HOST, *mirror, folder=home)  # the server is gone
-    assert "that lie here" in again.stderr
+    assert "on this machine" in again.stderr
 
 
 def test_old_records_and_parts_of_a_channel_prove_nothing(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_records_that_do_not_tell_leave_the_choice_to_the_tables(tmp_path: Path)
     mirror = f"conda-forge={tmp_path / 'few/conda-forge'}"
     done = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
     assert done.returncode == 0
-    (line,) = [text for text in done.stderr.splitlines() if text.startswith("warning no proof ")]
+    (line,) = [text for text in done.stderr.splitlines() if text.startswith("warning not proven ")]
     assert "the channels have no conda-forge::pytorch" in line
     told = json.loads(run("resolve", *HOST, "--mirror", mirror, "--json", folder=tmp_path).stdout)
     assert told["records"] is None
@@ -144,13 +144,13 @@ def test_records_that_do_not_tell_leave_the_choice_to_the_tables(tmp_path: Path)
     (tmp_path / "few/conda-forge/linux-64/repodata.json").write_text("{", encoding="utf-8")
     torn = run("resolve", *HOST, "--mirror", mirror, folder=tmp_path)
     assert torn.returncode == 0
-    assert "tables  no channel was asked" in torn.stderr
+    assert "tables  not checked against the channels" in torn.stderr
 
 
 def test_why_and_why_not_answer_about_the_choice_of_resolve(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     why = run("why", "driver", *HOST, *mirrors, folder=tmp_path)
     assert f"pytorch {HAS} " in why.stdout.splitlines()[1]
-    assert "proven  on the channel records" in why.stdout
+    assert "proven  with the channel records" in why.stdout
     newer = run("why-not", "pytorch=2.13", *HOST, *mirrors, folder=tmp_path)
     assert "it fits the host, but the channels have no conda-forge::pytorch=2.13" in newer.stdout
 
@@ -324,7 +324,7 @@ def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple
         (("--pytorch", "2.5"), 2, "--pytorch chooses an environment"),
         (("--no-dev",), 2, "--dev chooses an environment"),
         (("--name", "x"), 2, "--name chooses an environment"),
-        (("--resolve", "--check"), 2, "--check starts from the one that is there"),
+        (("--resolve", "--check"), 2, "--check starts from the existing file"),
         (("--resolve", "--repair"), 2, "--repair starts from"),
         (("--resolve", "-o", "x.yml"), 2, "hint: cuenv lock --resolve x.yml"),
         (("--resolve", "--update", "numpy"), 2, "--update starts from"),
@@ -408,7 +408,7 @@ def test_a_file_of_somebody_else_is_called_so_and_the_hint_repairs_it(tmp_path: 
     done = run("lock", "--resolve", *HOST, *mirrors, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "environment.yml was not written by cuenv" in done.stderr
-    hint = next(line for line in done.stderr.splitlines() if line.startswith("hint: to take it back"))
+    hint = next(line for line in done.stderr.splitlines() if line.startswith("hint: to restore it"))
     assert ": mv environment.yml.bak environment.yml && cuenv lock environment.yml --repair" in hint
     (tmp_path / "environment.yml.bak").rename(file)
     repaired = run(*shlex.split(hint[hint.index("cuenv lock") :])[1:], folder=tmp_path)

@@ -90,7 +90,7 @@ def test_the_commands_that_are_printed_install_what_was_set_aside(tmp_path: Path
         user: dict[str, Any] = variables(tmp_path / "home", f"{server.url}/none")
         done = run("lock", "--format", "requirements", *options, folder=here, **user)
         assert done.returncode == 0, done.stdout + done.stderr
-        says = next(line for line in done.stderr.splitlines() if line.startswith("then, in the environment"))
+        says = next(line for line in done.stderr.splitlines() if line.startswith("then install in the environment"))
         afterwards = says.rpartition(": ")[2]
         assert "--no-build-isolation" in afterwards  # the setup of one of them imports torch
         found = pip_there(tmp_path / "environment")

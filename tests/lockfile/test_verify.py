@@ -248,7 +248,7 @@ def test_a_package_for_the_cpu_by_its_name_is_found_where_another_has_cuda_build
     assert (finding.severity, finding.subject, finding.fix) == (
         "warning",
         "faiss-cpu",
-        "take faiss in place of faiss-cpu",
+        "use faiss instead of faiss-cpu",
     )
 
 

@@ -295,7 +295,7 @@ def test_resolve_and_lock_in_one_step_reads_no_channel(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("--check", "--update", "torch"), "--check changes nothing"),
-        (("--resolve", "--stack", "conda-forge"), "the torch of the stack conda-forge comes by conda"),
+        (("--resolve", "--stack", "conda-forge"), "the stack conda-forge installs torch with conda"),
         (("--engine", "conda-lock"), "solves for pip alone"),
         (("-o", "x.toml", "--platform", "linux-64", "--platform", "linux-aarch64"), "-o names one file"),
     ],

@@ -76,7 +76,7 @@ def test_a_folder_of_own_tables_rests_on_those_of_cuenv(tmp_path: Path) -> None:
         (f"{ROW},\n\n{ROW}", "gpus.json:5: gpus[1]: has the key of gpus[0]"),
         (ROW.replace("8.9", "6.9"), "gpus.json:3: gpus[0].capability: the table generations has no row 6.9"),
         (f"{ROW},\n{ROW[:-1]}", "gpus.json:4: not JSON: "),
-        (f'{ROW},\n{ROW[:-1]}, "name": "B"}}', "gpus.json:4: gpus[1]: the key 'name' stands twice in one mapping"),
+        (f'{ROW},\n{ROW[:-1]}, "name": "B"}}', "gpus.json:4: gpus[1]: the key 'name' appears twice in one mapping"),
         ("[" * 99999, "gpus.json: gpus: nested too deep for a table"),
         ("7", "gpus.json:3: gpus[0]: expected a mapping, got 7"),
     ],

@@ -124,7 +124,7 @@ def test_signals_and_pipes_are_those_of_the_program(tmp_path: Path, prefix: Path
 
 
 BAD = {
-    "no command": (("run", "-p", "."), 2, "there is no command to run"),
+    "no command": (("run", "-p", "."), 2, "give a command to run"),
     "no environment": (("run", "--", "ls"), 2, "no environment is named"),
     "two environments": (("shell-hook", "-p", ".", "-n", "x"), 2, "exclude each other"),
     "no such program": (("run", "-p", "venv", "nosuch"), 2, "program nosuch was not found in "),

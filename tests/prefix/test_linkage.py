@@ -193,7 +193,7 @@ def test_a_foreign_library_that_wins_and_lacks_a_symbol_is_foretold(env: Env, tm
     assert any(line.startswith("skipped: ") and str(link) in line for line in wins.evidence)
     assert (fails.code, fails.severity) == ("CU233", "error")
     assert f"undefined symbol: {symbol}, version libnvJitLink.so.12" in fails.message
-    assert fails.fix == f"unset LD_LIBRARY_PATH, or take {other.parent} out of it"
+    assert fails.fix == f"unset LD_LIBRARY_PATH, or remove {other.parent} from it"
     assert f"undefined symbol: {symbol}, version libnvJitLink.so.12" in env.opens(cusparse, **place)
 
 

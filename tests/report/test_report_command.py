@@ -192,8 +192,8 @@ def test_hostile_names_are_texts_and_nothing_else(tmp_path: Path) -> None:
         ((*HOST, "-o", "folder"), 2, "it is a folder"),
         ((*HOST, "--format", "svg", "--picture", "fleet"), 2, "this report has components, driver, builds"),
         ((*HOST, "--picture", "driver"), 2, "--format svg"),
-        (("--fleet", "plan.json", "--prefix", "env"), 2, "a report is about one of them"),
-        (("--prefix", "folder", "--pytorch", "2.5"), 2, "options of the request"),
+        (("--fleet", "plan.json", "--prefix", "env"), 2, "a report shows only one of them"),
+        (("--prefix", "folder", "--pytorch", "2.5"), 2, "request options"),
         ((*HOST, "-o", "file/below.html"), 4, "file"),
     ],
 )
@@ -214,7 +214,7 @@ def test_an_input_that_is_no_report_is_refused_with_its_reason(
 def test_what_is_no_report_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes.html").write_text("mine")
     done = run("report", *HOST, "-o", "notes.html", folder=tmp_path)
-    assert "kept    the former file as notes.html.bak" in done.stderr
+    assert "kept    the old file as notes.html.bak" in done.stderr
     assert (tmp_path / "notes.html.bak").read_text() == "mine"
     done = run("report", *HOST, "-o", "notes.html", folder=tmp_path)
     assert "kept" not in done.stderr

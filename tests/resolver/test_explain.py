@@ -254,7 +254,7 @@ def test_a_few_of_many_that_were_skipped_are_named_without_v() -> None:
     decision = replace(decided(machine("8.9", driver="535.129.03")), skipped=skipped)
     brief, whole = ([line for line in summary(decision, verbose=each) if "skipped " in line] for each in (False, True))
     assert whole == skipped_lines(decision)
-    assert brief == [*whole[:6], "skipped 3 more; -v names them"]
+    assert brief == [*whole[:6], "skipped 3 more; -v lists them"]
 
 
 # verdicts and reasons

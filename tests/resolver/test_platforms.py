@@ -149,7 +149,10 @@ def test_commands_for_another_platform_than_this_one_say_so(channel: Path, tmp_p
     """conda makes such an environment without a word, and micromamba an empty one."""
     here = platform_here()
     other = next(name for name in PLATFORMS if name != here)
-    for name, said in ((here, "make the environment with one of:"), (other, f"make the environment, on {other}, with")):
+    for name, said in (
+        (here, "create the environment with one of:"),
+        (other, f"create the environment on {other} with"),
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "environment.yml").write_text("channels: [conda-forge]\ndependencies: [ninja]\n")
         made = run("lock", *H200, "--platform", name, "--mirror", f"conda-forge={channel}", folder=tmp_path / name)
@@ -173,7 +176,7 @@ def test_one_lock_for_both_and_each_is_judged(channel: Path, tmp_path: Path) -> 
         assert gxx.version.split(".")[0] in ("14", "13")
         machine = {item.name: item.build for item in solution.virtual_packages}["__archspec"]
         assert machine == {"linux-64": "x86_64", "linux-aarch64": "aarch64"}[solution.platform]
-        assert f"make the environment, on {solution.platform}, with one of:\n" in made.stderr
+        assert f"create the environment on {solution.platform} with one of:\n" in made.stderr
         assert f" --file conda-{solution.platform}.lock\n" in made.stderr
         for name in (f"conda-{solution.platform}.lock", f"conda-{solution.platform}.lock.yml"):
             assert (tmp_path / name).exists()

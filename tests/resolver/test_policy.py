@@ -188,17 +188,17 @@ def test_a_lock_with_a_package_that_torch_fails_with_has_an_error(
         ),
         (
             ("pytorch=2.2.0", "pytorch-cuda=12.1", "cudatoolkit-dev=11.7.0"),  # of which there is none for CUDA 12
-            {"CU102": "take cuda-nvcc=12.1 in place of cudatoolkit-dev"},
+            {"CU102": "use cuda-nvcc=12.1 instead of cudatoolkit-dev"},
         ),
         (("pytorch=2.2.0", "pytorch-cuda=12.1", "cuda-nvcc=12.4"), {}),  # PyTorch refuses another major only
         (
             ("pytorch=1.13.1", "pytorch-cuda=11.6", "cudatoolkit=10.2.89"),
-            {"CU102": "take cudatoolkit=10.2.89 out of the dependencies"},
+            {"CU102": "remove cudatoolkit=10.2.89 from the dependencies"},
         ),
         (("pytorch=1.12.1", "cudatoolkit=11.3"), {}),
         (
             ("pytorch=2.1.0", "pytorch-cuda=11.8", "conda-forge::cudatoolkit=11.8"),
-            {"CU102": "take conda-forge::cudatoolkit=11.8 out of the dependencies"},
+            {"CU102": "remove conda-forge::cudatoolkit=11.8 from the dependencies"},
         ),
         (("pytorch=2.2.0", "pytorch-cuda=12.1", "cudnn=8.9.2.26=cuda11_0"), {"CU102": "write cudnn=8.9.2.26"}),
         (("pytorch=2.2.0", "pytorch-cuda=12.1", "cudnn=8.9.2.26=cuda12_0"), {}),

@@ -141,7 +141,7 @@ def test_two_pins_on_one_name_both_stay() -> None:
             "dependencies: [a]\nchannels: [nodefaults, conda-forge]\n",
             "'nodefaults': conda's default channels are not added",
         ),
-        ("dependencies: [a]\nchannels: [x, x]\n", "channels: 'x' stands twice"),
+        ("dependencies: [a]\nchannels: [x, x]\n", "channels: 'x' appears twice"),
         ("dependencies: ['a[security]']\n", "dependencies[0]: [security] has no effect, because extras are"),
         ("dependencies:\n- a\n- b  # [win]\n", "line 3: left out, because [win]"),
         ("dependencies:\n- a  # [linux]\n", None),
@@ -149,7 +149,7 @@ def test_two_pins_on_one_name_both_stay() -> None:
         ("dependencies:\n# [win]\n- a\n", None),
         ("dependencies:\n- sel(win): b\n- a\n", "sel(win) is not Linux"),
         ("dependencies:\n- a\n- pip: [b]\n", "is added as conda does"),
-        ("dependencies:\n- a\n- pip\n- pip: [b, b]\n", "'b' stands twice"),
+        ("dependencies:\n- a\n- pip\n- pip: [b, b]\n", "'b' appears twice"),
         ("dependencies:\n- a\n- pip:\n", None),
         ("dependencies:\n- a=>3.11\n", "'a=>3.11' is read as conda does: a>=3.11"),
         ("dependencies:\n- a=<3.11\n", "'a=<3.11' is read as conda does: a<3.11"),
@@ -222,12 +222,12 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("dependencies: []\nvariables: {A: [1]}\n", ["variables.A: expected a string, got a list of 1"]),
         ("dependencies: []\nvariables: {1: a}\n", ["variables[1]: expected a name"]),
         ("dependencies: []\nvariables: {a-b: a}\n", ["variables.a-b: expected a name"]),
-        ("dependencies: []\nname: a\nname: b\n", ["line 3: the key 'name' stands twice"]),
+        ("dependencies: []\nname: a\nname: b\n", ["line 3: the key 'name' appears twice"]),
         ("dependencies: []\n---\nname: b\n", ["line 2: a second document begins"]),
         ("dependencies:\n\t- a\n", ["line 2", "cannot start any token"]),
         ("dependencies: [a\n", ["line 2"]),
-        ("dependencies: [*a]\n", ["an alias (*) stands before what it names"]),
-        ("dependencies: &a [*a]\n", ["an alias (*) stands before what it names"]),
+        ("dependencies: [*a]\n", ["an alias (*) comes before its anchor"]),
+        ("dependencies: &a [*a]\n", ["an alias (*) comes before its anchor"]),
         ("dependencies: !!python/object:os.system [a]\n", ["tags are not supported: 'tag:yaml.org,2002:python/"]),
         ("<<: {a: 1}\ndependencies: []\n", ["merge keys"]),
         ("? [a]\n: 1\n", ["a key must be a plain text"]),
@@ -267,7 +267,7 @@ def test_all_faults_at_once() -> None:
 def test_tabs_are_explained() -> None:
     with pytest.raises(InputError) as caught:
         parse("dependencies:\n\t- a\n", "e.yml")
-    assert caught.value.hint == "YAML is indented by spaces, never by tabs"
+    assert caught.value.hint == "YAML is indented with spaces, not tabs"
 
 
 def test_bombs_cost_neither_time_nor_memory() -> None:

@@ -396,7 +396,7 @@ def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
         ("[pip]\nfind-links = 3", r"pip\.find-links: expected a list, got 3"),
         ("pip = 'x'", "pip: expected a mapping, got 'x'"),
         ("no-index = 1", "no-index: expected true or false, got 1"),
-        ("a = " + "[" * 5000, "is not valid TOML: it is nested too deep"),
+        ("a = " + "[" * 5000, "is not valid TOML: it is nested too deeply"),
     ],
 )
 def test_a_uv_toml_of_wrong_types_is_bad_input(tmp_path: Path, text: str, words: str) -> None:

@@ -59,7 +59,7 @@ def take(data: Data, offset: int, size: int, what: str) -> bytes:
         raise BinaryError(f"truncated or damaged: {what} ends at byte {end}, the file at byte {len(data)}")
     found = bytes(data[offset:end])
     if len(found) != size:
-        raise BinaryError(f"the file shrank while it was read: {what} is not there any more")
+        raise BinaryError(f"the file shrank while it was read: {what} is gone")
     return found
 
 

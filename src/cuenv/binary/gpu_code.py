@@ -331,7 +331,7 @@ def _partly(count: int, held: Summary) -> str:
 
 def _gpu_lines(gpu: GpuCode, objects: tuple[CodeObject, ...], *, verbose: bool) -> list[str]:
     needs = f", from driver {gpu.driver} on (CUDA {gpu.needs})" if gpu.driver else ""
-    needs += f", PTX ISA {gpu.unknown_isa} is in no table" if gpu.unknown_isa else ""
+    needs += f", the tables do not list PTX ISA {gpu.unknown_isa}" if gpu.unknown_isa else ""
     told = [
         (gpu.native, "native", ""),
         (gpu.jit, "JIT", needs),
@@ -362,7 +362,7 @@ def _total(files: tuple[ScannedFile, ...]) -> list[str]:
         paths = nothing.get(capability, [])
         if paths:
             where = f"{len(paths)} of {counted(count, 'file')}"
-            found.append(f"error: nothing that runs on {capability} in {where}: {first_of(paths, _SHOWN)}")
+            found.append(f"error: no code that runs on {capability} in {where}: {first_of(paths, _SHOWN)}")
         else:
             found.append(f"ok      {counted(count, 'file')} with code that runs on {capability}")
     return found

@@ -55,7 +55,9 @@ def command(path: Path, **values: Unpack[BundleValues]) -> int:
 
     out = values["output"]
     if out.suffix in (".gz", ".zst", ".bz2", ".xz", ".tgz", ".zip"):
-        raise UsageError(f"-o {out}: a bundle is a folder or a .tar; packages are compressed", hint="-o bundle.tar")
+        raise UsageError(
+            f"-o {out}: a bundle is a folder or a .tar file; its packages are compressed already", hint="-o bundle.tar"
+        )
     show = progress(quiet=values["quiet"])
     request = BundleRequest(
         path=path,
@@ -90,11 +92,11 @@ def _lines(answer: Bundled) -> list[str]:
     lines = [
         f"bundled {counts}: {answer.out} ({answer.size / 1e6:.1f} MB)",
         *(
-            f"not in it, since no hash pins it ({item.platform}): {', '.join(one.text for one in item.aside)}"
+            f"left out, because no hash pins it ({item.platform}): {', '.join(one.text for one in item.aside)}"
             for item in answer.solutions
             if item.aside
         ),
-        "install it, without network, with one of:",
+        "install it without a network, with one of:",
     ]
     return [*lines, f"  cuenv install {place} --prefix PREFIX", f"  {script}"]
 

@@ -53,7 +53,7 @@ def _info(**values: Unpack[TalkValues]) -> None:
         return
     from cuenv.core.io.files import is_folder, shown  # noqa: PLC0415 - as above
 
-    emit_lines([f"cache     {shown(folder)}{'' if is_folder(folder) else ': not made yet'}", *_lines(found)])
+    emit_lines([f"cache     {shown(folder)}{'' if is_folder(folder) else ': does not exist yet'}", *_lines(found)])
     if any(item.files for item in found):
         say(["hint: empty it: cuenv cache clean"], quiet=values["quiet"])
 

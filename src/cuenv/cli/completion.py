@@ -100,7 +100,7 @@ def command(shell: str | None, **values: Unpack[TalkValues]) -> None:
     name = shell or PurePath(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
         said = f"unknown shell {shell!r}" if shell else f"the variable SHELL names {name!r}"
-        raise UsageError(f"completion: {said}; there are {', '.join(SHELLS)}", hint="cuenv completion bash")
+        raise UsageError(f"completion: {said}; choose from {', '.join(SHELLS)}", hint="cuenv completion bash")
     place = PLACES[name]
     script = SHELLS[name](click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE).source()
     if values["as_json"]:

@@ -48,7 +48,7 @@ def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
             return _demo(Path(scratch), values)
 
     if os.path.lexists(folder) and (not is_folder(folder) or names_in(folder)):
-        raise UsageError(f"--dir {folder} is not an empty folder", hint="cuenv demo --dir cuenv-demo")
+        raise UsageError(f"--dir {folder}: the folder is not empty", hint="cuenv demo --dir cuenv-demo")
     make_folder(folder)
     return _demo(folder.resolve(), values)
 
@@ -83,7 +83,7 @@ def _demo(folder: Path, values: TalkValues) -> int:
         title = "the lock, checked (cuenv check)" if number == 4 else "the prefix, installed and checked"
         lines += [f"{number}. {title}", *(f"   {line}" for line in report_lines(item))]
     lines += ["", "Sample: the packages above are empty stand-ins from a channel that ships with cuenv."]
-    lines += ["The same on the real channels:"]
+    lines += ["Do the same with the real channels:"]
     before = before_commands(os.environ)
     lines += [f"   {line}" for line in ([before] if before else [])]
     lines += [f"   {line}" for line in real_commands(shown.facts, recorded=shown.recorded)]

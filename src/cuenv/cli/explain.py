@@ -64,9 +64,9 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
         _question(topic, guidance, knowledge, values)
         return
     if topic is None:
-        text = ["topics; a question in plain words finds its topic, too:"]
+        text = ["topics; a question in plain words works too:"]
         text += [line(name, guidance) for name in guidance.topics]
-        text.append("one of them in full: cuenv explain libcudart")
+        text.append("show one topic: cuenv explain libcudart")
     else:
         text = [item for row in found for item in errata_lines(row, guidance, knowledge, brief=brief)]
     if values["as_json"]:

@@ -76,7 +76,7 @@ _own_options = several(
     click.option(
         "--vendor",
         is_flag=True,
-        help="Build a wheel of this cuenv in this folder; with -o that happens beside the file.",
+        help="Build a wheel of this cuenv in this folder; -o builds it beside the file.",
     ),
 )
 
@@ -169,7 +169,7 @@ def _container(kind: ContainerKind, lock: Path | None, values: DockerfileValues)
     requested = any(typed(name) for name in _REQUESTED)
     if lock and requested:
         raise UsageError(
-            "options of the request have no effect on a lock; leave out the lock or the options",
+            "request options have no effect on a lock; leave out the lock or the options",
             hint=f"cuenv export {kind} {shlex.quote(str(lock))}",
         )
     asked = ExportRequest(
@@ -327,13 +327,13 @@ def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
     return _deliver(made, values, _product(made, values["output"]))
 
 
-@command.command("uv", short_help="print the tables by which uv takes the torch of these GPUs")
+@command.command("uv", short_help="print the pyproject.toml tables with which uv installs the torch for these GPUs")
 @click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="NAME=GPU[,GPU][@DRIVER]",
-    help="A set of GPUs with a wheel of its own, which becomes a dependency group; repeatable.",
+    help="A set of GPUs that gets its own wheel, as a dependency group; repeatable.",
 )
 @output_option
 @host_options
@@ -358,7 +358,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
     return _deliver(made, values, _product(made, values["output"]))
 
 
-@command.command("pixi", short_help="write pixi.toml and pixi.lock, with a CPU twin for CI")
+@command.command("pixi", short_help="write pixi.toml and pixi.lock, with a CPU environment for CI")
 @click.argument("path", type=PATH, required=False, metavar="[environment.yml]")
 @several_host_options
 @request_options
@@ -368,7 +368,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
     "--cpu-twin/--no-cpu-twin",
     "twin",
     default=True,
-    help="Add an environment without CUDA of the same releases, for machines without a GPU (default).",
+    help="Add an environment with the same releases without CUDA, for machines without a GPU (default).",
 )
 @click.option(
     "--lock-version",
@@ -376,11 +376,11 @@ def _uv(**values: Unpack[UvValues]) -> int:
     default=LOCK_VERSIONS[0],
     help="The version of pixi.lock: 7 (default), or 6 for readers such as conda-lockfiles.",
 )
-@click.option("--allow", multiple=True, metavar="CODE", help="Lock in spite of this finding; repeatable.")
+@click.option("--allow", multiple=True, metavar="CODE", help="Lock despite this finding; repeatable.")
 @click.option(
     "--allow-builds",
     is_flag=True,
-    help="Download torch, gigabytes, where a source distribution for pip needs it to tell what it requires.",
+    help="Download torch (gigabytes) if a pip source distribution needs it to state its requirements.",
 )
 @click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout.")
 @talk_options
@@ -405,7 +405,7 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
     folder, requested = values["output"], any(typed(name) for name in _REQUESTED if name != "as_of")
     if path and requested:
         raise UsageError(
-            "options of the request have no effect on an environment file; leave out the file or the options",
+            "request options have no effect on an environment file; leave out the file or the options",
             hint=f"cuenv export pixi {shlex.quote(str(path))}",
         )
     if folder and folder.exists() and not folder.is_dir():
@@ -432,7 +432,7 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
         asked = replace(asked, spec=answer.spec, lock=replace(asked.lock, facts=facts_of(answer, knowledge)))
     elif values["name"]:
         raise UsageError(
-            "--name names an environment that is chosen; a file has its own",
+            "--name is only for an environment that cuenv chooses; a file has its own name",
             hint=f"cuenv export pixi {shlex.quote(str(path))}",
         )
     else:
@@ -452,9 +452,7 @@ def _named(values: VendorValues) -> str | None:
     """
     named: str | None = values["cuenv"]
     if named and values["vendor"]:
-        raise UsageError(
-            "--vendor builds the wheel of this cuenv, and --cuenv names another", hint="cuenv export --help"
-        )
+        raise UsageError("--vendor builds a wheel of this cuenv, but --cuenv names another", hint="cuenv export --help")
     return named
 
 
@@ -491,7 +489,7 @@ def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], whee
         from cuenv.export.export import save  # noqa: PLC0415 - only with -o
 
         written, kept = save(files, WRITTEN_BY)
-        say([f"kept    what was in {path} as {aside}" for path, aside in kept], quiet=quiet)
+        say([f"kept    the old {path} as {aside}" for path, aside in kept], quiet=quiet)
         say([f"wrote   {', '.join(map(str, written))}"], quiet=quiet)
     elif not values["as_json"]:
         emit(made.product)

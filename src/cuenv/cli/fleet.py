@@ -66,12 +66,12 @@ def command() -> None:
     multiple=True,
     type=PATH,
     metavar="DIR",
-    help="Read what Ansible cached of the facts of its nodes; repeatable.",
+    help="Read the facts that Ansible cached about its nodes; repeatable.",
 )
 @click.option(
     "--from", "paths", multiple=True, metavar="FILE|DIR|-", help="Read hosts from this file or folder; repeatable."
 )
-@click.option("--again", is_flag=True, help="Ask also the nodes that are in the file of -o already.")
+@click.option("--again", is_flag=True, help="Also ask nodes that are already in the -o file.")
 @click.option("--program", default="cuenv", metavar="PROGRAM", help="The name or path of cuenv on the nodes.")
 @click.option("--ssh-options", default="", metavar="OPTIONS", help="Options for ssh, such as '-F ssh_config -l admin'.")
 @click.option("--srun-options", default="", metavar="OPTIONS", help="Options for srun, such as '--account=physics'.")
@@ -139,11 +139,11 @@ def _asked(values: GatherValues) -> GatherRequest:
 
     hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
     if not (values["ssh"] or values["slurm"] or values["ansible"] or values["paths"]):
-        raise UsageError("nothing says where the hosts are: --slurm, --ssh, --ansible or --from", hint=hint)
+        raise UsageError("name the hosts with --slurm, --ssh, --ansible or --from", hint=hint)
     if values["nodes"] and not values["slurm"]:
         raise UsageError("--nodes chooses among the nodes of --slurm", hint=hint)
     if values["paths"].count("-") > 1:
-        raise UsageError("--from - was given twice, but standard input can be read only once", hint=hint)
+        raise UsageError("--from - is given twice, but standard input can be read only once", hint=hint)
     return GatherRequest(
         ssh=values["ssh"],
         slurm=values["slurm"],
@@ -183,7 +183,7 @@ def _say(found: Gathering, failed: list[NotGathered], output: Path | None, *, qu
     if failed and found.hosts:
         say([f"hint: {item['command']}" for item in failed if item["command"]], quiet=quiet)
     if found.kept:
-        say([f"{len(found.kept)} of the nodes were in {output} already; --again asks them again"], quiet=quiet)
+        say([f"{len(found.kept)} of the nodes are in {output} already; --again asks them again"], quiet=quiet)
     if output is not None and found.hosts:
         say([f"wrote   {output}: {len(found.hosts)} hosts"], quiet=quiet)
 
@@ -222,7 +222,7 @@ _planning = several(
         "--at-most",
         type=click.IntRange(1),
         metavar="K",
-        help="The best plan of at most K environments (default: as few as serve every GPU as its best does).",
+        help="The best plan with at most K environments (default: the fewest that give each GPU its best one).",
     ),
     click.option(
         "--assume-glibc", metavar="VERSION", help="glibc assumed for hosts whose glibc is not known; the plan says so."
@@ -230,7 +230,7 @@ _planning = several(
 )
 
 
-@command.command("plan", short_help="find the fewest environments that serve all hosts")
+@command.command("plan", short_help="find the fewest environments that support all hosts")
 @click.argument("fleet", metavar="FLEET|-")
 @_planning
 @click.option(
@@ -240,7 +240,7 @@ _planning = several(
     metavar="DIR",
     help="Write to this folder: an environment.yml and a lock for each environment, fleet.json, which-env scripts.",
 )
-@click.option("--no-lock", is_flag=True, help="With -o: write no locks, and ask no channel.")
+@click.option("--no-lock", is_flag=True, help="With -o: write no locks, and do not ask the channels.")
 @prove_option
 @request_options
 @channel_options
@@ -281,18 +281,16 @@ def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
         done = deliver(found, values["output"], knowledge, sources, prove=prove, broken=broken, progress=show)
         progress_done(show)
         found, written, faults = done.plan, done.written, done.faults
-        told += [f"kept    an edited file as {path}" for path in done.kept]
+        told += [f"kept    the edited file as {path}" for path in done.kept]
         told += [f"instead {text}" for text in done.instead]
         if done.instead:
-            told.append(
-                "note    what other numbers of environments cost is left out: the channels do not have all of it"
-            )
+            told.append("note    the cost of other numbers is left out: the channels lack some of their packages")
         told += [f"wrote   {path}" for path in written]
-        told += [f"removed {path}, of an earlier plan" for path in done.removed]
-        told += [f"left    {path}, of an earlier plan, which was changed since" for path in done.left]
+        told += [f"removed {path} from an earlier plan" for path in done.removed]
+        told += [f"left    {path} from an earlier plan, because it was edited" for path in done.left]
         told += [f"error: {text}" for text in faults]
     elif values["prove"]:
-        raise UsageError("--prove locks nothing without a folder", hint="cuenv fleet plan FLEET --prove -o DIR")
+        raise UsageError("--prove needs a folder for its locks", hint="cuenv fleet plan FLEET --prove -o DIR")
     whole = (
         not faults
         and bool(found.environments)
@@ -347,9 +345,9 @@ def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
     return ExitCode.OK if holds else ExitCode.NEGATIVE
 
 
-@command.command("check", short_help="say which hosts each lock serves")
+@command.command("check", short_help="show which hosts each lock supports")
 @click.argument("locks", type=PATH, nargs=-1, required=True, metavar="LOCK...")
-@click.option("--fleet", required=True, metavar="FLEET|-", help="The hosts, one on each line.")
+@click.option("--fleet", required=True, metavar="FLEET|-", help="Print the hosts, one per line.")
 @part_options
 @knowledge_option
 @talk_options
@@ -380,7 +378,7 @@ def _check(locks: tuple[Path, ...], **values: Unpack[FleetCheckValues]) -> int:
     return ExitCode.OK if whole else ExitCode.NEGATIVE
 
 
-@command.command("diff", short_help="say what a driver upgrade or new hosts change")
+@command.command("diff", short_help="show what a driver upgrade or new hosts would change")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @_planning

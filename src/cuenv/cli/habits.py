@@ -13,16 +13,16 @@ POINTERS: Mapping[str, tuple[str, str]] = {
         "'cuenv resolve' chooses the packages and writes the environment file",
     ),
     "new": ("cuenv resolve -o environment.yml", "'cuenv resolve' chooses the packages and writes the environment file"),
-    "add": ("cuenv resolve --with PACKAGE -o environment.yml", "--with asks for packages, or write them into the file"),
-    "remove": ("cuenv lock", "take the package out of environment.yml, then lock again"),
-    "uninstall": ("cuenv lock", "take the package out of environment.yml, then lock again"),
+    "add": ("cuenv resolve --with PACKAGE -o environment.yml", "--with requests packages, or write them into the file"),
+    "remove": ("cuenv lock", "remove the package from environment.yml, then lock again"),
+    "uninstall": ("cuenv lock", "remove the package from environment.yml, then lock again"),
     "update": ("cuenv lock --update PACKAGE", "'cuenv lock --update' updates single packages of a lock"),
     "upgrade": ("cuenv lock --update PACKAGE", "'cuenv lock --update' updates single packages of a lock"),
     "solve": ("cuenv lock", "'cuenv lock' solves environment.yml and pins every package"),
     "freeze": ("cuenv lock", "'cuenv lock' solves environment.yml and pins every package"),
     "sync": (
         "cuenv install --prefix DIR --replace",
-        "'cuenv install --replace' makes an environment again from its lock",
+        "'cuenv install --replace' recreates an environment from its lock",
     ),
     "repair": (
         "cuenv lock --repair -o environment.new.yml",
@@ -33,10 +33,10 @@ POINTERS: Mapping[str, tuple[str, str]] = {
     "validate": ("cuenv lint", "'cuenv lint' checks environment files, Dockerfiles and DeepSpeed files"),
     "list": (
         "cuenv check --prefix DIR",
-        "'cuenv check' looks at an environment, and 'cuenv profile list' lists profiles",
+        "'cuenv check' checks an environment, and 'cuenv profile list' lists profiles",
     ),
     "search": ("cuenv kb pytorch 2.5", "the tables know builds of PyTorch, CUDA, drivers and GPUs"),
-    "env": ("cuenv install --prefix DIR", "'cuenv install' makes an environment from a lock"),
+    "env": ("cuenv install --prefix DIR", "'cuenv install' creates an environment from a lock"),
     "clean": ("cuenv cache clean", "'cuenv cache clean' empties the cache"),
     "activate": ("cuenv shell-hook --prefix DIR", 'your shell evaluates it: eval "$(cuenv shell-hook --prefix DIR)"'),
     "shell": ("cuenv shell-hook --prefix DIR", 'your shell evaluates it: eval "$(cuenv shell-hook --prefix DIR)"'),
@@ -61,10 +61,10 @@ RENAMED: Mapping[str, str] = {
 """Options of other tools that cuenv has by another name."""
 
 _CHANNEL = (
-    "channels stand in environment.yml; --stack chooses where CUDA and PyTorch come from, "
-    "and --mirror where a channel is read"
+    "environment.yml lists the channels; --stack selects the source of "
+    "CUDA and PyTorch, and --mirror where a channel is read"
 )
-_POSITIONAL = "the file is named without an option"
+_POSITIONAL = "give the file without an option"
 OPTIONS: Mapping[str, str] = {
     "--cuda-arch": "a compute capability is a --gpu: --gpu 8.9",
     "--file": _POSITIONAL,
@@ -74,12 +74,12 @@ OPTIONS: Mapping[str, str] = {
     "-c": _CHANNEL,
     "--channels": _CHANNEL,
     "--override-channels": "cuenv reads only the channels that environment.yml lists",
-    "-n": "an environment is named by its folder: --prefix DIR",
-    "--name": "an environment is named by its folder: --prefix DIR",
+    "-n": "name an environment by its folder: --prefix DIR",
+    "--name": "name an environment by its folder: --prefix DIR",
     "--dry-run": "'cuenv resolve' without -o, 'cuenv lock --check' and 'cuenv lint --diff' write nothing",
-    "-y": "cuenv asks nothing, so there is nothing to say yes to",
-    "--yes": "cuenv asks nothing, so there is nothing to say yes to",
-    "--force": "a file that was edited is kept as FILE.bak; 'cuenv install --replace' replaces an environment",
+    "-y": "cuenv asks no questions, so it needs no --yes",
+    "--yes": "cuenv asks no questions, so it needs no --yes",
+    "--force": "an edited file is kept as FILE.bak; 'cuenv install --replace' replaces an environment",
     "--fix": "'cuenv lint --fix' corrects files, and 'cuenv lock --repair -o environment.new.yml' writes a "
     "corrected one",
     "--repair": "'cuenv lock --repair -o environment.new.yml' writes a corrected environment file",

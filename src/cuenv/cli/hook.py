@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # types alone
 @click.command("hook", cls=Grouped)
 @environment_options
 @click.option("--remove", is_flag=True, help="Remove the hook.")
-@click.option("--print", "show", is_flag=True, help="Write nothing, and print what a shell would source.")
+@click.option("--print", "show", is_flag=True, help="Write nothing, and print the lines that a shell would source.")
 @click.option(
     "--shell", type=click.Choice(["sh", "fish"]), default="sh", help="With --print: the shell to print for (sh)."
 )
@@ -58,8 +58,11 @@ def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues])
         if values["show"]:
             raise UsageError("--remove and --print exclude each other", hint="cuenv hook --print")
         removed, kept = remove_hook(Path(find_prefix(path).path))
-        say([f"removed {file}" for file in removed] or ["removed nothing: there is no hook"], quiet=quiet)
-        say([f"warning {file} is not cuenv's: it stays" for file in kept], quiet=values["as_json"])
+        say([f"removed {file}" for file in removed] or ["there is no hook to remove"], quiet=quiet)
+        say(
+            [f"warning {file} was not written by cuenv, so it was not removed" for file in kept],
+            quiet=values["as_json"],
+        )
         if values["as_json"]:
             removal: HookDocument = {
                 "schema": "cuenv/hook/1",
@@ -90,7 +93,7 @@ def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues])
     if values["show"]:
         emit(made.scripts[values["shell"]].activate)
         return ExitCode.OK
-    say([f"wrote   {file}" for file in written] or ["hook    is as it should be; nothing was written"], quiet=quiet)
+    say([f"wrote   {file}" for file in written] or ["hook    is up to date"], quiet=quiet)
     if written:
         say([f"sets    {', '.join(made.hook.sets)}; activate the environment again"], quiet=quiet)
     return ExitCode.OK

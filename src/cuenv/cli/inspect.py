@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # types alone
     "--from",
     "source",
     metavar="FILE|-",
-    help="Show the hosts of a file, of a folder or of standard input: what cuenv or another tool printed of them.",
+    help="Show the hosts in a file, a folder or standard input, as printed by cuenv or another tool.",
 )
 @click.option("--compact", is_flag=True, help="With --json: print each host on one line, as for a file of many hosts.")
 @click.option("--redact", is_flag=True, help="Leave out names of users and hosts, and home folders.")
@@ -59,15 +59,16 @@ def command(
       nvidia-smi | cuenv inspect --from -
     """
     if compact and not values["as_json"]:
-        raise UsageError("--compact is about JSON", hint="cuenv inspect --json --compact")
+        raise UsageError("--compact works only with --json", hint="cuenv inspect --json --compact")
     options = host_from(values)
     given = options.given or source is not None
     if record is not None and given:
         raise UsageError(
-            "--record writes this machine, and the host options name another one", hint="cuenv inspect --record my-host"
+            "--record records this machine, but the host options name another one",
+            hint="cuenv inspect --record my-host",
         )
     if source is not None and options.given:
-        raise UsageError("--from and the host options both name a host", hint="cuenv inspect --from FILE")
+        raise UsageError("--from and the host options both name hosts; use only one", hint="cuenv inspect --from FILE")
     knowledge = knowledge_from(values)
     if source is not None:
         hosts = recorded_hosts(source, knowledge, stdin=options.stdin)
@@ -93,7 +94,7 @@ def _emit_json(hosts: tuple[HostFacts, ...], knowledge: Knowledge, *, compact: b
     try:
         documents = hosts if compact else (pool(hosts),)
     except ValueError as error:
-        raise UsageError(str(error), hint="--compact prints each host on a line of its own") from error
+        raise UsageError(str(error), hint="--compact prints one host per line") from error
     for facts in documents:
         emit(dump(facts, features_plain(features_of(facts.gpus, knowledge), knowledge), compact=compact))
 

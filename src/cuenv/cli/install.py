@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @click.command("install", cls=Grouped)
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
-@click.option("-p", "--prefix", type=PATH, metavar="DIR", help="Make it in this folder.")
-@click.option("-n", "--name", metavar="NAME", help="Make it where conda makes environments of that name.")
+@click.option("-p", "--prefix", type=PATH, metavar="DIR", help="Create the environment in this folder.")
+@click.option("-n", "--name", metavar="NAME", help="Create it where conda creates environments with this name.")
 @click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default).")
 @click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there before.")
 @click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
@@ -82,7 +82,7 @@ def _prefix(prefix: Path | None, name: str | None) -> Path:
 
         return new_environment(name, os.environ)
     if prefix is None:
-        raise UsageError("no place is named for the environment", hint="cuenv install --prefix ./env")
+        raise UsageError("name a place for the environment", hint="cuenv install --prefix ./env")
     return prefix
 
 
@@ -94,7 +94,7 @@ def _lines(answer: Installed) -> list[str]:
     what = f"installed {count}" if answer.changed else f"unchanged {count}, installed before"
     lines = [f"{what}: {answer.prefix}", *([f"build     {answer.hook}"] if answer.hook else [])]
     if answer.afterwards:
-        lines.append(f"pip       what the lock does not hold: {answer.afterwards}")
+        lines.append(f"pip       packages that are not in the lock: {answer.afterwards}")
     lines.append(f"check     cuenv check --prefix {shlex.quote(str(answer.prefix))}")
     return [*lines, f"use       {answer.commands[0]}", *(f"   or     {item}" for item in answer.commands[1:])]
 

@@ -86,7 +86,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues
 
         near = next(iter(get_close_matches(topic, TOPICS, n=1)), "gpu")
         hint = shlex.join(["cuenv", "kb", near, subject or _EXAMPLES[near]])
-        raise UsageError(f"kb {topic!r}: no such topic; there are {', '.join(TOPICS)}", hint=hint)
+        raise UsageError(f"kb {topic!r}: no such topic; choose from {', '.join(TOPICS)}", hint=hint)
     page = TOPICS[topic](subject, knowledge) if subject else listed(topic, knowledge)
     if values["as_json"]:
         _emit_page_json(page, knowledge)
@@ -100,7 +100,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues
         if values["verbose"]:
             lines += [f"    source: {_source(item, knowledge)}" for item in entry.sources]
     if not values["verbose"] and not values["quiet"]:
-        one = f"one of them: {shlex.join(['cuenv', 'kb', topic, _EXAMPLES[topic]])}; "
+        one = f"show one row: {shlex.join(['cuenv', 'kb', topic, _EXAMPLES[topic]])}; "
         lines.append(f"{'' if subject else one}sources with -v")
     emit_lines(lines)
 
@@ -234,7 +234,7 @@ def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -
     "--read-on",
     default="",
     metavar="DAY",
-    help="The day to write into the source rows (default: that of the newest record).",
+    help="The date for the source rows (default: that of the newest record).",
 )
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="Also look at this package; repeatable.")
 @click.option("--all", "whole", is_flag=True, help="Look at every package of the channel, which takes minutes online.")
@@ -304,7 +304,7 @@ def _learned_line(learned: Learned) -> str:
     twins, libraries = learned.fresh.twins, learned.fresh.extensions
     inferred = sum(row.low for row in (*torch, *cudas, *twins, *libraries))
     if not (torch or cudas or twins or libraries):
-        return "learned nothing: the tables know every build of the channel"
+        return "learned nothing: the tables list every build on the channel"
     parts = [
         _some("torch rows", [f"{row.version} {row.build}" for row in torch]),
         _some("CUDA rows", [str(row.version) for row in cudas]),

@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # not needed for --help
 
 @click.command("lint", cls=Grouped)
 @click.argument("files", nargs=-1, type=INPUT, metavar="[FILE]...")
-@click.option("--fix", is_flag=True, help="Correct what needs no decision; comments, order and style stay.")
+@click.option("--fix", is_flag=True, help="Correct what needs no decision, and keep comments, order and style.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
-@click.option("--as", "kind", type=click.Choice(KINDS), help="The kind of the files, whatever their names.")
+@click.option("--as", "kind", type=click.Choice(KINDS), help="Treat the files as this kind, whatever their names.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @format_option
 @host_options
@@ -55,9 +55,9 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
 
     form = "json" if values["as_json"] else values["form"]
     if values["diff"] and form != "text":
-        raise UsageError(f"--diff prints a patch, and no {form}", hint="cuenv lint --diff")
+        raise UsageError(f"--diff prints a patch, so --format {form} has no effect", hint="cuenv lint --diff")
     if values["fix"] and STDIN in map(str, files):
-        raise UsageError("--fix corrects a file, and standard input is none", hint="cuenv lint --diff -")
+        raise UsageError("--fix corrects files, but standard input is not a file", hint="cuenv lint --diff -")
     knowledge = knowledge_from(values)
     machine = _machine(values, knowledge)
     named = [each for path in files or [Path()] for each in (found_here(path) if is_folder(path) else [path])]

@@ -63,7 +63,10 @@ def engine_from(values: LockValues) -> Engine:
 
     engine = Engine(name=values["engine"], conda=values["conda"])
     if engine.conda and not engine.foreign and typed("conda"):
-        raise UsageError("--conda names the client of conda-lock", hint="cuenv lock --engine conda-lock --conda PATH")
+        raise UsageError(
+            "--conda names the client for conda-lock; add --engine conda-lock",
+            hint="cuenv lock --engine conda-lock --conda PATH",
+        )
     return engine
 
 
@@ -79,16 +82,18 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
     output: Path | None = values["output"]
     if not values["repair"]:
         raise UsageError(
-            "-o names the file that --repair writes; locks stand beside their environment file",
+            "-o is the file that --repair writes; locks are written beside their environment file",
             hint="cuenv lock --repair -o environment.new.yml",
         )
     if output and output.exists() and path.exists() and output.samefile(path):
         raise UsageError(
-            f"--repair never replaces the file that it repairs: {path}",
+            f"--repair does not replace the file that it repairs: {path}",
             hint=shlex.join(["cuenv", "lock", str(path), "--repair", "-o", str(path.with_suffix(".new.yml"))]),
         )
     if values["form"] not in ("text", "json"):
-        raise UsageError(f"--repair prints a file, and no {values['form']}", hint="cuenv lock --repair -o NEW.yml")
+        raise UsageError(
+            f"--repair prints a file, so --format {values['form']} has no effect", hint="cuenv lock --repair -o NEW.yml"
+        )
     if several_platforms(values):
         raise UsageError("--repair is for one platform", hint=f"cuenv lock --repair --platform {PLATFORMS[0]}")
     show = progress(quiet=values["quiet"])
@@ -122,13 +127,16 @@ def _lines(answer: Repaired, values: LockValues) -> list[str]:
     shown = answer.skipped if verbose else answer.skipped[:SKIPPED]
     lines += [f"skipped {what}: {why}" for what, why in shown]
     if len(shown) < len(answer.skipped):
-        lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v names them")
+        lines.append(f"skipped {len(answer.skipped) - len(shown)} more; -v lists them")
     if answer.spec is None:
         lines += [f"in the way: {entry}: {why}" for entry, why in answer.obstacles]
         to = ["-o", str(values["output"])] if values["output"] else []
         other = shlex.join(["cuenv", "resolve", "--prove", *to, *host_options(answer.facts), *channel_words(values)])
         anew = f"no nearby candidate fits the host and is satisfiable on the channels: {other}"
-        return [*lines, f"error: {anew if answer.has_torch else 'no change of these entries gives a file that locks'}"]
+        return [
+            *lines,
+            f"error: {anew if answer.has_torch else 'no change to these entries gives a file that can be locked'}",
+        ]
     lines += [str(change) for change in answer.changes]
     if answer.pins:
         pins = ", ".join(f"{pin.name}{pin.version or f'=*={pin.build}'}" for pin in answer.pins)
@@ -153,9 +161,9 @@ def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
     quiet = values["quiet"] or values["as_json"]
     aside = write_product(output, text, WRITTEN_BY, ADVICE)
     if aside:
-        say([f"kept    what was in {output} as {aside}"], quiet=quiet)
+        say([f"kept    the old {output} as {aside}"], quiet=quiet)
     lock = shlex.join(["cuenv", "lock", str(output), *host_options(answer.facts), *_solve_options(values)])
-    say([f"wrote   {output}, and left {path} as it is; next: {lock}"], quiet=quiet)
+    say([f"wrote   {output}; {path} is unchanged; next: {lock}"], quiet=quiet)
 
 
 def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
@@ -197,7 +205,7 @@ def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
     from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, locked_from  # noqa: PLC0415 - not needed for --help
 
     if str(path) == STDIN:
-        message = "cuenv lock writes its files beside the environment file, and standard input lies in no folder"
+        message = "cuenv lock writes its files beside the environment file, but standard input is not in a folder"
         raise UsageError(message, hint=f"cuenv lock {ENVIRONMENT}")
     if path is None:
         path = Path(ENVIRONMENT) if resolved else locked_from(Path())
@@ -214,12 +222,12 @@ def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
     "--allow",
     multiple=True,
     metavar="CODE",
-    help="Lock in spite of this finding, and record that in the lock; repeatable.",
+    help="Lock despite this finding, and record that in the lock; repeatable.",
 )
 @click.option(
     "--allow-builds",
     is_flag=True,
-    help="Download torch, gigabytes, where a source distribution for pip needs it to tell what it requires.",
+    help="Download torch (gigabytes) if a pip source distribution needs it to state its requirements.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option(
@@ -230,10 +238,10 @@ def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
     "resolve_first",
     is_flag=True,
     is_eager=True,  # settings of the request count with it alone
-    help="Choose first, as 'cuenv resolve --prove' does, and write the file.",
+    help="Choose the packages first, as 'cuenv resolve --prove' does, and write the file.",
 )
 @click.option("--name", metavar="NAME", help="With --resolve: the name of the environment.")
-@click.option("--repair", is_flag=True, help="Write a corrected file to -o NEW, and lock nothing.")
+@click.option("--repair", is_flag=True, help="Write a corrected file to -o NEW without locking.")
 @click.option(
     "-o",
     "--output",
@@ -249,8 +257,8 @@ def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
     "form",
     type=click.Choice((*FORMS, *WHEEL_LOCKS, PIXI)),
     default="text",
-    help="The format of the report; pylock, requirements: lock what pip installs, without conda, into such a file; "
-    "pixi: write pixi.toml and pixi.lock.",
+    help="The format of the report; pylock, requirements: lock the pip packages into such "
+    "a file, without conda; pixi: write pixi.toml and pixi.lock.",
 )
 @talk_options
 def command(path: Path | None, **values: Unpack[LockValues]) -> int:
@@ -302,7 +310,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         )
         other = next((name for name, given in others if given), None)
         if other:
-            raise UsageError(f"--check changes nothing, and --{other} does", hint="cuenv lock --check")
+            raise UsageError(f"--check changes nothing, but --{other} does", hint="cuenv lock --check")
         return _check(path, values, knowledge, wheels)
     if values["repair"] or (values["output"] and not wheels):
         engine.refuse("--repair", "-o NEW.yml")
@@ -387,16 +395,16 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     undated = any(item.undated for item in made.solutions)
     lines.append(f"locked  {counts}: {', '.join(str(file) for file in answer.written)}")
     as_of = made.metadata.get(AS_OF)
-    lines += [f"as of   {as_of}: the record of every package is of that day or before"] if as_of and not undated else []
-    lines += [f"kept    what was in {path} as {aside}" for path, aside in answer.kept]
+    lines += [f"as of   {as_of}: every package existed on that day"] if as_of and not undated else []
+    lines += [f"kept    the old {path} as {aside}" for path, aside in answer.kept]
     if answer.report.verdict(strict=False) == "unknown":
-        lines.append("unknown whether all of it runs on the GPUs: see above what the tables do not list")
+        lines.append("unknown whether everything runs on the GPUs: the lines above say what the tables do not list")
     lines += _making(answer)
     for platform, command in answer.unlocked_commands.items():
         where = f", on {platform}" if len(made.solutions) > 1 else ""
-        lines.append(f"then, in the environment{where}, what is not locked: {command}")
+        lines.append(f"then install in the environment{where} what is not locked: {command}")
     hook = None if answer.wheels else hook_command(made, answer.spec, answer.written[0].parent)
-    return [*lines, f"then, for extensions that are built on first use: {hook}"] if hook else lines
+    return [*lines, f"then, for extensions that compile on first use: {hook}"] if hook else lines
 
 
 def _making(answer: Locked) -> list[str]:
@@ -410,7 +418,7 @@ def _making(answer: Locked) -> list[str]:
     named = set(answer.commands_by_platform) != {here}
     lines = []
     for platform, commands in answer.commands_by_platform.items():
-        lines.append(f"make the environment{f', on {platform},' if named else ''} with one of:")
+        lines.append(f"create the environment{f' on {platform}' if named else ''} with one of:")
         lines += [f"  {command}" for command in commands]
     return lines
 
@@ -422,7 +430,7 @@ def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
     found = diff(before, after, (), knowledge)
     lines = [f"updated {change_line(change)}" for change in found.changes]
     lines += [f"updated {line}" for line in pip_lines(found)]
-    return lines or ["updated nothing: what is named is the newest"]
+    return lines or ["updated nothing: the named packages are up to date"]
 
 
 def _count(solution: Solution) -> str:

@@ -23,25 +23,25 @@ COMMANDS = {
     "inspect": "show this machine: driver, GPUs, C library, toolkits, torch",
     "resolve": "choose PyTorch and CUDA for a host, and write environment.yml",
     "lock": "pin every package of environment.yml in lock files",
-    "lint": "find mistakes in files as they are written, and correct them",
+    "lint": "find and correct mistakes in environment files, Dockerfiles and others",
     "check": "check that a lock or an installed environment runs on a host",
-    "report": "write one page with pictures of a lock, host or fleet",
+    "report": "write a page with pictures of a lock, host or fleet",
     "scan": "list the GPUs that compiled files contain code for",
-    "diagnose": "explain an error in a log, and give the command that cures it",
+    "diagnose": "explain the error in a log, with the command that cures it",
     "hook": "let builds of CUDA extensions find an environment's CUDA",
-    "install": "make the environment of a lock or a bundle, without conda",
+    "install": "create the environment of a lock or bundle, without conda",
     "run": "run a program inside an environment",
-    "shell-hook": "print what your shell evaluates to activate an environment",
-    "bundle": "put everything that a lock names into one folder or tar",
-    "diff": "compare two locks, and what the change means for hosts",
+    "shell-hook": "print the lines with which a shell activates an environment",
+    "bundle": "put all packages of a lock into one folder or tar",
+    "diff": "compare two locks, and say what the change means for hosts",
     "fleet": "gather many hosts, and plan their fewest environments",
     "what-if": "show what another driver or other GPUs would change",
-    "why": "show why the decision is as it is, or what a code means",
-    "why-not": "show why something else was not chosen: why-not cuda=13.0",
+    "why": "explain the decision, or what a finding code means",
+    "why-not": "say why something was not chosen: why-not cuda=13.0",
     "export": "write a container, CI jobs, a batch script or shell lines",
-    "explain": "compare what recipes say about CUDA with what is true",
+    "explain": "answer questions about CUDA, and correct common mistakes",
     "kb": "show the tables of drivers, toolkits, GPUs and builds",
-    "profile": "list, show, begin and validate profiles",
+    "profile": "list, show, create and validate profiles",
     "cache": "show the cache, or empty it",
     "config": "show each setting and its source",
     "schema": "print the JSON Schema of what --json prints",
@@ -135,7 +135,7 @@ class Commands(click.Group):
             args = [ALIASES.get(name, name), *args[1:]]
             if name in POINTERS:
                 command, what = POINTERS[name]
-                raise CuenvUsageError(f"there is no command {name!r}: {what}", hint=command)
+                raise CuenvUsageError(f"no such command {name!r}: {what}", hint=command)
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -151,7 +151,7 @@ class Commands(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            said = f"no option {error.option_name} of all commands; an option of one command stands behind its name"
+            said = f"no option {error.option_name} for all commands; put the option of a command after its name"
             raise click.UsageError(said, ctx) from error
 
 

@@ -49,7 +49,7 @@ def _one(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> s
     if len(set(value)) > 1:
         flag = option.opts[0]
         raise UsageError(
-            f"{flag} stands for {' and '.join(map(repr, value))}: one environment has one",
+            f"{flag} is given as {' and '.join(map(repr, value))}, but an environment has only one",
             hint="cuenv profile new both",
         )
     return value[0] if value else None
@@ -66,7 +66,7 @@ _host, _gpu, _glibc = (
         multiple=True,
         metavar="DIR|FILE|NAME|-",
         shell_complete=completes("host"),
-        help="A recorded host, or a text that another tool printed of it; repeat for a pool of hosts.",
+        help="A recorded host, or what another tool printed about it; repeat for a pool of hosts.",
     ),
     click.option(
         "--gpu",
@@ -88,7 +88,7 @@ host_options = several(
 would_be_options = several(
     _host,
     _gpu,
-    _driver("The driver that there would be: a version, or a branch such as 580."),
+    _driver("The new driver: a version, or a branch such as 580."),
     _glibc,
     click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
 )
@@ -134,19 +134,23 @@ environment_options = several(
 part_names = several(
     click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default)."),
     click.option(
-        "--extra", "extras", multiple=True, metavar="NAME", help="An extra of a uv.lock or pylock.toml; repeatable."
+        "--extra",
+        "extras",
+        multiple=True,
+        metavar="NAME",
+        help="Read this extra of a uv.lock or pylock.toml; repeatable.",
     ),
     click.option(
         "--group",
         "groups",
         multiple=True,
         metavar="NAME",
-        help="A dependency group of a uv.lock or pylock.toml; repeatable.",
+        help="Read this dependency group of a uv.lock or pylock.toml; repeatable.",
     ),
 )
 part_options = several(
     part_names,
-    click.option("--python", default="", metavar="X.Y", help="The Python that a lock of wheels is read for."),
+    click.option("--python", default="", metavar="X.Y", help="The Python version for which a lock of wheels is read."),
 )
 """Which part of a lock is meant that holds several."""
 
@@ -182,7 +186,7 @@ format_option = click.option(
     "form",
     type=click.Choice(FORMS),
     default="text",
-    help="The format of the report; github, sarif, codequality: for code hosts.",
+    help="The format of the report; github, sarif and codequality are for code hosts.",
 )
 """The option of every command that prints findings."""
 
@@ -238,7 +242,7 @@ request_options = several(
     click.option(
         "--stack",
         type=click.Choice(EVERY_STACK),
-        help="Where PyTorch comes from: a conda channel, which CUDA packages match, or wheels of pip.",
+        help="The source of PyTorch: a conda channel, with its CUDA packages, or pip wheels.",
     ),
     click.option(
         "--pytorch",
@@ -266,9 +270,9 @@ request_options = several(
         "--as-of",
         metavar="DAY",
         callback=_day,
-        help="Take only builds that existed on this day (YYYY-MM-DD, UTC, that day included).",
+        help="Use only builds that existed on this day (YYYY-MM-DD, UTC, inclusive).",
     ),
-    click.option("--cpu", is_flag=True, help="Choose a CPU build, which cuenv never does unasked."),
+    click.option("--cpu", is_flag=True, help="Choose a CPU build; cuenv never does so by itself."),
     click.option(
         "--prefer",
         type=click.Choice(PREFER),
@@ -367,7 +371,7 @@ def at_hand(values: ChannelValues, platform: str) -> AtHand | None:
     for mirror in sources.mirrors if typed("mirrors") else ():
         if "://" not in mirror.target and not is_folder(mirror.target):
             raise InputError(
-                f"--mirror: {mirror.target} is not a folder, so it holds no records of {short_channel(mirror.origin)}",
+                f"--mirror: {mirror.target} is not a folder, so it has no records of {short_channel(mirror.origin)}",
                 hint="point --mirror at the folder that holds the channel",
             )
     return records_at_hand(sources, platform)

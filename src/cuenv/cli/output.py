@@ -147,7 +147,7 @@ def emit(text: str) -> None:
         raise
     except OSError as error:
         closed = error.errno == errno.EBADF
-        hint = "> /dev/null throws it away" if closed else "df -h ."
+        hint = "> /dev/null discards it" if closed else "df -h ."
         reason = "it is closed" if closed else error.strerror
         raise OutsideError(f"cannot write to standard output: {reason}", hint=hint) from error
 

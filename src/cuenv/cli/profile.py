@@ -118,7 +118,7 @@ def _new(name: str, output: Path | None, **values: Unpack[TalkValues]) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a profile", hint="cuenv profile new lab -o lab.yml")
     if output and os.path.lexists(output):
-        raise UsageError(f"{output} is there already; nothing was written", hint="name another file with -o")
+        raise UsageError(f"{output} exists already; nothing was written", hint="name another file with -o")
     text = template(name)
     if output:
         make_folder(output.parent)
@@ -154,7 +154,7 @@ def _validate(asked: tuple[str, ...], **values: Unpack[LookValues]) -> int:
     project, host = configuration(), host_from(values)
     asked = asked or own_names(project)
     if not asked:
-        raise UsageError("which one? The project has no profiles of its own", hint="cuenv profile validate lab.yml")
+        raise UsageError("name a profile: the project has none of its own", hint="cuenv profile validate lab.yml")
     found = validated(asked, project, host, knowledge_from(values) if host.given else None)
     if values["as_json"]:
         rows: list[ProfileFields] = [

@@ -47,7 +47,7 @@ _REQUESTED = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "
 @click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment.")
 @click.option("-n", "--name", metavar="NAME", help="The name of a conda environment.")
 @click.option(
-    "--fleet", "plan", type=PATH, metavar="PLAN", help="What 'cuenv fleet plan --json' printed, or its folder (-o)."
+    "--fleet", "plan", type=PATH, metavar="PLAN", help="The output of 'cuenv fleet plan --json', or its folder (-o)."
 )
 @click.option(
     "--format",
@@ -93,7 +93,7 @@ def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
         raise UsageError(f"-o {output}: it is a folder", hint=f"cuenv report -o {output / 'report.html'}")
     if form == "html" and not output and not values["as_json"] and sys.stdout.isatty():
         raise UsageError(
-            "the report is an HTML file, which nobody reads on a terminal", hint="cuenv report -o report.html"
+            "the report is an HTML file and cannot be read on a terminal", hint="cuenv report -o report.html"
         )
     page = _page(lock, values)
     text = _text(page, values)
@@ -106,7 +106,7 @@ def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
     if not output:
         emit(text)
         return ExitCode.OK
-    say([f"kept    the former file as {kept}"] if kept else [], quiet=values["quiet"])
+    say([f"kept    the old file as {kept}"] if kept else [], quiet=values["quiet"])
     say([*page.lead[:1], f"wrote   {output}"], quiet=values["quiet"])
     return ExitCode.OK
 
@@ -139,7 +139,7 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
     named = {"LOCK": lock, "--prefix": values["prefix"], "--name": values["name"], "--fleet": values["plan"]}
     given = [name for name, value in named.items() if value]
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)}: a report is about one of them", hint="cuenv report --help")
+        raise UsageError(f"{' and '.join(given)}: a report shows only one of them", hint="cuenv report --help")
     about = next(iter(given), "")
     if about:
         _nothing_to_choose(about)
@@ -163,7 +163,7 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
 def _nothing_to_choose(about: str) -> None:
     """Refuse what chooses an environment beside one that is there."""
     if any(typed(name) for name in _REQUESTED):
-        said = f"options of the request choose an environment, and {about} names one"
+        said = f"request options choose an environment, but {about} names one"
         raise UsageError(said, hint="leave out the options, or name only a host: cuenv report --gpu A100 --pytorch 2.5")
 
 

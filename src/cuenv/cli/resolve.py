@@ -124,14 +124,19 @@ def _summary(answer: Resolution, platforms: tuple[str, ...], *, verbose: bool) -
 
 
 def grounds_line(answer: Resolution) -> str:
-    """What the choice rests on: the tables alone, the records that lie here, or the channels as they are now."""
+    """What the choice is based on: only the tables, the channel records on this machine, or the channels themselves."""
     if answer.lacking:
-        return f"warning no proof on the channel records that lie here, of {answer.lacking}; --prove asks the channels"
+        return (
+            f"warning not proven with the channel records of {answer.lacking} (on this machine); "
+            "--prove asks the channels"
+        )
     count = ""
     if answer.solution:
         count = counted(len(answer.solution.packages), "package")
     if answer.records:
-        return f"proven  on the channel records of {answer.records} that lie here: {count}; --prove asks the channels"
+        return (
+            f"proven  with the channel records of {answer.records} on this machine: {count}; --prove asks the channels"
+        )
     as_of = answer.decision.case.request.as_of
     if answer.decision.proven:
         return f"proven  on the channels{f' as of {as_of}' if as_of else ''}: {count}"
@@ -139,10 +144,11 @@ def grounds_line(answer: Resolution) -> str:
     seen = chosen.candidate.build.seen if chosen else None
     if chosen and chosen.candidate.build.stack == WHEELS:
         return (
-            "tables  no index was asked; 'cuenv lock --resolve' asks the channels and the index, and locks in one step"
+            "tables  not checked against the index; 'cuenv lock --resolve' asks the channels and the index, "
+            "and locks in one step"
         )
-    when = f"its torch was last seen there on {seen}" if seen else "cuenv knows of no record of its torch there"
-    return f"tables  no channel was asked, and {when}; 'cuenv lock --resolve' asks the channels and locks in one step"
+    when = f"its torch was last seen there on {seen}" if seen else "cuenv has not seen its torch there"
+    return f"tables  not checked against the channels ({when}); 'cuenv lock --resolve' asks them and locks in one step"
 
 
 def _again(platforms: tuple[str, ...], values: ResolvingValues) -> str:
@@ -192,14 +198,14 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[
 
     aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
     if aside:
-        say([f"kept    what was in {path} as {aside}"], quiet=quiet)
+        say([f"kept    the old {path} as {aside}"], quiet=quiet)
         if not aside.read_bytes().startswith(WRITTEN_BY.encode()):
             instead = (
                 f"{shlex.join(['mv', str(aside), str(path)])} && {shlex.join(['cuenv', 'lock', str(path), *repair])}"
             )
-            lost = f"{path} was not written by cuenv, and the choice took nothing from it"
+            lost = f"{path} was not written by cuenv, and its contents were not used for the choice"
             say(
-                [f"warning {lost}", f"hint: to take it back and keep its packages as far as they fit: {instead}"],
+                [f"warning {lost}", f"hint: to restore it and keep the packages that fit: {instead}"],
                 quiet=quiet,
             )
     say([f"wrote   {path}{then}"], quiet=quiet)
@@ -230,7 +236,8 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
     """
     if wheels == PIXI and values["check"]:
         raise UsageError(
-            "--check compares locks with their file, and pixi compares its own with pixi.toml", hint="pixi lock --check"
+            "--check compares locks with their file; pixi itself compares pixi.lock with pixi.toml",
+            hint="pixi lock --check",
         )
     if wheels and values["output"] and several_platforms(values):
         raise UsageError(f"-o names one file, and --format {wheels} writes one for each platform", hint="leave out -o")
@@ -245,17 +252,19 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
         if other:
             if other == "-o":
                 name = shlex.join(["cuenv", "lock", "--resolve", str(values["output"])])
-                raise UsageError("-o belongs to --repair; the file that --resolve writes is named alone", hint=name)
+                raise UsageError(
+                    "-o is only for --repair; give the file that --resolve writes without an option", hint=name
+                )
             raise UsageError(
-                f"--resolve writes the file anew, and {other} starts from the one that is there",
+                f"--resolve writes the file again, but {other} starts from the existing file",
                 hint="cuenv lock --resolve",
             )
         return
     request = next((flag for name, flag in REQUESTED.items() if typed(name)), None)
     if request:
         raise UsageError(
-            f"{request} chooses an environment, and cuenv lock locks the one that the file describes",
-            hint="cuenv lock --resolve writes the file first; cuenv resolve writes it alone: cuenv resolve --help",
+            f"{request} chooses an environment, but cuenv lock locks the one that the file describes",
+            hint="cuenv lock --resolve writes the file first; cuenv resolve only writes the file: cuenv resolve --help",
         )
 
 
@@ -329,7 +338,7 @@ def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str, comm
     if wheels:
         if request.stack not in (None, WHEELS):
             raise UsageError(
-                f"--format {wheels} locks what pip installs, and the torch of the stack {request.stack} comes by conda",
+                f"--format {wheels} locks pip packages, but the stack {request.stack} installs torch with conda",
                 hint=f"cuenv lock --resolve --stack {WHEELS} --format {wheels}",
             )
         request = replace(request, stack=WHEELS, dev=request.dev and typed("dev"))

@@ -47,7 +47,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
 
     path = chosen_environment(prefix, name, os.environ, "cuenv run")
     if not words:
-        raise UsageError("there is no command to run", hint="cuenv run --prefix ./env -- python train.py")
+        raise UsageError("give a command to run", hint="cuenv run --prefix ./env -- python train.py")
     run_inside(path, words, dict(os.environ))
 
 

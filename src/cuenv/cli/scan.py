@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # types alone
 
 @click.command("scan", cls=Grouped)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=completes("file"))
-@click.option("--deep", is_flag=True, help="Also look for GPU code outside of its usual sections.")
+@click.option("--deep", is_flag=True, help="Also look for GPU code outside its usual sections.")
 @host_options
 @knowledge_option
 @no_progress_option

@@ -42,7 +42,7 @@ def command(name: str | None, **values: Unpack[TalkValues]) -> None:
         else:
             width = max(map(len, said))
             emit_lines(
-                [*(f"{item:<{width}}  {text}" for item, text in said.items()), "one of them: cuenv schema report"]
+                [*(f"{item:<{width}}  {text}" for item, text in said.items()), "print one of them: cuenv schema report"]
             )
         return
     wanted = name.strip().removeprefix("cuenv/").removesuffix("/1").removesuffix(".json").removesuffix("-1")
@@ -50,5 +50,5 @@ def command(name: str | None, **values: Unpack[TalkValues]) -> None:
         from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
         near = [*get_close_matches(wanted, found, n=1), "report"][0]
-        raise UsageError(f"schema {name!r}: there is no such document", hint=f"cuenv schema {near}")
+        raise UsageError(f"schema {name!r}: no such document", hint=f"cuenv schema {near}")
     emit(found[wanted])

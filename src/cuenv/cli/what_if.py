@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # types alone
 @click.command("what-if", cls=Grouped)
 @would_be_options
 @click.option("--driver-now", metavar="VERSION", help="Today's driver, when --gpu names today's GPUs.")
-@click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="A GPU that is added; repeatable.")
-@click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="A GPU that is removed; repeatable.")
+@click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="Add this GPU; repeatable.")
+@click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="Remove this GPU; repeatable.")
 @request_options
 @prove_option
 @channel_options

@@ -135,6 +135,6 @@ def _lines(answer: Answer, knowledge: Knowledge, cited: dict[str, int] | None) -
         if count > 1:
             lines.append(f"        and so for {count} candidates")
     for loss in answer.losses:
-        lines.append(f"prefer  {loss.criterion}: {loss.chosen}; of another candidate: {loss.other}")
+        lines.append(f"prefer  {loss.criterion}: {loss.chosen}; the other candidate has {loss.other}")
         lines.append(f"        the other candidate: {loss.example}")
     return lines

@@ -25,7 +25,7 @@ story: >-
 # gpus: [RTX 3090, A100, "9.0"]
 # lowest_driver: 535.129.03
 
-# Versions: a prefix, exact or a range. Strings want quotes: 3.10 without them is the number 3.1.
+# Versions: a prefix, exact or a range. Quote them: 3.10 without quotes is the number 3.1.
 # python: "3.12"
 # pytorch: ">=2.5"
 # cuda: "12.6"

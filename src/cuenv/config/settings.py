@@ -22,7 +22,7 @@ from cuenv.solve import ENGINES
 Value: TypeAlias = "str | bool | tuple[str, ...] | None"
 
 COLOURS = ("auto", "always", "never")
-HINT = "--no-config, or CUENV_NO_CONFIG=1, goes on without the file"
+HINT = "--no-config, or CUENV_NO_CONFIG=1, ignores the file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

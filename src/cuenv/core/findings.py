@@ -70,9 +70,9 @@ class FileEdit:
         if self.how == "add":
             return f"add to {part if self.pip else 'dependencies'}: {listed}"
         if self.how == "remove":
-            return f"take {listed} out of {part}"
+            return f"remove {listed} from {part}"
         if self.over:
-            return f"take {listed} in place of {self.over}"
+            return f"use {listed} instead of {self.over}"
         return f"write {listed} in {part}" if self.pip else f"write {listed}"
 
 

@@ -77,16 +77,16 @@ def describe(value: object) -> str:
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The ``object_pairs_hook`` that refuses a key which stands twice; json itself keeps the last in silence.
+    """The ``object_pairs_hook`` that refuses a key which appears twice; json itself keeps the last in silence.
 
     Raises:
-        ValueError: a key stands twice.
+        ValueError: a key appears twice.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {describe(twice)} stands twice in one mapping")
+        raise ValueError(f"the key {describe(twice)} appears twice in one mapping")
     return found
 
 

@@ -73,10 +73,10 @@ def place_lines(results: Sequence[CheckResult]) -> list[str]:
     files = counted(len(results), "file")
     unknown = any(finding.unknown for _, finding in findings)
     if not counts["error"] and not counts["warning"]:
-        return [*lines, f"{files}: {'unknown: see above what was not checked' if unknown else 'fine'}"]
+        return [*lines, f"{files}: {'unknown: the lines above say what was not checked' if unknown else 'fine'}"]
     able = sum(finding.fixable for _, finding in findings)
     tail = f"; --fix corrects {able}" if able else ""
-    tail += "; unknown: see above what was not checked" if unknown and not counts["error"] else ""
+    tail += "; unknown: the lines above say what was not checked" if unknown and not counts["error"] else ""
     return [*lines, f"{files}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}{tail}"]
 
 

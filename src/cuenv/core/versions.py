@@ -347,10 +347,10 @@ def _refuse_habits(text: str, what: str) -> None:
     if mark:
         cuda = _CU.fullmatch(build)
         asked = f"--cuda {cuda[1]}.{cuda[2]}" if cuda else "--cpu" if build == "cpu" else ""
-        says = f"which stands for {'CUDA ' + asked.split()[1] if cuda else 'a CPU build' if asked else 'another build'}"
+        says = f"which means {'CUDA ' + asked.split()[1] if cuda else 'a CPU build' if asked else 'another build'}"
         shown = repr(build)[1:-1]
         raise UsageError(
-            f"{what}: {text!r} has the suffix +{shown} of PyTorch's own wheels, {says}; conda's versions have none",
+            f"{what}: {text!r} has the suffix +{shown} of PyTorch's own wheels, {says}; conda versions have no suffix",
             hint=" ".join(filter(None, ("cuenv resolve", option, release, asked))),
         )
     nick = _NICK.fullmatch(text)

@@ -49,7 +49,7 @@ def load(text: str, source: str) -> Any:
             problem = f"line {mark.line + 1}: nested deeper than {_MAX_DEPTH}"
         raise InputError(
             f"{source}: {problem}",
-            hint="YAML is indented by spaces, never by tabs" if tab else None,
+            hint="YAML is indented with spaces, not tabs" if tab else None,
         ) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise InputError(f"{source}: not a text file, or not in UTF-8") from error
@@ -89,7 +89,7 @@ class _Builder:
             elif kind is yaml.AliasEvent:
                 value = self._alias(event)
             elif kind is yaml.DocumentStartEvent and seen:
-                raise self.fault(event, "a second document begins; one file holds one")
+                raise self.fault(event, "a second document begins here; a file may have only one")
             else:
                 seen = seen or kind is yaml.DocumentStartEvent
                 continue
@@ -109,7 +109,7 @@ class _Builder:
         try:
             return _value(event.value)
         except (ValueError, yaml.YAMLError) as error:
-            raise self.fault(event, f"no valid value: {event.value[:60]!a}") from error
+            raise self.fault(event, f"invalid value: {event.value[:60]!a}") from error
 
     def _begin(self, event: Any, container: Any) -> None:
         self.nodes += 1
@@ -132,7 +132,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> Any:
         if event.anchor not in self.anchors:
-            raise self.fault(event, "an alias (*) stands before what it names")
+            raise self.fault(event, "an alias (*) comes before its anchor")
         value, size = self.anchors[event.anchor]
         self.nodes += size
         if self.nodes > _MAX_NODES:
@@ -151,7 +151,7 @@ class _Builder:
         elif value == "<<" and type(event) is yaml.ScalarEvent and not event.style:
             raise self.fault(event, "merge keys (<<) are not supported")
         elif value in container:
-            raise self.fault(event, f"the key {value!a} stands twice")
+            raise self.fault(event, f"the key {value!a} appears twice")
         else:
             self.key = value
 

@@ -41,10 +41,10 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     if not is_file(file) and not is_file(lock):
         if is_file(folder / REQUIREMENTS):
             found.append(f"{REQUIREMENTS}: found")
-            commands.append((f"cuenv lock {REQUIREMENTS}", "lock what it asks pip for, and the Python for it"))
-        commands.append(("cuenv demo", "see every step on a small sample; needs no conda and no network"))
+            commands.append((f"cuenv lock {REQUIREMENTS}", "lock its pip requirements and the Python for them"))
+        commands.append(("cuenv demo", "try every step on a small sample, without conda or a network"))
         commands.append(("cuenv lock --resolve", "choose PyTorch and CUDA for this machine, pin every package"))
-        commands.append(("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "or for another machine"))
+        commands.append(("cuenv lock --resolve --gpu 'RTX 4090' --driver 535.129.03", "do it for another machine"))
     elif not is_file(lock):
         commands += [("cuenv lint", "find mistakes in environment.yml"), (_lock(file), "pin every package")]
     else:
@@ -52,7 +52,7 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
         if why:
             found[1] = f"{LOCK_NAME}: {why}"
             commands.append(("cuenv lock", "lock it again"))
-        commands.append(("cuenv check", "say whether the lock runs here, and if not, why"))
+        commands.append(("cuenv check", "check whether the lock runs here, and if not, why"))
         if not why:
             commands.append(("cuenv install --prefix ./env", "make the environment"))
     active = active_environment(environ)

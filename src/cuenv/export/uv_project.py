@@ -66,7 +66,7 @@ def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOpti
                 f"--set {text!a}: expected NAME=GPU[,GPU][@DRIVER]", hint="--set 'old=GTX 1080,V100@580.65.06'"
             )
         if parts["name"] in found:
-            raise UsageError(f"--set {parts['name']} stands twice", hint="give each set a name of its own")
+            raise UsageError(f"--set {parts['name']} appears twice", hint="give each set a name of its own")
         hosts = tuple(item for item in names if _RECORD.fullmatch(item))
         gpus = tuple(item for item in names if item not in hosts)
         found[parts["name"]] = replace(options, hosts=hosts, gpus=gpus, driver=parts["driver"] or options.driver)

@@ -327,7 +327,7 @@ def _gpus(reader: Reader) -> tuple[Gpu, ...]:
             ecc=item.one("ecc", _switch),
         )
         if any(gpu.index == other.index for other in found):
-            item.faults.add(item.at("index"), f"{gpu.index} stands twice")
+            item.faults.add(item.at("index"), f"{gpu.index} appears twice")
         item.done()
         found.append(gpu)
     return tuple(found)

@@ -418,7 +418,7 @@ def _sound(place: str, schema: Schema, cells: Mapping[str, Any], faults: Faults)
     keys = [item.key for item in schema.columns]
     for key in cells:
         if key not in keys:
-            faults.add(place, f"unknown key {describe(key)}; there are {', '.join(keys)}")
+            faults.add(place, f"unknown key {describe(key)}; choose from {', '.join(keys)}")
     for item in schema.columns:
         try:
             item.read(cells)

@@ -157,7 +157,7 @@ def _read(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -
     """The rows of each table that is there, every cell checked, and the edition when one is given."""
     for name in tables:
         if name not in TABLES:
-            faults.add("", f"no such table {describe(name)}; there are {', '.join(TABLES)}")
+            faults.add("", f"no such table {describe(name)}; choose from {', '.join(TABLES)}")
     rows: Rows = {name: list(rows_in(name, TABLES[name], tables[name], faults)) for name in TABLES if name in tables}
     ids = known | {row.id for row in rows.get("sources", ()) if row}
     check_sources(rows, ids, faults)

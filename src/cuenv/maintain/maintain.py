@@ -263,7 +263,7 @@ def formatted_group(group: str, texts: Mapping[str, str], known: frozenset[str],
     faults = LineFaults(folder, f"{group}/", texts)
     data = _decoded(texts, faults)
     for name in sorted(set(data) - set(GROUPS[group])):
-        faults.add(name, f"no such table; there are {', '.join(GROUPS[group])}")
+        faults.add(name, f"no such table; choose from {', '.join(GROUPS[group])}")
     read_all(GROUPS[group], data, faults=faults, known=known)
     return {name: _text(name, GROUPS[group][name], data[name], faults) for name in texts}
 
@@ -298,14 +298,14 @@ def _decoded(texts: Mapping[str, str], faults: LineFaults) -> dict[str, Any]:
             faults.add("", f"{faults.below}{name}.json:{error.lineno}: not JSON: {error.msg} at column {error.colno}")
         except RecursionError:
             faults.add(name, "nested too deep for a table")
-        except ValueError as error:  # a key stands twice
+        except ValueError as error:  # a key appears twice
             faults.add(f"{name}{_row_with_fault(text)}", str(error))
     faults.check(hint=_HINT)
     return found
 
 
 def _row_with_fault(text: str) -> str:
-    """The index of the first row in which a key stands twice, as ``[3]``; empty when it is outside of the rows."""
+    """The index of the first row in which a key appears twice, as ``[3]``; empty when it is outside of the rows."""
     strict = json.JSONDecoder(object_pairs_hook=once)
     for index, start in enumerate(_starts(text)):
         try:

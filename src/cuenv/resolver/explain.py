@@ -108,7 +108,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bo
     shown = skipped if verbose else skipped[:SKIPPED]
     lines += shown
     if len(shown) < len(skipped):
-        lines.append(f"skipped {len(skipped) - len(shown)} more; -v names them")
+        lines.append(f"skipped {len(skipped) - len(shown)} more; -v lists them")
     lines += rejected_lines(decision)
     lines += [
         f"{finding.severity:7} {finding.message}" + (f" -> {finding.fix}" if finding.fix else "")

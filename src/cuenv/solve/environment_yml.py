@@ -177,7 +177,7 @@ class _EnvironmentParser:
     def _unique(self, key: str, parse: Callable[[str], str]) -> tuple[str, ...]:
         items = self.reader.parsed_list(key, parse)
         self.warnings += [
-            f"{key}: {describe(item)} stands twice" for item, count in Counter(items).items() if count > 1
+            f"{key}: {describe(item)} appears twice" for item, count in Counter(items).items() if count > 1
         ]
         return tuple(dict.fromkeys(items))
 
@@ -211,7 +211,7 @@ class _EnvironmentParser:
         if extras := EXTRAS.search(item):
             self.warnings.append(f"{path}: {extras[0]} has no effect, because extras are known to pip alone")
         if pin in pins:
-            self.warnings.append(f"{path}: {describe(item)} stands twice")
+            self.warnings.append(f"{path}: {describe(item)} appears twice")
         elif pin.name in self.names:
             self.warnings.append(f"{path}: {pin.name!r} has another requirement above; both must hold")
         self.names.add(pin.name)
@@ -244,7 +244,7 @@ class _EnvironmentParser:
                 self.faults.add(where, f"expected a requirement on one line, got {describe(item)}")
             else:
                 if item.strip() in pip:
-                    self.warnings.append(f"{where}: {describe(item)} stands twice")
+                    self.warnings.append(f"{where}: {describe(item)} appears twice")
                 pip[item.strip()] = None
 
     def _variables(self) -> dict[str, str]:

@@ -83,7 +83,7 @@ def _parse(text: str) -> Pin:
     fuzzy = not build  # `name=1.2` is a prefix, `name=1.2=build` is exact (CEP 29, version expression parsing)
     for key, have in (("channel", channel), ("version", version), ("build", build)):
         if have and key in keys:
-            raise ValueError(f"the {key} stands twice: {_shown(have)} and {_shown(keys[key])}")
+            raise ValueError(f"the {key} appears twice: {_shown(have)} and {_shown(keys[key])}")
     build = keys.get("build", build)
     if build and not _BUILD.fullmatch(build):
         raise ValueError(f"{_shown(build)} is not a build string; '*' is the only pattern that all clients read alike")
@@ -119,7 +119,7 @@ def _split_brackets(text: str) -> tuple[str, dict[str, str]]:
     if found and EXTRAS.fullmatch(found[0]):
         return plain, {}
     if "[" in plain or "]" in plain:
-        raise ValueError("brackets do not match, or stand twice; one [key='value'] may stand at the end")
+        raise ValueError("brackets do not match, or appear twice; one [key='value'] may stand at the end")
     keys: dict[str, str] = {}
     inner, at = found[1] if found else "", 0
     while inner[at:].strip():
@@ -130,7 +130,7 @@ def _split_brackets(text: str) -> tuple[str, dict[str, str]]:
             raise ValueError(f"cuenv honours {', '.join(_KEYS)} in brackets, not {_shown(pair[1])}")
         value = pair[2] or pair[3] or pair[4] or ""
         if not value or pair[1] in keys:
-            raise ValueError(f"the {pair[1]} in brackets {'stands twice' if value else 'is empty'}")
+            raise ValueError(f"the {pair[1]} in brackets {'appears twice' if value else 'is empty'}")
         keys[pair[1]] = value
         at = pair.end()
     return plain, keys

@@ -15,7 +15,7 @@ from cuenv.core.reading import Faults
 from cuenv.core.record import dataclass, field
 
 _LIMIT = 1024 * 1024
-_NESTED = "in cuenv.toml the keys stand at the top, without [tool.cuenv]"
+_NESTED = "in cuenv.toml the keys are at the top level, without [tool.cuenv]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Con
         if own is None and project is None:
             continue
         if own is not None and project is not None:
-            warnings.append(f"{_name(folder, PROJECT)}: [tool.cuenv] is ignored beside {_name(folder, OWN)}")
+            warnings.append(f"{_name(folder, PROJECT)}: [tool.cuenv] is ignored, because {_name(folder, OWN)} exists")
         name, prefix, data = (OWN, "", own) if own is not None else (PROJECT, "tool.cuenv", project)
         path = _name(folder, name)
         faults = Faults(path)
@@ -73,7 +73,7 @@ def _table(path: str, name: str, warnings: list[str]) -> Any:
     label = _name(os.path.dirname(path) or "/", name)  # noqa: PTH120 - strings are kept, and `/` has no name
     if _strangers(path):
         warnings.append(
-            f"{label}: the file is ignored, because another user owns it and everyone may write to its folder"
+            f"{label}: the file is ignored, because another user owns it and everyone can write to its folder"
         )
         return None
     if name == PROJECT and not os.path.isfile(path):  # noqa: PTH113 - never an error
@@ -104,7 +104,7 @@ def _load(text: str, source: str) -> dict[str, Any]:
     try:
         data = load_toml(text)
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
-        raise InputError(f"{source}: no valid TOML: {error}", hint=HINT) from error
+        raise InputError(f"{source}: invalid TOML: {error}", hint=HINT) from error
     return data
 
 

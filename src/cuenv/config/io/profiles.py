@@ -116,8 +116,8 @@ def find_profile(name_or_path: str, project: Configuration | None = None) -> Pro
     if found is None:
         names = ", ".join(dict.fromkeys(place.name for place in known))
         raise UsageError(
-            f"--profile {name_or_path!r}: no profile of that name is known; there are {names}",
-            hint=f"name the file that is here as a file: ./{name_or_path}.yml"
+            f"--profile {name_or_path!r}: no profile has this name; choose from {names}",
+            hint=f"to use the file in this folder: ./{name_or_path}.yml"
             if is_file(f"{name_or_path}.yml")
             else "a file works as well: --profile ./team.yml",
         )

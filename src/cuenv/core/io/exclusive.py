@@ -83,7 +83,7 @@ def alone(path: Path, place: Path) -> Iterator[None]:
         BusyError: another run holds it, or has just taken it away.
         OSError: it cannot be opened.
     """
-    busy = BusyError(f"another cuenv is at work on {shown(place)}", hint="wait for it, or stop it")
+    busy = BusyError(f"another cuenv is working on {shown(place)}", hint="wait for it, or stop it")
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:

@@ -63,9 +63,7 @@ def refuse_planted(path: str | os.PathLike[str]) -> None:
 
 def _judge_link(link: str) -> None:
     if _open_to_all(link) and not _trusted(os.lstat(link).st_uid):
-        raise PlantedError(
-            errno.EPERM, f"{link} is a link of another user in a folder that everybody may write to", link
-        )
+        raise PlantedError(errno.EPERM, f"{link} is another user's link in a folder to which everyone can write", link)
 
 
 def _judge_file(path: str) -> None:
@@ -78,7 +76,7 @@ def _judge_file(path: str) -> None:
     kind = kinds.get(stat.S_IFMT(about.st_mode))
     if sticky and kind and _open_to_all(path) and not _trusted(about.st_uid):
         raise PlantedError(
-            errno.EPERM, f"{path} is a {kind} of another user in a folder that everybody may write to", path
+            errno.EPERM, f"{path} is another user's {kind} in a folder to which everyone can write", path
         )
 
 
@@ -117,13 +115,13 @@ _WHY = {
     errno.ENOENT: "no such file",
     errno.ENOTDIR: "a part of the path is not a folder",
     errno.EISDIR: "it is a folder",
-    errno.EEXIST: "something else has that name",
+    errno.EEXIST: "something else has this name",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the file system is read-only",
-    errno.ELOOP: "its symbolic links run in a circle",
+    errno.ELOOP: "its symbolic links form a loop",
     errno.ENAMETOOLONG: "the name is too long",
 }
 
@@ -144,7 +142,7 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
         if getattr(error, "says", False):
             return str(error.strerror)
         return _WHY.get(error.errno or 0, error.strerror or type(error).__name__)
-    return "its symbolic links run in a circle" if isinstance(error, RuntimeError) else "the path is invalid"
+    return "its symbolic links form a loop" if isinstance(error, RuntimeError) else "the path is invalid"
 
 
 def look(path: str | os.PathLike[str], error: Exception | None = None) -> str:
@@ -308,7 +306,7 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
     named = not os.path.realpath(path).startswith(("/dev/", "/proc/"))
     if named and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
         stream.close()
-        raise OSError(errno.EINVAL, "it is a named pipe and not a file", os.fspath(path))
+        raise OSError(errno.EINVAL, "it is a named pipe, not a file", os.fspath(path))
     os.set_blocking(stream.fileno(), True)
     return stream
 
@@ -413,5 +411,5 @@ def load_toml(text: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = tomllib.loads(text)
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it is nested too deeply") from error
     return found

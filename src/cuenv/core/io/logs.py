@@ -103,7 +103,7 @@ def _refuse_binary(text: bytes, name: str) -> None:
     if not kind and controls * _SHARE > len(letters):
         kind = "a binary file"
     if kind:
-        raise InputError(f"{name} is {kind} and not a log", hint="name the text that the program printed")
+        raise InputError(f"{name} is {kind}, not a log", hint="name a text file with the program's output")
 
 
 def _unpacked(blocks: Iterator[bytes], make: Callable[[], _Unpacker], name: str) -> Iterator[bytes]:

@@ -77,9 +77,7 @@ def check(size: int, limits: Limits, *, sent: int) -> None:
         TooMuchError: it is more than it may be.
     """
     if size > limits.unpacked:
-        raise TooMuchError(
-            f"the answer unpacks to more than {human(limits.unpacked)}, which is more than any channel has"
-        )
+        raise TooMuchError(f"the answer unpacks to more than {human(limits.unpacked)}, more than any channel has")
     if size > _FREE and size > _RATIO * sent:
         raise TooMuchError(
             f"the answer has {human(sent)} and unpacks to more than {_RATIO} times as much, which is more than "

@@ -32,7 +32,7 @@ def look(told: Observed) -> None:
     if error <= BOUND:
         told.done.append("compiled and run on " + device)
     else:
-        told.fail(device, "what was compiled computes another result, by %.2g" % error)
+        told.fail(device, "the compiled function returns another result; it differs by %.2g" % error)
 
 
 def chosen(told: Observed, torch: Any) -> str:
@@ -48,7 +48,7 @@ def chosen(told: Observed, torch: Any) -> str:
             return device
     compiler = os.environ.get("CXX", "").split()[:1] or [name for name in ("g++", "c++") if shutil.which(name)]
     if not compiler or shutil.which(compiler[0]) is None:
-        raise Skip("; ".join([*told.skipped, "on the CPU there is no C++ compiler"]))
+        raise Skip("; ".join([*told.skipped, "torch.compile on the CPU needs a C++ compiler, and there is none"]))
     return "cpu"
 
 

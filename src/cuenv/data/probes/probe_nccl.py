@@ -30,7 +30,7 @@ def look(told: Observed) -> None:
     for rank, code, text in bad:
         lines = [line for line in text.splitlines() if line.strip()]
         last = lines[-1] if lines else f"it ended with status {code}"
-        told.fail(f"rank {rank} of {world}", last if code else f"no sum within {PATIENCE} s", lines[-12:])
+        told.fail(f"rank {rank} of {world}", last if code else f"no result within {PATIENCE} s", lines[-12:])
     version = ".".join(map(str, torch.cuda.nccl.version()))
     told.facts["nccl"] = version
     if not bad:

@@ -322,7 +322,7 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path, source:
     reader = tar.extractfile(member)
     if reader is None or target.exists():
         raise InputError(
-            f"{shown(source)} is refused: {describe(member.name)} stands twice in it",
+            f"{shown(source)} is refused: {describe(member.name)} appears twice in it",
             hint="make it again: cuenv bundle -o train.tar",
         )
     left = member.size

@@ -137,7 +137,7 @@ def _tables_in(folder: Path) -> list[Path]:
 
 
 def decode(path: str | Path, *, strict: bool = False) -> object:
-    """The JSON of a file; ``strict`` refuses a key that stands twice in one mapping."""
+    """The JSON of a file; ``strict`` refuses a key that appears twice in one mapping."""
     try:
         with opened(path) as stream:
             raw = stream.read()

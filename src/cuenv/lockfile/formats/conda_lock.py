@@ -239,7 +239,7 @@ class _LockParser:
         if not what and _hashes(first) != _hashes(again):
             what = "two hashes"
         if what:
-            self.faults.add(entry.path, f"{describe(again.name)} stands twice for {platform}, with {what}")
+            self.faults.add(entry.path, f"{describe(again.name)} appears twice for {platform}, with {what}")
 
     def _solution(self, platform: str, custom: dict[str, str]) -> Solution:
         virtual = []

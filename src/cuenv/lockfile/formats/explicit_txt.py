@@ -101,7 +101,7 @@ def parse(text: str, source: str) -> Solution:
             faults.add(f"line {number}", str(error))
             continue
         if package.name in packages:
-            faults.add(f"line {number}", f"{describe(package.name)} stands twice")
+            faults.add(f"line {number}", f"{describe(package.name)} appears twice")
         packages[package.name] = package
     platforms = sorted({*said, *(package.subdir for package in packages.values())} - {"noarch"})
     if not packages and not faults.items:
