@@ -245,9 +245,11 @@ def test_a_lock_is_made_when_the_clock_is_wrong(
 def test_progress_fits_the_terminal_so_that_it_can_be_written_over(columns: int, length: int) -> None:
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    code = "from cuenv.cli.output import progress; progress(quiet=False)('trying pytorch 2.5.1 ' * 20)"
+    code = (
+        "from cuenv.cli.output import progress\nwith progress(quiet=False) as show: show('trying pytorch 2.5.1 ' * 20)"
+    )
     done = subprocess.run([sys.executable, "-c", code], stderr=follower, check=True, timeout=60)
-    shown = os.read(leader, 4096).decode().removeprefix("\r\x1b[K")
+    shown = os.read(leader, 4096).decode().removeprefix("\r\x1b[K").removesuffix("\r\x1b[K")
     os.close(follower)
     os.close(leader)
     assert (done.returncode, len(shown)) == (0, length)

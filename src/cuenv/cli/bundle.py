@@ -11,7 +11,7 @@ import click
 
 from cuenv.cli.command import PATH, Grouped, talk_options
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option
-from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
+from cuenv.cli.output import emit_json, emit_lines, progress
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.findings import counted
 from cuenv.core.render import report_json, report_lines
@@ -58,7 +58,6 @@ def command(path: Path, **values: Unpack[BundleValues]) -> int:
         raise UsageError(
             f"-o {out}: a bundle is a folder or a .tar file; its packages are compressed already", hint="-o bundle.tar"
         )
-    show = progress(quiet=values["quiet"])
     request = BundleRequest(
         path=path,
         out=out,
@@ -67,8 +66,8 @@ def command(path: Path, **values: Unpack[BundleValues]) -> int:
         platforms=values["platforms"],
         jobs=values["jobs"],
     )
-    answer = bundle(request, show)
-    progress_done(show)
+    with progress(quiet=values["quiet"]) as show:
+        answer = bundle(request, show)
     if values["as_json"]:
         emit_json(_plain(answer))
     elif not answer.solutions:

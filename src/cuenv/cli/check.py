@@ -20,7 +20,7 @@ from cuenv.cli.options import (
     part_from,
     part_options,
 )
-from cuenv.cli.output import emit_findings, progress, progress_done
+from cuenv.cli.output import emit_findings, progress
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.render import check_json, check_lines
 from cuenv.host.request import Request
@@ -101,10 +101,9 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
         part=part_from(values),
         words=host.words,
     )
-    show_progress = progress(quiet=values["quiet"])
     request = _profile(values["profile"])
-    reports = run_check_request(what, host, knowledge_from(values), request, limit=limit, say=show_progress)
-    progress_done(show_progress)
+    with progress(quiet=values["quiet"]) as show:
+        reports = run_check_request(what, host, knowledge_from(values), request, limit=limit, say=show)
     if values["redact"]:
         from cuenv.host.io.record import private, scrub_report  # noqa: PLC0415 - only when asked for
 

@@ -116,6 +116,8 @@ def at_once(*flags: str, help: str, text: Callable[[click.Context], str]) -> Cal
 
 
 help_option = at_once("-h", "--help", text=click.Context.get_help, help="Show this message and exit.")
+prefix_option = click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment.")
+name_option = click.option("-n", "--name", metavar="NAME", help="The name of a conda environment.")
 offline_option = click.option("--offline", is_flag=True, help="Use only the cache and local folders, no network.")
 no_progress_option = click.option("--no-progress", is_flag=True, help="Do not show progress.")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cuenv.cli.command import PATH, Grouped, talk_options
-from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
+from cuenv.cli.output import emit_json, emit_lines, progress
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import is_folder, make_folder, names_in
 from cuenv.core.io.process import before_commands
@@ -59,9 +59,8 @@ def _demo(folder: Path, values: TalkValues) -> int:
     from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help
 
-    show = progress(quiet=values["quiet"])
-    shown = demonstrate(folder, os.environ, load(), show or (lambda _: None))
-    progress_done(show)
+    with progress(quiet=values["quiet"]) as show:
+        shown = demonstrate(folder, os.environ, load(), show or (lambda _: None))
     if values["as_json"]:
         reports = [report_json(item) for item in shown.reports]
         decision = decision_plain(shown.resolution.decision, shown.resolution.findings)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, no_progress_option, talk_options
+from cuenv.cli.command import Grouped, completes, no_progress_option, prefix_option, talk_options
 from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option
-from cuenv.cli.output import emit_findings, emit_lines, progress, progress_done
+from cuenv.cli.output import emit_findings, emit_lines, progress
 from cuenv.core.errors import ExitCode
 from cuenv.core.findings import CheckResult
 from cuenv.core.io.files import stdin_holds_nothing
@@ -26,13 +26,7 @@ _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green",
 
 @click.command("diagnose", cls=Grouped)
 @click.argument("log", required=False, metavar="[LOG|-]", shell_complete=completes("file"))
-@click.option(
-    "-p",
-    "--prefix",
-    type=PATH,
-    metavar="DIR",
-    help="The folder of an environment.",
-)
+@prefix_option
 @format_option
 @host_options
 @knowledge_option
@@ -65,9 +59,8 @@ def _read(log: str, prefix: Path | None, values: DiagnoseValues) -> int:
     from cuenv.diagnosis.diagnose import diagnose_log  # noqa: PLC0415 - not needed for --help
 
     knowledge = knowledge_from(values)
-    show = progress(quiet=values["quiet"] or values["as_json"])
-    found = diagnose_log(log, host_from(values), knowledge, prefix, show)
-    progress_done(show)
+    with progress(quiet=values["quiet"] or values["as_json"]) as show:
+        found = diagnose_log(log, host_from(values), knowledge, prefix, show)
     diagnosis, guidance = found.diagnosis, found.guidance
     if values["as_json"] or values["form"] != "text":
         emit_findings(

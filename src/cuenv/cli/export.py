@@ -24,7 +24,7 @@ from cuenv.cli.options import (
     several_host_options,
     several_platforms,
 )
-from cuenv.cli.output import emit, emit_json, progress, progress_done, say
+from cuenv.cli.output import emit, emit_json, progress, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import make_folder
 from cuenv.core.record import replace
@@ -437,9 +437,8 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
         )
     else:
         say([f"file    {path}"], quiet=values["quiet"] or values["as_json"])
-    show = progress(quiet=values["quiet"])
-    made = export_pixi(asked, knowledge, show).made
-    progress_done(show)
+    with progress(quiet=values["quiet"]) as show:
+        made = export_pixi(asked, knowledge, show).made
     files = {folder / name: text for name, text in [*made.files.items()][::-1]} if folder else {}
     return _deliver(made, values, files)
 

@@ -21,7 +21,7 @@ from cuenv.cli.options import (
     request_from,
     request_options,
 )
-from cuenv.cli.output import emit, emit_json, emit_lines, progress, progress_done, say
+from cuenv.cli.output import emit, emit_json, emit_lines, progress, say
 from cuenv.core.errors import ExitCode, InputError, UsageError
 from cuenv.core.findings import counted
 from cuenv.core.io.files import read_stdin, read_text
@@ -110,11 +110,10 @@ def _gather(**values: Unpack[GatherValues]) -> int:
     asked, output = _asked(values), values["output"]
     knowledge, found = knowledge_from(values), Gathering()
     quiet = values["quiet"] or values["as_json"]
-    show = progress(quiet=quiet)
     try:
-        gather(asked, output, knowledge, read_standard_input, show, again=values["again"], into=found)
+        with progress(quiet=quiet) as show:
+            gather(asked, output, knowledge, read_standard_input, show, again=values["again"], into=found)
     finally:  # whoever stops it keeps what is there, and goes on from there
-        progress_done(show)
         if output is not None and found.hosts:
             write_atomically(output, "".join(map(line_of, found.sorted())))
     failed = _failed(asked, found, output)
@@ -275,11 +274,10 @@ def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
     if values["output"] and found.environments:
         from cuenv.fleet.deliver import deliver  # noqa: PLC0415 - as above
 
-        show = progress(quiet=values["quiet"])
         sources = None if values["no_lock"] else channel_sources(values)
         prove = values["prove"]
-        done = deliver(found, values["output"], knowledge, sources, prove=prove, broken=broken, progress=show)
-        progress_done(show)
+        with progress(quiet=values["quiet"]) as show:
+            done = deliver(found, values["output"], knowledge, sources, prove=prove, broken=broken, progress=show)
         found, written, faults = done.plan, done.written, done.faults
         told += [f"kept    the edited file as {path}" for path in done.kept]
         told += [f"instead {text}" for text in done.instead]

@@ -11,7 +11,7 @@ import click
 
 from cuenv.cli.command import PATH, Grouped, completes, talk_options
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option
-from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
+from cuenv.cli.output import emit_json, emit_lines, progress
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.findings import counted
 from cuenv.core.render import report_json, report_lines
@@ -52,7 +52,6 @@ def command(path: Path, **values: Unpack[InstallValues]) -> int:
     """
     from cuenv.install.install import InstallRequest, install  # noqa: PLC0415 - not needed for --help
 
-    show = progress(quiet=values["quiet"])
     request = InstallRequest(
         path=path,
         prefix=_prefix(values["prefix"], values["name"]),
@@ -63,8 +62,8 @@ def command(path: Path, **values: Unpack[InstallValues]) -> int:
         jobs=values["jobs"],
         environment=values["environment"],
     )
-    answer = install(request, show)
-    progress_done(show)
+    with progress(quiet=values["quiet"]) as show:
+        answer = install(request, show)
     if values["as_json"]:
         emit_json(_plain(answer))
     elif answer.solution is None:

@@ -23,7 +23,7 @@ from cuenv.cli.options import (
     several_host_options,
     several_platforms,
 )
-from cuenv.cli.output import emit, emit_findings, emit_json, progress, progress_done, say
+from cuenv.cli.output import emit, emit_findings, emit_json, progress, say
 from cuenv.core.errors import CuenvError, ExitCode, UsageError
 from cuenv.core.findings import FORMS, NEVER_ALLOWED, UNREADABLE, UNSATISFIABLE, CheckResult, Report, counted, report
 from cuenv.core.io.process import machine
@@ -96,7 +96,6 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
         )
     if several_platforms(values):
         raise UsageError("--repair is for one platform", hint=f"cuenv lock --repair --platform {PLATFORMS[0]}")
-    show = progress(quiet=values["quiet"])
     request = LockRequest(
         path=path,
         host=host_from(values),
@@ -104,8 +103,9 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
         allow=_codes(values["allow"], knowledge),
         builds=values["allow_builds"],
     )
-    answer = repair(request, knowledge, name=str(output or "environment.yml"), progress=show, clock=time.process_time)
-    progress_done(show)
+    name = str(output or "environment.yml")
+    with progress(quiet=values["quiet"]) as show:
+        answer = repair(request, knowledge, name=name, progress=show, clock=time.process_time)
     quiet = values["quiet"] or values["as_json"]
     say(_lines(answer, values), quiet=quiet and (values["as_json"] or answer.spec is not None))
     if answer.spec is not None and answer.needed:
@@ -317,7 +317,6 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         return repair_file(path, values, knowledge)
     if wheels and engine.foreign:
         raise UsageError(f"--format {wheels} solves for pip alone, and --engine for conda", hint="leave out --engine")
-    show = progress(quiet=values["quiet"])
     request = LockRequest(
         path=path,
         host=host_from(values),
@@ -338,13 +337,12 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         request = first
     before = existing_lock(path.parent / LOCK_NAME) if request.update and not wheels else None
     try:
-        answer = _pixi(request, knowledge, quiet=quiet) if pixi else lock(request, knowledge, progress=show)
+        with progress(quiet=values["quiet"]) as show:
+            answer = _pixi(request, knowledge, quiet=quiet) if pixi else lock(request, knowledge, progress=show)
     except CuenvError as error:
-        progress_done(show)
         if isinstance(error.report, Report) and not quiet:
             say(report_lines(error.report, verbose=values["verbose"])[1:-1])
         raise
-    progress_done(show)
     _tell(answer, path, before, values, knowledge)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
 
@@ -353,9 +351,8 @@ def _pixi(request: LockRequest, knowledge: Knowledge, *, quiet: bool) -> Locked:
     """The workspace of pixi beside the environment file."""
     from cuenv.export.pixi import PixiRequest, export_pixi, write_pixi  # noqa: PLC0415 - only with this format
 
-    show = progress(quiet=quiet)
-    answer = export_pixi(PixiRequest(lock=request), knowledge, show)
-    progress_done(show)
+    with progress(quiet=quiet) as show:
+        answer = export_pixi(PixiRequest(lock=request), knowledge, show)
     if answer.locked.lock:
         answer = write_pixi(answer, request.path.parent)
         say(answer.made.talk, quiet=quiet)
@@ -519,9 +516,8 @@ def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledg
     torch, lacked = answer.spec.pin("pytorch"), answer.unsatisfiable.missing if answer.unsatisfiable else ()
     found = None
     if torch and torch.yaml_text() in lacked:  # a torch that is there is kept by a repair
-        show = progress(quiet=values["quiet"])
-        found = instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
-        progress_done(show)
+        with progress(quiet=values["quiet"]) as show:
+            found = instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
     if found:
         words = ["cuenv", "lock", "--resolve", new, *host, *found.options, *channels]
         return f"the channels have {chosen_line(found.decision)}", shlex.join(words)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from cuenv.cli.command import OUTPUT, PATH, completes, no_progress_option, offline_option, several
+from cuenv.cli.command import (
+    OUTPUT,
+    PATH,
+    completes,
+    name_option,
+    no_progress_option,
+    offline_option,
+    prefix_option,
+    several,
+)
 from cuenv.cli.configured import configuration, set_value, typed, without_replaced
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import FORMS
@@ -113,20 +122,9 @@ knowledge_option = click.option(
 )
 
 environment_options = several(
-    click.option(
-        "-p",
-        "--prefix",
-        type=PATH,
-        metavar="DIR",
-        help="The folder of an environment.",
-    ),
-    click.option("-n", "--name", metavar="NAME", help="The name of a conda environment."),
-    click.option(
-        "--lock",
-        type=PATH,
-        metavar="FILE",
-        help="The lock that the environment was made from.",
-    ),
+    prefix_option,
+    name_option,
+    click.option("--lock", type=PATH, metavar="FILE", help="The lock that the environment was made from."),
 )
 """An environment that is there, and its lock."""
 

@@ -6,7 +6,8 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -192,8 +193,19 @@ def error_json(code: str, message: str, hint: str | None) -> str:
     return json_text(data)
 
 
-def progress(*, quiet: bool) -> Progress | None:
-    """A line on stderr that is written over; without a terminal one line every half minute, as a log wants it."""
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Progress | None]:
+    """Show the progress of a block: on a terminal in one line, which is removed at the end, else as lines of a log."""
+    show = _progress(quiet)
+    try:
+        yield show
+    finally:
+        if show and sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _progress(quiet: bool) -> Progress | None:
     context = click.get_current_context(silent=True)
     if quiet or (context and context.params.get("no_progress")):
         return None
@@ -228,10 +240,3 @@ def _columns(stream: IO[str]) -> int:
         return os.get_terminal_size(stream.fileno()).columns or _USUAL
     except (OSError, ValueError):
         return _USUAL
-
-
-def progress_done(show: Progress | None) -> None:
-    """Take the progress line away."""
-    if show and sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, talk_options
+from cuenv.cli.command import PATH, Grouped, completes, name_option, prefix_option, talk_options
 from cuenv.cli.configured import typed
 from cuenv.cli.options import (
     at_hand,
@@ -23,7 +23,7 @@ from cuenv.cli.options import (
     request_from,
     request_options,
 )
-from cuenv.cli.output import emit, emit_json, progress, progress_done, say
+from cuenv.cli.output import emit, emit_json, progress, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import make_folder, read_text
 from cuenv.core.record import replace
@@ -44,8 +44,8 @@ _REQUESTED = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "
 
 @click.command("report", cls=Grouped)
 @click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
-@click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment.")
-@click.option("-n", "--name", metavar="NAME", help="The name of a conda environment.")
+@prefix_option
+@name_option
 @click.option(
     "--fleet", "plan", type=PATH, metavar="PLAN", help="The output of 'cuenv fleet plan --json', or its folder (-o)."
 )
@@ -215,7 +215,5 @@ def _prefix(folder: Path, values: ReportValues, knowledge: Knowledge) -> ReportP
     from cuenv.report.io.installed import installed_page  # noqa: PLC0415 - as above
 
     options = host_from(values)
-    show = progress(quiet=values["quiet"] or values["as_json"])
-    page = installed_page(check_prefix(folder, options, knowledge), options, knowledge, say=show)
-    progress_done(show)
-    return page
+    with progress(quiet=values["quiet"] or values["as_json"]) as show:
+        return installed_page(check_prefix(folder, options, knowledge), options, knowledge, say=show)

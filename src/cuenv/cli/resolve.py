@@ -23,7 +23,7 @@ from cuenv.cli.options import (
     several_host_options,
     several_platforms,
 )
-from cuenv.cli.output import emit, emit_json, progress, progress_done, say
+from cuenv.cli.output import emit, emit_json, progress, say
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.findings import counted
 from cuenv.core.record import replace
@@ -78,13 +78,12 @@ def command(**values: Unpack[ResolveValues]) -> int:
     knowledge, request = knowledge_from(values), request_from(values)
     facts = host_facts(host_from(values), knowledge, request)
     sources = channel_sources(values) if values["prove"] else None
-    show = progress(quiet=values["quiet"]) if sources else None
     name, platforms = values["name"] or request.name, several_platforms(values)
     near = None if sources or platforms else at_hand(values, facts.platform)
-    answer = resolve(
-        facts, request, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show
-    )
-    progress_done(show)
+    with progress(quiet=values["quiet"] or not sources) as show:
+        answer = resolve(
+            facts, request, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show
+        )
     if not (values["as_json"] or (values["quiet"] and answer.fits)):
         say(talk(answer, platforms, values))  # its hints cost a quarter of the run
     if answer.spec is not None and answer.fits:
@@ -344,10 +343,9 @@ def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str, comm
         request = replace(request, stack=WHEELS, dev=request.dev and typed("dev"))
     facts = host_facts(host_from(values), knowledge, request)
     sources = None if wheels else channel_sources(values)  # nothing of it comes from a channel
-    show = progress(quiet=values["quiet"])
     name, platforms = values["name"] or request.name, several_platforms(values)
-    answer = resolve(facts, request, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
-    progress_done(show)
+    with progress(quiet=values["quiet"]) as show:
+        answer = resolve(facts, request, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
     if not (values["as_json"] or (values["quiet"] and answer.fits)):
         say(talk(answer, platforms, values, command))  # its hints cost a quarter of the run
     return answer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, several, talk_options
+from cuenv.cli.command import Grouped, name_option, prefix_option, talk_options
 from cuenv.cli.output import emit, emit_json
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.prefix.shell_hook import SHELLS, activation_lines
@@ -19,15 +19,9 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import TalkValues
 
 
-place_options = several(
-    click.option("-p", "--prefix", type=PATH, metavar="DIR", help="The folder of an environment."),
-    click.option("-n", "--name", metavar="NAME", help="The name of a conda environment."),
-)
-"""An environment that is there."""
-
-
 @click.command("run", cls=Grouped, context_settings={"allow_interspersed_args": False})
-@place_options
+@prefix_option
+@name_option
 @talk_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
 def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: Any) -> int:
@@ -52,7 +46,8 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
 
 
 @click.command("shell-hook", cls=Grouped)
-@place_options
+@prefix_option
+@name_option
 @click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The shell that evaluates it (bash).")
 @talk_options
 def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Unpack[TalkValues]) -> int:

@@ -8,7 +8,7 @@ import click
 
 from cuenv.cli.command import Grouped, completes, no_progress_option, talk_options
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option
-from cuenv.cli.output import emit_json, emit_lines, progress, progress_done
+from cuenv.cli.output import emit_json, emit_lines, progress
 
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
@@ -39,9 +39,8 @@ def command(paths: tuple[str, ...], *, deep: bool, **values: Unpack[ScanValues])
     """
     from cuenv.binary.gpu_code import scan_lines, scan_paths, scan_plain  # noqa: PLC0415 - not needed for --help
 
-    show = progress(quiet=values["quiet"] or values["as_json"])
-    scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep, say=show)
-    progress_done(show)
+    with progress(quiet=values["quiet"] or values["as_json"]) as show:
+        scanned = scan_paths(paths, host_from(values), knowledge_from(values), deep=deep, say=show)
     if values["as_json"]:
         emit_json(scan_plain(scanned))
     elif not values["quiet"] or scanned.exit:
