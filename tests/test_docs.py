@@ -14,7 +14,7 @@ import pytest
 
 from cases import collect, quick
 from commands import in_shell
-from cuenv.cli.kb import Topics
+from cuenv.cli.kb import KbCommand
 from cuenv.cli.main import COMMANDS, load
 from cuenv.core.urls import channel_url
 from cuenv.demo.io.sample import write_sample
@@ -129,8 +129,8 @@ def parsed(words: list[str], text: str) -> None:
     rest = words[1:]
     if rest and isinstance(command, click.Group) and rest[0] in command.commands:
         command = command.commands[rest.pop(0)]
-    elif rest and words[0] == "kb" and rest[0] in Topics.subcommands:
-        command = Topics.subcommands[rest.pop(0)]
+    elif rest and words[0] == "kb" and rest[0] in KbCommand.subcommands:
+        command = KbCommand.subcommands[rest.pop(0)]
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
     for word in rest[: rest.index("--")] if "--" in rest else rest:  # behind it: words of another program
         if word.startswith("-") and word != "-":

@@ -67,7 +67,7 @@ def test_a_report_prints_one_line_for_each_part(message: str, fix: str, title: s
     made = Report(title=title or "x", findings=(finding,))
     lines = report_lines(made, verbose=True)
     stream = io.StringIO()
-    assert all("\n" not in output.laid_out(line, stream) for line in lines)
+    assert all("\n" not in output.format_line(line, stream) for line in lines)
 
 
 WORDS = st.from_regex(r"[a-z0-9=,-][a-z0-9=.,-]{0,13}", fullmatch=True)  # a dot alone begins a command
@@ -76,7 +76,7 @@ WORDS = st.from_regex(r"[a-z0-9=,-][a-z0-9=.,-]{0,13}", fullmatch=True)  # a dot
 @given(st.lists(WORDS, min_size=1, max_size=60), st.integers(40, 200))
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(words: list[str], columns: int) -> None:
     line = "note    " + " ".join(words)
-    lines = output._wrapped(line, columns)
+    lines = output._wrap(line, columns)
     assert max(map(len, lines)) <= columns
     assert " ".join(lines).split() == line.split()
     assert all(rest.startswith("        ") for rest in lines[1:])
@@ -92,14 +92,14 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(words: list[str]
 )
 @pytest.mark.parametrize("before", ["hint    a long text, long enough that this has to be wrapped: ", "        fix: "])
 def test_a_command_is_never_broken(narrow: Terminal, command: str, before: str) -> None:
-    lines = output.laid_out(before + command, narrow).split("\n")
+    lines = output.format_line(before + command, narrow).split("\n")
     assert lines[-1].strip().endswith(command)
     assert all(len(line) <= 80 for line in lines[:-1])
 
 
 def test_where_there_is_no_terminal_nothing_is_wrapped() -> None:
     line = "note    " + "word " * 60
-    assert output.laid_out(line, io.StringIO()) == line
+    assert output.format_line(line, io.StringIO()) == line
 
 
 @collect(
@@ -201,7 +201,7 @@ def test_a_demo_that_is_quiet_is_one_line(tmp_path: Path) -> None:
 
 def test_a_log_gets_a_line_of_progress_every_half_minute(capsys: pytest.CaptureFixture[str]) -> None:
     now = iter([0.0, 10.0, 31.0, 31.0, 40.0, 70.0, 70.0])
-    show = output._log_line(lambda: next(now))
+    show = output._log_progress(lambda: next(now))
     for text in ("one", "two\n", "three", "four"):
         show(text)
     assert capsys.readouterr().err.splitlines() == ["two\\n", "four"]

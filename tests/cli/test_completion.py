@@ -18,7 +18,7 @@ from commands import in_shell
 from commands import inside as run
 from commands import run as process
 from cuenv.cli import completion
-from cuenv.cli.completion import SHELLS, offers
+from cuenv.cli.completion import SHELLS, completions
 from cuenv.cli.completion_names import KINDS, TABLES, gpus, items
 from cuenv.cli.main import COMMANDS, cli, load
 from cuenv.core.errors import ExitCode
@@ -34,7 +34,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "bash") -
     monkeypatch.setenv("COMP_WORDS", " ".join(quoted))
     word = quoted[-1]
     monkeypatch.setenv("COMP_CWORD", word if shell == "fish" else str(len(words)))
-    found = offers(cli, f"{shell}_complete").splitlines()
+    found = completions(cli, f"{shell}_complete").splitlines()
     return found[1::3] if shell == "zsh" else [line.partition(",")[2].partition("\t")[0] for line in found]
 
 

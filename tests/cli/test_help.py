@@ -12,9 +12,9 @@ from cases import collect
 from commands import HOST
 from commands import inside as run
 from cuenv.cli import main
-from cuenv.cli.habits import ALIASES, POINTERS
-from cuenv.cli.kb import Topics
+from cuenv.cli.kb import KbCommand
 from cuenv.cli.main import COMMANDS, SECTIONS, cli, load
+from cuenv.cli.other_tools import ALIASES, POINTERS
 from cuenv.core.errors import ExitCode
 
 FOLDER = Path(main.__file__).parent
@@ -40,7 +40,7 @@ def every() -> list[tuple[str, click.Command]]:
 def test_every_module_with_a_command_is_listed() -> None:
     made = re.compile(r'^@click\.(?:command|group)\("([^"]+)"', re.MULTILINE)
     found = {name for path in FOLDER.glob("*.py") for name in made.findall(path.read_text())}
-    assert found == {*COMMANDS, *Topics.subcommands}
+    assert found == {*COMMANDS, *KbCommand.subcommands}
 
 
 @collect("name", COMMANDS)

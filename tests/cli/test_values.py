@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import click
 
 from cuenv.cli import values
-from cuenv.cli.kb import Topics
+from cuenv.cli.kb import KbCommand
 from cuenv.cli.main import COMMANDS, load
 
 
@@ -20,7 +20,7 @@ def commands() -> Iterator[click.Command]:
         found = load(name)
         inner = (*(found.commands.values() if isinstance(found, click.Group) else ()),)
         yield from inner or (found,)
-    yield from Topics.subcommands.values()
+    yield from KbCommand.subcommands.values()
 
 
 def handed_over(parameter: click.Parameter) -> Any:

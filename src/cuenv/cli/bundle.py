@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, talk_options
+from cuenv.cli.command import PATH, CuenvCommand, output_options
 from cuenv.cli.options import channel_options, channel_sources, jobs_option, platforms_option
-from cuenv.cli.output import emit_json, emit_lines, progress
+from cuenv.cli.output import emit_json, emit_lines, package_count, progress
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import counted
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from cuenv.install.make_bundle import Bundled
 
 
-@click.command("bundle", cls=Grouped)
+@click.command("bundle", cls=CuenvCommand)
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK]")
 @click.option(
     "--output",
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 @platforms_option
 @jobs_option
 @channel_options
-@talk_options
+@output_options
 def command(path: Path, **values: Unpack[BundleValues]) -> int:
     """Put everything that a lock names into one folder or tar, for machines without network.
 
@@ -78,11 +77,7 @@ def command(path: Path, **values: Unpack[BundleValues]) -> int:
 
 
 def _lines(answer: Bundled) -> list[str]:
-    counts = ", ".join(
-        f"{counted(len(item.packages), 'package')}{f' and {len(item.pip)} for pip' if item.pip else ''} "
-        f"for {item.platform}"
-        for item in answer.solutions
-    )
+    counts = ", ".join(f"{package_count(item)} for {item.platform}" for item in answer.solutions)
     place = shlex.quote(str(answer.out))
     if answer.out.suffix == ".tar":
         script = f"tar xf {place} && sh cuenv-bundle/install.sh PREFIX"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import GroupedGroup, talk_options
-from cuenv.cli.configured import set_value
+from cuenv.cli.command import CuenvGroup, output_options
+from cuenv.cli.defaults import setting_value
 from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.core.errors import UsageError
 from cuenv.core.record import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cuenv.solve.io.cache import Stored
 
 
-@click.group("cache", cls=GroupedGroup)
+@click.group("cache", cls=CuenvGroup)
 def command() -> None:
     """Show where the cache is, and its size by kind.
 
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 @command.command("info", short_help="show the folder and its size by kind")
-@talk_options
+@output_options
 def _info(**values: Unpack[TalkValues]) -> None:
     """Show where the cache is, and its size by kind.
 
@@ -61,7 +61,7 @@ def _info(**values: Unpack[TalkValues]) -> None:
 @command.command("clean", short_help="remove everything in it, or some kinds")
 @click.argument("kinds", nargs=-1, metavar="[repodata|archives|pkgs]...")
 @click.option("--dry-run", is_flag=True, help="Remove nothing, and show what would be removed.")
-@talk_options
+@output_options
 def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues]) -> None:
     """Remove what is in the cache, or only some kinds of it.
 
@@ -100,7 +100,7 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues
 def _folder() -> Path:
     from cuenv.solve.io.sources import Sources  # noqa: PLC0415 - as above
 
-    return replace(Sources(), cache=set_value("cache-dir") or "").cache_folder()
+    return replace(Sources(), cache=setting_value("cache-dir") or "").cache_folder()
 
 
 def _lines(found: Iterable[Stored]) -> list[str]:

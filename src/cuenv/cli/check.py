@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import INPUT, Grouped, completes, no_progress_option, talk_options
-from cuenv.cli.configured import configuration
+from cuenv.cli.command import INPUT, CuenvCommand, completes, no_progress_option, output_options
+from cuenv.cli.defaults import configuration
 from cuenv.cli.options import (
     environment_options,
     format_option,
@@ -31,11 +31,11 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import CheckValues
 
 
-_MOST = 8
-"""Findings of one code that are shown of an environment, which may lack a hundred packages of its lock."""
+_SHOWN_OF_CODE = 8
+"""The most findings of one code that are shown of an environment, which may lack a hundred packages."""
 
 
-@click.command("check", cls=Grouped)
+@click.command("check", cls=CuenvCommand)
 @click.argument("path", type=INPUT, required=False, metavar="[LOCK]")
 @environment_options
 @click.option("--run", "running", is_flag=True, help="Also run the environment: torch, CUDA, NCCL, compilers.")
@@ -55,7 +55,7 @@ _MOST = 8
 )
 @knowledge_option
 @no_progress_option
-@talk_options
+@output_options
 def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
     """Check that a lock or an installed environment is consistent and runs on a host.
 
@@ -90,7 +90,7 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
     """
     from cuenv.prefix.check import parse_check_request, run_check_request  # noqa: PLC0415 - not needed for --help
 
-    limit = _limit(values)
+    limit = _time_limit(values)
     host = host_from(values)
     what = parse_check_request(
         path,
@@ -114,14 +114,14 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
 
     def lines() -> list[str]:
         silent = values["quiet"] and not negative
-        return [] if silent else check_lines(reports, strict=strict, verbose=verbose, most=_MOST)
+        return [] if silent else check_lines(reports, strict=strict, verbose=verbose, most=_SHOWN_OF_CODE)
 
     emit_findings(reports, values, lambda: check_json(reports, strict=strict), lines)
     return ExitCode.NEGATIVE if negative else ExitCode.OK
 
 
-def _limit(values: CheckValues) -> float | None:
-    """Seconds for each probe of ``--run``; ``None`` without it."""
+def _time_limit(values: CheckValues) -> float | None:
+    """The time limit in seconds of each probe of ``--run``; ``None`` without that option."""
     if values["timeout"] and not values["running"]:
         raise UsageError("--timeout is what --run gives to each probe", hint="cuenv check --run --timeout 60")
     return float(values["timeout"] or 300) if values["running"] else None

@@ -1,6 +1,6 @@
-"""``cuenv completion``, and what a shell is told when Tab is pressed: click's scripts and protocol.
+"""``cuenv completion``, and the answers to shells when Tab is pressed, by click's scripts and protocol.
 
-A completion is never an error: whatever goes wrong, there is nothing to offer.
+A completion never fails: after any error there is nothing to complete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from cuenv.cli.command import Grouped, talk_options
+from cuenv.cli.command import CuenvCommand, output_options
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import UsageError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cuenv.cli.values import TalkValues
 
 VARIABLE = "_CUENV_COMPLETE"
-"""By which a shell asks: ``bash_complete``, ``zsh_complete`` or ``fish_complete``."""
+"""The variable with which a shell asks: ``bash_complete``, ``zsh_complete`` or ``fish_complete``."""
 
 
 PROGRAM = "cuenv"
@@ -34,33 +34,33 @@ PLACES = {
     "zsh": "~/.zfunc/_cuenv",
     "fish": "~/.config/fish/completions/cuenv.fish",
 }
-"""Where each shell looks for the script."""
+"""The file in which each shell looks for the script."""
 
-_MORE = {
+_HINTS = {
     "bash": 'bash-completion finds it there; without that package: echo "source {place}" >> ~/.bashrc',
     "zsh": "once, in ~/.zshrc: fpath=(~/.zfunc $fpath); autoload -Uz compinit; compinit",
     "fish": "fish finds it there",
 }
 
 
-class _Whole(ShellComplete):
-    """An option that has its value behind ``=`` completes as well.
+class _EqualsComplete(ShellComplete):
+    """Completes the value of an option after ``=``, too.
 
-    bash breaks ``--gpu=V100`` into three words, where click takes the sign for the value; zsh and fish put an offer in
-    place of the whole word, where click offers the value alone.
+    bash splits ``--gpu=V100`` into three words, and click takes ``=`` for the value; zsh and fish replace the whole
+    word, but click completes only the value.
     """
 
     def source(self) -> str:
-        """The script; no other bash is started to ask for its version."""
+        """The script; unlike click's method it does not start bash to find its version."""
         return ShellComplete.source(self)
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the one that is being written, and that one."""
+        """The complete words, and the incomplete one."""
         words, written = super().get_completion_args()
         return [word for before, word in pairwise(["", *words]) if (before[:2], word) != ("--", "=")], written
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
-        """What click offers, with the option where it was typed in the same word."""
+        """The completions of click, with the option in front if it was typed in the same word."""
         found: list[CompletionItem[str]] = super().get_completions(args, incomplete)
         option, sign, _ = incomplete.partition("=")
         if sign and option.startswith("--"):
@@ -69,24 +69,24 @@ class _Whole(ShellComplete):
         return found
 
 
-class _Bash(_Whole, BashComplete):
+class _Bash(_EqualsComplete, BashComplete):
     """bash."""
 
 
-class _Zsh(_Whole, ZshComplete):
+class _Zsh(_EqualsComplete, ZshComplete):
     """zsh."""
 
 
-class _Fish(_Whole, FishComplete):
+class _Fish(_EqualsComplete, FishComplete):
     """fish."""
 
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
 
 
-@click.command("completion", cls=Grouped)
+@click.command("completion", cls=CuenvCommand)
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
-@talk_options
+@output_options
 def command(shell: str | None, **values: Unpack[TalkValues]) -> None:
     """Print the script that makes Tab complete commands, options, GPUs, profiles and hosts.
 
@@ -109,18 +109,18 @@ def command(shell: str | None, **values: Unpack[TalkValues]) -> None:
     folder = place.rpartition("/")[0]
     lines = [
         f"hint: keep it: mkdir -p {folder} && cuenv completion -q {name} > {place}",
-        f"        {_MORE[name].format(place=place)}",
+        f"        {_HINTS[name].format(place=place)}",
         "        then open a new shell",
     ]
     say(lines, quiet=values["quiet"])
     emit(script)
 
 
-def offers(command: click.Command, instruction: str) -> str:
-    """What a shell is answered; empty for a question that is none, or when anything goes wrong.
+def completions(command: click.Command, instruction: str) -> str:
+    """The answer to a shell; empty for an unknown instruction or after an error.
 
     Args:
-        instruction: as click defines it: ``bash_complete``, or ``bash_source`` for the script.
+        instruction: click's instruction: ``bash_complete``, or ``bash_source`` for the script.
     """
     shell, _, what = instruction.partition("_")
     try:

@@ -1,7 +1,7 @@
-"""What options and arguments complete to, by kind: see `cuenv.cli.command.completes`.
+"""The names to which options and arguments complete, by kind: see `cuenv.cli.command.completes`.
 
-Tab is pressed in the middle of a line, so this is quick and never in the way: nothing is read before a shell asks,
-tables are read as they are and not judged, and what cannot be read has no names.
+Completion must be quick and must not fail: nothing is read before a shell asks, tables are not checked, and an
+unreadable file has no names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import click
 
-from cuenv.cli.configured import configuration
+from cuenv.cli.defaults import configuration
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.files import DATA
 
@@ -21,20 +21,19 @@ if TYPE_CHECKING:  # only when a shell asks
     from click.shell_completion import CompletionItem
 
 Names: TypeAlias = Mapping[str, str]
-"""Names, each with a few words about it."""
+"""Names with a short description of each."""
 
 _FILE = "\0file"
-"""Stands for the files that the shell itself knows."""
+"""Stands for the files that the shell itself completes."""
 
 _LIMIT = 4 * 1024 * 1024
 
 
 def items(names: Names, text: str) -> list[CompletionItem[str]]:
-    """Those of the names that begin with a text, in any case; else those of which a later word does.
+    """The names that begin with a text, in any case; otherwise those of which a later word begins with it.
 
-    A name of several words is offered with hyphens, and one that is not ours to change is left out: then no shell has
-    anything to quote. A shell puts what all offers share in place of what was typed: where that would lose it, nothing
-    is offered.
+    Names with spaces are left out, so that no shell has to quote anything; GPUs have hyphens instead. A shell replaces
+    the text by the common prefix of all completions; if that would lose the text, there are no completions.
     """
     from os.path import commonprefix  # noqa: PLC0415 - only when a shell asks
 
@@ -47,27 +46,27 @@ def items(names: Names, text: str) -> list[CompletionItem[str]]:
         fitting = [name for name in plain if f"-{wanted}" in name.casefold()]
         shared = commonprefix(fitting).casefold()  # noqa: RUF071 - letters are meant, these are no paths
         fitting = fitting if wanted in shared or not shared else []
-    found = [CompletionItem(name, help=_short(plain[name])) for name in fitting]
+    found = [CompletionItem(name, help=_short_help(plain[name])) for name in fitting]
     # click's script for bash forgets what came before a file
     return [CompletionItem(text, type="file"), *found] if _FILE in names and text.isprintable() else found
 
 
-def _short(text: str) -> str | None:
+def _short_help(text: str) -> str | None:
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return (line if len(line) <= 60 else f"{line[:57]}...") or None
 
 
 def gpus(extra: Path | None = None) -> dict[str, str]:
-    """Product names as people type them, with hyphens, then capabilities, each with a few words about it.
+    """The names of GPUs with hyphens, then compute capabilities, each with a short description.
 
     Args:
-        extra: a folder of further tables, as ``--knowledge`` takes it.
+        extra: a folder with additional tables, as for ``--knowledge``.
     """
     names: dict[str, str] = {}
     served: dict[str, list[str]] = {}
     for row in _rows("gpus", extra):
         name, capability = row.get("name"), row.get("capability")
-        if _good(name) and _good(capability):
+        if _is_name(name) and _is_name(capability):
             typed = name.removeprefix("GeForce ").replace(" ", "-")
             names[typed] = f"{capability}, {row.get('architecture')}"
             served.setdefault(capability, []).append(typed)
@@ -76,44 +75,46 @@ def gpus(extra: Path | None = None) -> dict[str, str]:
 
 
 def torch_releases(extra: Path | None = None) -> dict[str, str]:
-    """The releases of PyTorch that the tables know, the newest first."""
+    """The releases of PyTorch in the tables, the newest first."""
     return _versions(_rows("torch", extra), parts=3)
 
 
 def cuda_releases(extra: Path | None = None) -> dict[str, str]:
-    """The CUDA releases that the tables know, the newest first."""
+    """The CUDA releases in the tables, the newest first."""
     return _versions(_rows("toolkits", extra), parts=2)
 
 
 def driver_branches(extra: Path | None = None) -> dict[str, str]:
-    """The lowest drivers of the CUDA releases, the newest first."""
+    """The minimum drivers of the CUDA releases, the newest first."""
     rows = [{"version": row.get("driver")} for row in _rows("toolkits", extra)]
     return _versions(rows, parts=4)
 
 
 def packages(extra: Path | None = None) -> dict[str, str]:
-    """The packages that the tables say something of: components, twins, what ended, libraries that use PyTorch."""
+    """The packages in the tables: components, CPU/CUDA variants, discontinued packages, libraries that use PyTorch."""
     tables = {"components": "name", "twins": "package", "endings": "package", "extensions": "package"}
     found = {row.get(key) for table, key in tables.items() for row in _rows(table, extra)}
-    return dict.fromkeys(sorted(filter(_good, found)), "")
+    return dict.fromkeys(sorted(filter(_is_name, found)), "")
 
 
 def topics() -> dict[str, str]:
-    """The topics of ``cuenv explain``, each with what recipes say."""
+    """The topics of ``cuenv explain`` with their questions."""
     found = {str(row.get("topic")): str(row.get("asks", "")) for row in _rows("guidance/answers", None)}
     for row in _rows("guidance/errata", None):
-        if _good(row.get("topic")):
+        if _is_name(row.get("topic")):
             found.setdefault(row["topic"], str(row.get("says", "")))
     return found
 
 
 def codes() -> dict[str, str]:
-    """The codes of findings, each with what it means."""
-    return {row["code"]: str(row.get("means", "")) for row in _rows("guidance/codes", None) if _good(row.get("code"))}
+    """The codes of findings with their meanings."""
+    return {
+        row["code"]: str(row.get("means", "")) for row in _rows("guidance/codes", None) if _is_name(row.get("code"))
+    }
 
 
 def hosts() -> dict[str, str]:
-    """The recorded hosts that come with cuenv."""
+    """The recorded hosts that ship with cuenv."""
     try:
         return {path.stem: "" for path in sorted(Path(DATA, "hosts").glob("*.json"))}
     except OSError:
@@ -121,7 +122,7 @@ def hosts() -> dict[str, str]:
 
 
 def schemas() -> dict[str, str]:
-    """The JSON Schema of each document that ships, by its name without the version."""
+    """The JSON Schemas that ship, by their names without the version."""
     paths = sorted(Path(DATA, "schemas").glob("*.json"))
     return {path.stem.removesuffix("-1"): path.read_text(encoding="utf-8") for path in paths}
 
@@ -147,7 +148,7 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
 
 def _versions(rows: Iterable[Mapping[str, Any]], *, parts: int) -> dict[str, str]:
     texts = (row.get("version") for row in rows)
-    found = {".".join(text.split(".")[:parts]) for text in texts if _good(text)}
+    found = {".".join(text.split(".")[:parts]) for text in texts if _is_name(text)}
     return dict.fromkeys(sorted(found, key=_numbers, reverse=True), "")
 
 
@@ -155,7 +156,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdecimal() and part.isascii() else 0 for part in text.split("."))
 
 
-def _good(text: object) -> TypeGuard[str]:
+def _is_name(text: object) -> TypeGuard[str]:
     return isinstance(text, str) and bool(text) and text.isprintable()
 
 
@@ -166,7 +167,7 @@ TABLES: Mapping[str, Callable[[Path | None], dict[str, str]]] = {
     "driver": driver_branches,
     "package": packages,
 }
-"""By the topic of ``cuenv kb``."""
+"""The names of each topic of ``cuenv kb``."""
 
 
 def _schemas(_: click.Context) -> Names:
@@ -267,4 +268,4 @@ KINDS: Mapping[str, Callable[[click.Context], Names]] = {
     "picture": _pictures,
     "file": _files,
 }
-"""What there is to complete, each read only when a shell asks."""
+"""The kinds of names to complete, each read only when a shell asks."""

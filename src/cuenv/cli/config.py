@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, talk_options
-from cuenv.cli.configured import configuration, typed
+from cuenv.cli.command import CuenvCommand, output_options
+from cuenv.cli.defaults import configuration, was_typed
 from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.config.io.configuration import Configuration
 from cuenv.config.settings import Setting, merge, unknown_variables
@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import TalkValues
 
 
-@click.command("config", cls=Grouped)
-@talk_options
+@click.command("config", cls=CuenvCommand)
+@output_options
 def command(**values: Unpack[TalkValues]) -> None:
     """Show each setting and where it came from.
 
@@ -39,7 +39,7 @@ def command(**values: Unpack[TalkValues]) -> None:
     """
     found = configuration() or Configuration(settings=merge())
     settings = all_settings(found, os.environ)
-    if typed("color"):
+    if was_typed("color"):
         settings = tuple(
             replace(item, value=values["color"], origin="--color") if item.name == "color" else item
             for item in settings
@@ -83,7 +83,7 @@ _OTHERS = ("CONDARC", "NO_COLOR", "FORCE_COLOR", *VERIFY)
 
 
 def all_settings(configuration: Configuration, environ: Mapping[str, str]) -> tuple[Setting, ...]:
-    """Every setting with its origin: cuenv's own, the variables of others that cuenv follows, ``.condarc``.
+    """Every setting with its origin: cuenv's settings, variables of other programs that cuenv respects, ``.condarc``.
 
     Raises:
         InputError: a ``.condarc`` cannot be read.
@@ -94,10 +94,10 @@ def all_settings(configuration: Configuration, environ: Mapping[str, str]) -> tu
 
 
 def _condarc(environ: Mapping[str, str]) -> tuple[Setting, ...]:
-    """What the ``.condarc`` files say, each value once, from the file that counts; lists name every file."""
+    """The entries of ``.condarc`` files that take effect, with their file; lists are joined from all files."""
     found: dict[str, Setting] = {}
     for path in condarc_files(environ):
-        for name, value in _said(read_condarc([path], environ)):
+        for name, value in _entries(read_condarc([path], environ)):
             old = found.get(name)
             origin = str(path)
             if isinstance(value, tuple) and old and isinstance(old.value, tuple):  # lists are joined, higher first
@@ -106,7 +106,7 @@ def _condarc(environ: Mapping[str, str]) -> tuple[Setting, ...]:
     return tuple(found.values())
 
 
-def _said(condarc: Condarc) -> Iterator[tuple[str, str | bool | tuple[str, ...]]]:
+def _entries(condarc: Condarc) -> Iterator[tuple[str, str | bool | tuple[str, ...]]]:
     if condarc.channel_alias:
         yield "condarc.channel_alias", condarc.channel_alias
     for name, url in condarc.custom_channels:

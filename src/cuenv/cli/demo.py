@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, talk_options
+from cuenv.cli.command import PATH, CuenvCommand, output_options
 from cuenv.cli.output import emit_json, emit_lines, progress
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import is_folder, make_folder, names_in
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import TalkValues
 
 
-@click.command("demo", cls=Grouped)
+@click.command("demo", cls=CuenvCommand)
 @click.option(
     "--dir",
     "folder",
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # types alone
     metavar="DIR",
     help="Keep the results in this folder.",
 )
-@talk_options
+@output_options
 def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
     """Run every step once: look, decide, write, lock, check, install, check again.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes, no_progress_option, prefix_option, talk_options
+from cuenv.cli.command import CuenvCommand, completes, no_progress_option, output_options, prefix_option
 from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit_findings, emit_lines, progress
 from cuenv.core.errors import ExitCode
@@ -24,14 +24,14 @@ if TYPE_CHECKING:  # types alone
 _COLOURS = {"cause": "red", "unknown": "red", "effect": "yellow", "do": "green", "clean": "green", "here": "cyan"}
 
 
-@click.command("diagnose", cls=Grouped)
+@click.command("diagnose", cls=CuenvCommand)
 @click.argument("log", required=False, metavar="[LOG|-]", shell_complete=completes("file"))
 @prefix_option
 @format_option
 @host_options
 @knowledge_option
 @no_progress_option
-@talk_options
+@output_options
 def command(log: str | None, prefix: Path | None, **values: Unpack[DiagnoseValues]) -> int:
     """Say what an error means, why it happens on this host, and which command cures it.
 
@@ -50,11 +50,11 @@ def command(log: str | None, prefix: Path | None, **values: Unpack[DiagnoseValue
     from cuenv.diagnosis.diagnose import STDIN  # noqa: PLC0415 - not needed for --help
 
     if log is None and stdin_holds_nothing():
-        return _look(prefix, values)
-    return _read(STDIN if log is None else log, prefix, values)
+        return _diagnose_host(prefix, values)
+    return _diagnose_log(STDIN if log is None else log, prefix, values)
 
 
-def _read(log: str, prefix: Path | None, values: DiagnoseValues) -> int:
+def _diagnose_log(log: str, prefix: Path | None, values: DiagnoseValues) -> int:
     from cuenv.diagnosis import report  # noqa: PLC0415 - as above
     from cuenv.diagnosis.diagnose import diagnose_log  # noqa: PLC0415 - not needed for --help
 
@@ -72,7 +72,7 @@ def _read(log: str, prefix: Path | None, values: DiagnoseValues) -> int:
     return ExitCode.OK if diagnosis.fine else ExitCode.NEGATIVE
 
 
-def _look(prefix: Path | None, values: DiagnoseValues) -> int:
+def _diagnose_host(prefix: Path | None, values: DiagnoseValues) -> int:
     from cuenv.diagnosis.diagnose import look  # noqa: PLC0415 - not needed for --help
     from cuenv.host.describe import host_line  # noqa: PLC0415 - as above
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import INPUT, Grouped, talk_options
+from cuenv.cli.command import INPUT, CuenvCommand, output_options
 from cuenv.cli.options import (
     format_option,
     host_from,
@@ -27,14 +27,14 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import DiffValues
 
 
-@click.command("diff", cls=Grouped)
+@click.command("diff", cls=CuenvCommand)
 @click.argument("old", type=INPUT, metavar="OLD")
 @click.argument("new", type=INPUT, metavar="NEW")
 @part_options
 @host_options
 @format_option
 @knowledge_option
-@talk_options
+@output_options
 def command(old: Path, new: Path, **values: Unpack[DiffValues]) -> int:
     """Compare two locks: what changed, the CUDA core first, and what that means for hosts.
 

@@ -1,4 +1,4 @@
-"""The JSON of commands that concern cuenv itself, and the list of all documents; see `cuenv.core.documents`."""
+"""The JSON documents of commands that are about cuenv itself, and the union of all documents."""
 
 from __future__ import annotations
 

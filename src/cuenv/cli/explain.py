@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes, talk_options
+from cuenv.cli.command import CuenvCommand, completes, output_options
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit_json, emit_lines
 from cuenv.core.errors import UsageError
@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # types alone
 _LOGS = (".log", ".txt", ".out", ".err")
 
 
-@click.command("explain", cls=Grouped)
+@click.command("explain", cls=CuenvCommand)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("explain"))
 @click.argument("words", nargs=-1, metavar="[GPU]", shell_complete=completes("explain-gpu"))
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValues]) -> None:
     """Answer questions about CUDA and PyTorch, for this machine or another one.
 
@@ -52,7 +52,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
     knowledge = knowledge_from(values)
     guidance = load_guidance(knowledge)
     if topic == "gpu" and (len(words) < 2 or any(map(str.isdigit, " ".join(words)))):  # else a question without quotes
-        _gpu(" ".join(words) or None, guidance, knowledge, values)
+        _gpu_advice(" ".join(words) or None, guidance, knowledge, values)
         return
     topic = topic and " ".join((topic, *words))  # a question that was typed without quotes
     brief = not values["verbose"]
@@ -61,7 +61,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
         row for row in guidance.answers if topic is not None and topic.strip().lower() in (row.topic, row.id.lower())
     ]
     if topic is not None and (answers or not found):
-        _question(topic, guidance, knowledge, values)
+        _answer(topic, guidance, knowledge, values)
         return
     if topic is None:
         text = ["topics; a question in plain words works too:"]
@@ -72,11 +72,11 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
     if values["as_json"]:
         emit_json(errata_plain(found, guidance, knowledge))
     else:
-        emit_lines([*text, *_more(values, about=topic is not None)])
+        emit_lines([*text, *_sources_hint(values, about=topic is not None)])
 
 
-def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
-    """The page that a question means, for the host that it names, the options name, or this machine."""
+def _answer(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
+    """Print the answer to a question, for the host in the question or of the options, or for this machine."""
     from cuenv.diagnosis.explain import pages as page  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain.answers import here  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain.question import asked_about, for_host, host_asked  # noqa: PLC0415 - as above
@@ -86,7 +86,7 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
         raise UsageError(f"explain {question!r}: that is a file", hint=shlex.join(["cuenv", "diagnose", question]))
     asked = asked_about(question, guidance, knowledge)
     if len(asked.models) == 1 and not asked.plain:
-        _gpu(asked.models[0].name, guidance, knowledge, values)
+        _gpu_advice(asked.models[0].name, guidance, knowledge, values)
         return
     if not asked.found:
         near = asked.beside
@@ -116,10 +116,10 @@ def _question(question: str, guidance: Guidance, knowledge: Knowledge, values: L
     for erratum in asked.errata:
         text += page.errata_lines(erratum, guidance, knowledge, brief=brief)
     text += [f"see also: {', '.join(asked.beside)}"] if asked.beside and not values["quiet"] else []
-    emit_lines([*text, *_more(values, about=True)])
+    emit_lines([*text, *_sources_hint(values, about=True)])
 
 
-def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
+def _gpu_advice(name: str | None, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
     from cuenv.diagnosis.explain import gpu as gpu_advice  # noqa: PLC0415 - only for a GPU
 
     if name is None:
@@ -129,9 +129,9 @@ def _gpu(name: str | None, guidance: Guidance, knowledge: Knowledge, values: Loo
         emit_json(gpu_advice.advice_plain(page, guidance, knowledge))
     else:
         lines = gpu_advice.advice_lines(page, guidance, knowledge, brief=not values["verbose"])
-        emit_lines([*lines, *_more(values, about=True)])
+        emit_lines([*lines, *_sources_hint(values, about=True)])
 
 
-def _more(values: LookValues, *, about: bool) -> list[str]:
-    """Where the sources are."""
+def _sources_hint(values: LookValues, *, about: bool) -> list[str]:
+    """The hint on how to see the sources."""
     return ["sources with -v"] if about and not values["verbose"] and not values["quiet"] else []

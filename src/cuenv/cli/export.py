@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import PATH, GroupedGroup, several, talk_options
-from cuenv.cli.configured import typed
+from cuenv.cli.command import PATH, CuenvGroup, combined, output_options
+from cuenv.cli.defaults import was_typed
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -52,10 +52,10 @@ if TYPE_CHECKING:  # not needed for --help
 _LOCK = Path("conda-lock.yml")
 _ENVIRONMENT = Path("environment.yml")
 _REQUESTED = ("profile", "stack", "pytorch", "cuda", "python", "packages", "as_of", "dev", "cpu", "prefer")
-"""Options that choose an environment; what settings request counts only where there is no lock."""
+"""Options that choose an environment; settings of the request are used only without a lock."""
 
 
-@click.group("export", cls=GroupedGroup)
+@click.group("export", cls=CuenvGroup)
 def command() -> None:
     """Write files that deliver an environment: to containers, editors, CI, Slurm, shells, pixi and uv.
 
@@ -67,7 +67,7 @@ def command() -> None:
     """
 
 
-_own_options = several(
+_cuenv_options = combined(
     click.option(
         "--cuenv",
         metavar="WHEEL|URL#sha256=...",
@@ -81,7 +81,7 @@ _own_options = several(
 )
 
 
-_container_options = several(
+_container_options = combined(
     click.argument("lock", type=PATH, required=False, metavar="[LOCK]"),
     click.option(
         "--digest",
@@ -91,10 +91,10 @@ _container_options = several(
         help="Pin an image to this digest; repeatable.",
     ),
     click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout."),
-    _own_options,
+    _cuenv_options,
     host_options,
     request_options,
-    talk_options,
+    output_options,
 )
 
 
@@ -166,7 +166,7 @@ def _container(kind: ContainerKind, lock: Path | None, values: DockerfileValues)
     from cuenv.export.export import ExportRequest, export_container  # noqa: PLC0415 - not needed for --help
 
     request, folder = request_from(values), values["output"]
-    requested = any(typed(name) for name in _REQUESTED)
+    requested = any(was_typed(name) for name in _REQUESTED)
     if lock and requested:
         raise UsageError(
             "request options have no effect on a lock; leave out the lock or the options",
@@ -179,7 +179,7 @@ def _container(kind: ContainerKind, lock: Path | None, values: DockerfileValues)
         request=request,
         folder=folder,
         base=values["base"],
-        cuenv=_named(values),
+        cuenv=_cuenv_to_install(values),
         digests=values["digests"],
     )
     made = export_container(asked, knowledge_from(values))
@@ -193,10 +193,10 @@ def _container(kind: ContainerKind, lock: Path | None, values: DockerfileValues)
 @command.command("github-action", short_help="write a workflow that verifies and installs the lock")
 @click.argument("lock", type=PATH, default=_LOCK, metavar="[LOCK]")
 @output_option
-@_own_options
+@_cuenv_options
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
     """Write a workflow that verifies the lock, installs it, and compiles a small CUDA program.
 
@@ -210,8 +210,8 @@ def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
     """
     from cuenv.export.repository import export_workflow  # noqa: PLC0415 - not needed for --help
 
-    made = export_workflow(lock, host_from(values), knowledge_from(values), values["output"], _named(values))
-    return _to_repository(made, lock, values)
+    made = export_workflow(lock, host_from(values), knowledge_from(values), values["output"], _cuenv_to_install(values))
+    return _deliver_to_repository(made, lock, values)
 
 
 @command.command("gitlab-ci", short_help="write jobs of GitLab that verify the lock and check the GPU first")
@@ -225,10 +225,10 @@ def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
     help="A tag of the runners that have a GPU (gpu); repeatable.",
 )
 @output_option
-@_own_options
+@_cuenv_options
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def _gitlab_ci(lock: Path, **values: Unpack[GitlabValues]) -> int:
     """Write jobs of GitLab CI/CD: one verifies the lock, one installs and runs it where a GPU is.
 
@@ -245,15 +245,15 @@ def _gitlab_ci(lock: Path, **values: Unpack[GitlabValues]) -> int:
 
     host, output = host_from(values), values["output"]
     tables = knowledge_from(values)
-    made = export_gitlab(lock, host, tables, values["tags"], target=output, cuenv=_named(values))
-    return _to_repository(made, lock, values)
+    made = export_gitlab(lock, host, tables, values["tags"], target=output, cuenv=_cuenv_to_install(values))
+    return _deliver_to_repository(made, lock, values)
 
 
-def _to_repository(made: Exported, lock: Path, values: ActionValues) -> int:
-    """Write what lies in a repository, with the wheel beside the lock."""
+def _deliver_to_repository(made: Exported, lock: Path, values: ActionValues) -> int:
+    """Write a file of a repository, and the wheel of cuenv beside the lock."""
     output = values["output"]
     place = (lock if lock.is_dir() else lock.parent) if output or values["vendor"] else None
-    return _deliver(made, values, _product(made, output), place)
+    return _deliver(made, values, _output_file(made, output), place)
 
 
 @command.command("sbatch", short_help="write a batch script for Slurm that checks its nodes first")
@@ -277,7 +277,7 @@ def _to_repository(made: Exported, lock: Path, values: ActionValues) -> int:
     help="A further option of sbatch, such as --partition=gpu; repeatable.",
 )
 @output_option
-@talk_options
+@output_options
 def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
     """Write a batch script for Slurm: it checks each of its nodes, then runs COMMAND in the environment.
 
@@ -292,7 +292,7 @@ def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
     from cuenv.export.export import export_sbatch  # noqa: PLC0415 - not needed for --help
 
     made = export_sbatch(values["lock"], values["prefix"], values["slots"], values["options"], words)
-    return _deliver(made, values, _product(made, values["output"]))
+    return _deliver(made, values, _output_file(made, values["output"]))
 
 
 @command.command("shell", short_help="print lines that select a CUDA toolkit of this machine")
@@ -302,7 +302,7 @@ def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
 @output_option
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
     """Write shell lines that let builds find a fitting CUDA toolkit of this machine.
 
@@ -324,7 +324,7 @@ def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
     else:
         place = lock or (_LOCK if _LOCK.exists() else None)
         made = export_shell(place, host_from(values), knowledge_from(values), _release(values["release"]))
-    return _deliver(made, values, _product(made, values["output"]))
+    return _deliver(made, values, _output_file(made, values["output"]))
 
 
 @command.command("uv", short_help="print the pyproject.toml tables with which uv installs the torch for these GPUs")
@@ -338,7 +338,7 @@ def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
 @output_option
 @host_options
 @request_options
-@talk_options
+@output_options
 def _uv(**values: Unpack[UvValues]) -> int:
     """Write the tables for pyproject.toml by which uv takes the torch of these GPUs.
 
@@ -355,7 +355,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
     from cuenv.export.export import export_uv  # noqa: PLC0415 - not needed for --help
 
     made = export_uv(values["sets"], host_from(values), request_from(values), knowledge_from(values))
-    return _deliver(made, values, _product(made, values["output"]))
+    return _deliver(made, values, _output_file(made, values["output"]))
 
 
 @command.command("pixi", short_help="write pixi.toml and pixi.lock, with a CPU environment for CI")
@@ -383,7 +383,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
     help="Download torch (gigabytes) if a pip source distribution needs it to state its requirements.",
 )
 @click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout.")
-@talk_options
+@output_options
 def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
     """Write a workspace of pixi: pixi.toml, and the pixi.lock that belongs to it.
 
@@ -398,11 +398,11 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
       cuenv export pixi environment.yml --gpu A100 --driver 535.129.03 -o .
       cuenv export pixi --no-cpu-twin --lock-version 6 -o workspace
     """
-    from cuenv.cli.resolve import chosen, facts_of  # noqa: PLC0415 - not needed for --help
+    from cuenv.cli.resolve import choose, host_of_choice  # noqa: PLC0415 - not needed for --help
     from cuenv.export.pixi import PixiRequest, export_pixi  # noqa: PLC0415 - as above
     from cuenv.lockfile.lock import LockRequest  # noqa: PLC0415 - as above
 
-    folder, requested = values["output"], any(typed(name) for name in _REQUESTED if name != "as_of")
+    folder, requested = values["output"], any(was_typed(name) for name in _REQUESTED if name != "as_of")
     if path and requested:
         raise UsageError(
             "request options have no effect on an environment file; leave out the file or the options",
@@ -426,10 +426,10 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
         version=int(values["lock_version"]),
     )
     if path is None:
-        answer = chosen(values, knowledge)
+        answer = choose(values, knowledge)
         if answer is None:
             return ExitCode.NEGATIVE  # the reasons were said
-        asked = replace(asked, spec=answer.spec, lock=replace(asked.lock, facts=facts_of(answer, knowledge)))
+        asked = replace(asked, spec=answer.spec, lock=replace(asked.lock, facts=host_of_choice(answer, knowledge)))
     elif values["name"]:
         raise UsageError(
             "--name is only for an environment that cuenv chooses; a file has its own name",
@@ -443,11 +443,11 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
     return _deliver(made, values, files)
 
 
-def _named(values: VendorValues) -> str | None:
-    """What ``--cuenv`` names.
+def _cuenv_to_install(values: VendorValues) -> str | None:
+    """The value of ``--cuenv``.
 
     Raises:
-        UsageError: a wheel is to be built as well.
+        UsageError: ``--vendor`` is given, too.
     """
     named: str | None = values["cuenv"]
     if named and values["vendor"]:
@@ -464,20 +464,20 @@ def _release(text: str | None) -> Any:
         raise UsageError(f"--release: {error}", hint="cuenv export shell --release 12.6") from error
 
 
-def _product(made: Exported, output: Path | None) -> dict[Path, str]:
-    """The one file that ``-o`` names."""
+def _output_file(made: Exported, output: Path | None) -> dict[Path, str]:
+    """The file of ``-o`` with its text; empty without ``-o``."""
     return {output: made.product} if output else {}
 
 
 def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], wheel: Path | None = None) -> int:
-    """Write or print the product, and say what it is; the wheel of cuenv goes into a folder of its own choice."""
+    """Write or print the product, and print what it is; the wheel of cuenv is written into the folder ``wheel``."""
     quiet = values["quiet"] or values["as_json"]
     written: tuple[Path, ...] = ()
     say(made.talk, quiet=quiet)
     if made.refused:
         say([f"error: {made.refused.because}"], quiet=values["as_json"])
         say([f"hint: {made.refused.hint}"] if made.refused.hint else [], quiet=values["as_json"])
-        return _ended(made, values, written)
+        return _finish(made, values, written)
     if wheel is not None and made.wheel:
         from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - only then
 
@@ -492,10 +492,10 @@ def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], whee
         say([f"wrote   {', '.join(map(str, written))}"], quiet=quiet)
     elif not values["as_json"]:
         emit(made.product)
-    return _ended(made, values, written)
+    return _finish(made, values, written)
 
 
-def _ended(made: Exported, values: TalkValues, written: tuple[Path, ...]) -> int:
+def _finish(made: Exported, values: TalkValues, written: tuple[Path, ...]) -> int:
     if values["as_json"]:
         emit_json(made.plain(written))
     return ExitCode.NEGATIVE if made.refused else ExitCode.OK

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, GroupedGroup, no_progress_option, several, talk_options
+from cuenv.cli.command import PATH, CuenvCommand, CuenvGroup, combined, no_progress_option, output_options
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cuenv.knowledge.base import Knowledge
 
 
-@click.group("fleet", cls=GroupedGroup)
+@click.group("fleet", cls=CuenvGroup)
 def command() -> None:
     """Plan the fewest environments that serve many hosts, with proof, and what fewer would cost.
 
@@ -57,7 +57,7 @@ def command() -> None:
     """
 
 
-@command.command(name="gather", cls=Grouped, short_help="write the hosts of a cluster to a fleet file")
+@command.command(name="gather", cls=CuenvCommand, short_help="write the hosts of a cluster to a fleet file")
 @click.option("--ssh", multiple=True, metavar="NODES", help="Ask these nodes over ssh, such as 'gpu[001-064]' or @gpu.")
 @click.option("--slurm", is_flag=True, help="Ask the nodes that Slurm lists, by srun.")
 @click.option("--nodes", default="", metavar="NODES", help="With --slurm: ask only these nodes.")
@@ -88,7 +88,7 @@ def command() -> None:
 @output_option
 @no_progress_option
 @knowledge_option
-@talk_options
+@output_options
 def _gather(**values: Unpack[GatherValues]) -> int:
     """Write the hosts of a cluster to a fleet file: one line of JSON for each node.
 
@@ -107,7 +107,7 @@ def _gather(**values: Unpack[GatherValues]) -> int:
     from cuenv.fleet.answers import line_of  # noqa: PLC0415 - as above
     from cuenv.fleet.gather import Gathering, gather  # noqa: PLC0415 - as above
 
-    asked, output = _asked(values), values["output"]
+    asked, output = _gather_request(values), values["output"]
     knowledge, found = knowledge_from(values), Gathering()
     quiet = values["quiet"] or values["as_json"]
     try:
@@ -116,23 +116,23 @@ def _gather(**values: Unpack[GatherValues]) -> int:
     finally:  # whoever stops it keeps what is there, and goes on from there
         if output is not None and found.hosts:
             write_atomically(output, "".join(map(line_of, found.sorted())))
-    failed = _failed(asked, found, output)
-    _say(found, failed, output, quiet=quiet)
+    failed = _failures(asked, found, output)
+    _report_gathering(found, failed, output, quiet=quiet)
     if not found.hosts:
         reasons = "; ".join(f"{item['nodes']}: {item['reason']}" for item in failed[:3])
         raise InputError(f"no host could be read: {reasons}", hint=next((item["command"] for item in failed), None))
     if values["as_json"]:
-        emit_json(_document(found, failed, output))
+        emit_json(_gather_json(found, failed, output))
     elif output is None:
         emit("".join(map(line_of, found.sorted())))
     return ExitCode.NEGATIVE if failed else ExitCode.OK
 
 
-def _asked(values: GatherValues) -> GatherRequest:
-    """What is to be gathered.
+def _gather_request(values: GatherValues) -> GatherRequest:
+    """The request of the options of ``gather``.
 
     Raises:
-        UsageError: nothing is, or options do not go together.
+        UsageError: no hosts are named, or options contradict each other.
     """
     from cuenv.fleet.gather import GatherRequest  # noqa: PLC0415 - not needed for --help
 
@@ -157,8 +157,8 @@ def _asked(values: GatherValues) -> GatherRequest:
     )
 
 
-def _failed(asked: GatherRequest, found: Gathering, output: Path | None) -> list[NotGathered]:
-    """The nodes and files without a record, by reason."""
+def _failures(asked: GatherRequest, found: Gathering, output: Path | None) -> list[NotGathered]:
+    """The nodes and files without a record, grouped by reason."""
     import shlex  # noqa: PLC0415 - only where something failed
 
     from cuenv.fleet.answers import by_reason  # noqa: PLC0415 - as above
@@ -174,8 +174,8 @@ def _failed(asked: GatherRequest, found: Gathering, output: Path | None) -> list
     return failed
 
 
-def _say(found: Gathering, failed: list[NotGathered], output: Path | None, *, quiet: bool) -> None:
-    """What failed and why, and what was written."""
+def _report_gathering(found: Gathering, failed: list[NotGathered], output: Path | None, *, quiet: bool) -> None:
+    """Print what failed and why, and what was written."""
     for item in failed:
         what = f"{counted(item['count'], 'node')}: " if item["command"] else ""
         say([f"warning: {what}{item['nodes']}: {item['reason']}"], quiet=quiet)
@@ -187,7 +187,7 @@ def _say(found: Gathering, failed: list[NotGathered], output: Path | None, *, qu
         say([f"wrote   {output}: {len(found.hosts)} hosts"], quiet=quiet)
 
 
-def _document(found: Gathering, failed: list[NotGathered], output: Path | None) -> GatherDocument:
+def _gather_json(found: Gathering, failed: list[NotGathered], output: Path | None) -> GatherDocument:
     from cuenv.host.host_json import to_plain  # noqa: PLC0415 - only for JSON
 
     document: GatherDocument = {
@@ -204,7 +204,7 @@ def _document(found: Gathering, failed: list[NotGathered], output: Path | None) 
 
 
 def read_fleet(name: str, knowledge: Knowledge) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:
-    """The nodes of a file, and what is wrong with it: broken lines, and nodes that contradict themselves."""
+    """The nodes of a fleet file, and sentences on unreadable lines and on nodes that contradict themselves."""
     from cuenv.fleet.nodes import named  # noqa: PLC0415 - as above
 
     broken: list[str] = []
@@ -216,7 +216,7 @@ def read_fleet(name: str, knowledge: Knowledge) -> tuple[tuple[FleetNode, ...], 
     return nodes, (*broken, *odd)
 
 
-_planning = several(
+_plan_options = combined(
     click.option(
         "--at-most",
         type=click.IntRange(1),
@@ -231,7 +231,7 @@ _planning = several(
 
 @command.command("plan", short_help="find the fewest environments that support all hosts")
 @click.argument("fleet", metavar="FLEET|-")
-@_planning
+@_plan_options
 @click.option(
     "-o",
     "--output",
@@ -243,7 +243,7 @@ _planning = several(
 @prove_option
 @request_options
 @channel_options
-@talk_options
+@output_options
 def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
     """Find the fewest environments that serve all hosts of a fleet, with proof, and what fewer would cost.
 
@@ -317,7 +317,7 @@ def _libc(text: str | None) -> Libc | None:
 @command.command("verify", short_help="check a plan and its proof without the planner")
 @click.argument("path", type=PATH, metavar="PLAN")
 @knowledge_option
-@talk_options
+@output_options
 def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
     """Check a plan without the planner: each host by the decision for it, each proof by trying all divisions.
 
@@ -348,7 +348,7 @@ def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
 @click.option("--fleet", required=True, metavar="FLEET|-", help="Print the hosts, one per line.")
 @part_options
 @knowledge_option
-@talk_options
+@output_options
 def _check(locks: tuple[Path, ...], **values: Unpack[FleetCheckValues]) -> int:
     """Say which hosts of a fleet each lock serves, by the check of `cuenv check` for each kind of them.
 
@@ -379,9 +379,9 @@ def _check(locks: tuple[Path, ...], **values: Unpack[FleetCheckValues]) -> int:
 @command.command("diff", short_help="show what a driver upgrade or new hosts would change")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@_planning
+@_plan_options
 @request_options
-@talk_options
+@output_options
 def _diff(old: str, new: str, **values: Unpack[FleetPlanValues]) -> int:
     """Say what a driver upgrade, or hosts that are new or gone, change of the plan.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, talk_options
+from cuenv.cli.command import CuenvCommand, output_options
 from cuenv.cli.options import environment_options, host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit, emit_json, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import HookValues
 
 
-@click.command("hook", cls=Grouped)
+@click.command("hook", cls=CuenvCommand)
 @environment_options
 @click.option("--remove", is_flag=True, help="Remove the hook.")
 @click.option("--print", "show", is_flag=True, help="Write nothing, and print the lines that a shell would source.")
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # types alone
 )
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues]) -> int:
     """Let builds of CUDA extensions find an environment's CUDA when it is activated.
 

@@ -1,4 +1,4 @@
-"""``cuenv inspect``: the layers of a machine, one under another."""
+"""``cuenv inspect``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, talk_options
+from cuenv.cli.command import PATH, CuenvCommand, output_options
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit, emit_lines, say
 from cuenv.core.errors import UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import LookValues
 
 
-@click.command("inspect", cls=Grouped)
+@click.command("inspect", cls=CuenvCommand)
 @click.option(
     "--record",
     metavar="DIR",
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # types alone
 @click.option("--redact", is_flag=True, help="Leave out names of users and hosts, and home folders.")
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def command(
     record: Path | None, source: str | None, *, compact: bool, redact: bool, **values: Unpack[LookValues]
 ) -> None:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, talk_options
+from cuenv.cli.command import PATH, CuenvCommand, completes, output_options
 from cuenv.cli.options import PLATFORM_HELP, channel_options, channel_sources, jobs_option
-from cuenv.cli.output import emit_json, emit_lines, progress
+from cuenv.cli.output import emit_json, emit_lines, package_count, progress
 from cuenv.core.errors import ExitCode, UsageError
-from cuenv.core.findings import counted
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from cuenv.install.install import Installed
 
 
-@click.command("install", cls=Grouped)
+@click.command("install", cls=CuenvCommand)
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
 @click.option("-p", "--prefix", type=PATH, metavar="DIR", help="Create the environment in this folder.")
 @click.option("-n", "--name", metavar="NAME", help="Create it where conda creates environments with this name.")
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
 @jobs_option
 @channel_options
-@talk_options
+@output_options
 def command(path: Path, **values: Unpack[InstallValues]) -> int:
     """Install the environment of a lock or a bundle, without conda.
 
@@ -88,8 +87,7 @@ def _prefix(prefix: Path | None, name: str | None) -> Path:
 def _lines(answer: Installed) -> list[str]:
     if answer.solution is None:
         return []
-    also = f" and {len(answer.solution.pip)} for pip" if answer.solution.pip else ""
-    count = f"{counted(len(answer.solution.packages), 'package')}{also}"
+    count = package_count(answer.solution)
     what = f"installed {count}" if answer.changed else f"unchanged {count}, installed before"
     lines = [f"{what}: {answer.prefix}", *([f"build     {answer.hook}"] if answer.hook else [])]
     if answer.afterwards:

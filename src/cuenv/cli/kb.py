@@ -1,4 +1,4 @@
-"""``cuenv kb``: what the tables say, and their upkeep by ``audit``, ``learn`` and ``format``."""
+"""``cuenv kb``: show the tables, and maintain them with ``audit``, ``learn`` and ``format``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, talk_options
-from cuenv.cli.configured import Defaults
+from cuenv.cli.command import PATH, CuenvCommand, completes, output_options
+from cuenv.cli.defaults import Defaults
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -34,15 +34,15 @@ if TYPE_CHECKING:  # types alone
 _EXAMPLES = {"gpu": "RTX 4090", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
 
 
-class Topics(Grouped):
-    """A command with topics, and with subcommands that have options of their own."""
+class KbCommand(CuenvCommand):
+    """The command ``kb``, whose first word is a topic or a subcommand."""
 
     subcommands: ClassVar[dict[str, click.Command]] = {}
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Hand over to a subcommand when the first word names one; settings count for its options as well."""
+        """Run a subcommand if the first word names one, with the settings as defaults of its options."""
         if args and args[0] in self.subcommands:
             found = self.subcommands[args[0]]
             extra["default_map"] = Defaults(found)
@@ -50,11 +50,11 @@ class Topics(Grouped):
         return super().make_context(info_name, args, parent, **extra)
 
 
-@click.command("kb", cls=Topics)
+@click.command("kb", cls=KbCommand)
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=completes("kb"))
 @click.argument("words", nargs=-1, metavar="[SUBJECT]", shell_complete=completes("kb-subject"))
 @knowledge_option
-@talk_options
+@output_options
 def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues]) -> None:
     """Show the knowledge base: its tables, or what it knows about one thing.
 
@@ -141,12 +141,12 @@ def _emit_page_json(page: Any, knowledge: Knowledge) -> None:
     emit_json({"schema": "cuenv/kb/1", "edition": knowledge.edition, "title": page.title, "entries": entries})
 
 
-@click.command("audit", cls=Grouped)
+@click.command("audit", cls=CuenvCommand)
 @one_channel_options
 @channel_options
 @knowledge_option
 @format_option
-@talk_options
+@output_options
 def audit_command(channel: str, platform: str, **values: Unpack[AuditValues]) -> int:
     """Compare the tables with the records of a channel.
 
@@ -173,10 +173,10 @@ def audit_command(channel: str, platform: str, **values: Unpack[AuditValues]) ->
     return found.exit
 
 
-@click.command("format", cls=Grouped)
+@click.command("format", cls=CuenvCommand)
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
-@talk_options
+@output_options
 def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -> int:
     """Check the tables in DIR and put their rows and cells in canonical order.
 
@@ -222,7 +222,7 @@ def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -
     return ExitCode.NEGATIVE if check and changed else ExitCode.OK
 
 
-@click.command("learn", cls=Grouped)
+@click.command("learn", cls=CuenvCommand)
 @one_channel_options
 @click.option(
     "--save",
@@ -240,7 +240,7 @@ def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -
 @click.option("--all", "whole", is_flag=True, help="Look at every package of the channel, which takes minutes online.")
 @channel_options
 @knowledge_option
-@talk_options
+@output_options
 def learn_command(  # noqa: PLR0917 - one argument for each option
     channel: str,
     platform: str,
@@ -306,16 +306,16 @@ def _learned_line(learned: Learned) -> str:
     if not (torch or cudas or twins or libraries):
         return "learned nothing: the tables list every build on the channel"
     parts = [
-        _some("torch rows", [f"{row.version} {row.build}" for row in torch]),
-        _some("CUDA rows", [str(row.version) for row in cudas]),
-        _some("packages with CPU and CUDA builds", [row.package for row in twins]),
-        _some("rows on libraries", [f"{row.package} {row.span()}" for row in libraries]),
+        _some_items("torch rows", [f"{row.version} {row.build}" for row in torch]),
+        _some_items("CUDA rows", [str(row.version) for row in cudas]),
+        _some_items("packages with CPU and CUDA builds", [row.package for row in twins]),
+        _some_items("rows on libraries", [f"{row.package} {row.span()}" for row in libraries]),
     ]
     return f"learned {'; '.join(part for part in parts if part)}; {inferred} of low confidence"
 
 
-def _some(what: str, items: list[str]) -> str:
-    """How many there are, and the first of them; empty for none."""
+def _some_items(what: str, items: list[str]) -> str:
+    """The number of items and the first of them; empty without items."""
     return f"{len(items)} {what} ({', '.join(items[:4])}{' ...' if len(items) > 4 else ''})" if items else ""
 
 
@@ -325,4 +325,4 @@ def _learned_json(learned: Learned) -> LearnedDocument:
     return {"schema": "cuenv/learned/1", "day": learned.day, "tables": texts_of(learned.fresh)}
 
 
-Topics.subcommands |= {item.name or "": item for item in (audit_command, learn_command, format_command)}
+KbCommand.subcommands |= {item.name or "": item for item in (audit_command, learn_command, format_command)}

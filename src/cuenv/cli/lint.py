@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import INPUT, STDIN, Grouped, talk_options
+from cuenv.cli.command import INPUT, STDIN, CuenvCommand, output_options
 from cuenv.cli.options import format_option, host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit, emit_findings, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cuenv.lint.files import Linted
 
 
-@click.command("lint", cls=Grouped)
+@click.command("lint", cls=CuenvCommand)
 @click.argument("files", nargs=-1, type=INPUT, metavar="[FILE]...")
 @click.option("--fix", is_flag=True, help="Correct what needs no decision, and keep comments, order and style.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # not needed for --help
 @format_option
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
     """Find mistakes in files as they are written, and correct them.
 
@@ -76,7 +76,7 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
 
 
 def _machine(values: LintValues, knowledge: Knowledge) -> Machine:
-    """What the host options say of the machine that the files are for; nothing without them."""
+    """The machine for which the files are judged, by the host options; unknown without them."""
     host = host_from(values)
     if not host.given:
         return Machine()

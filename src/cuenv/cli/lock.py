@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cuenv.cli.command import INPUT, PATH, STDIN, Grouped, talk_options
-from cuenv.cli.configured import typed
+from cuenv.cli.command import INPUT, PATH, STDIN, CuenvCommand, output_options
+from cuenv.cli.defaults import was_typed
 from cuenv.cli.options import (
     channel_options,
     channel_sources,
@@ -23,10 +22,11 @@ from cuenv.cli.options import (
     several_host_options,
     several_platforms,
 )
-from cuenv.cli.output import emit, emit_findings, emit_json, progress, say
+from cuenv.cli.output import emit, emit_findings, emit_json, package_count, progress, say
 from cuenv.core.errors import CuenvError, ExitCode, UsageError
 from cuenv.core.findings import FORMS, NEVER_ALLOWED, UNREADABLE, UNSATISFIABLE, CheckResult, Report, counted, report
 from cuenv.core.io.process import machine
+from cuenv.core.record import replace
 from cuenv.core.render import component_json, report_json, report_lines
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -47,22 +47,22 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def engine_options(function: _F) -> _F:
-    """Add the options to a command."""
+    """Add the options on the solver to a command."""
     conda = click.option("--conda", metavar="PATH", help="The conda, mamba or micromamba that conda-lock drives.")
     engine = click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], help="The solver.")
     return engine(conda(function))
 
 
 def engine_from(values: LockValues) -> Engine:
-    """The solver of a command.
+    """The solver that the options select.
 
     Raises:
-        UsageError: a client is named, and nothing would drive it.
+        UsageError: a conda client is named, but conda-lock is not selected.
     """
     from cuenv.lockfile.engines import Engine  # noqa: PLC0415 - not needed for --help
 
     engine = Engine(name=values["engine"], conda=values["conda"])
-    if engine.conda and not engine.foreign and typed("conda"):
+    if engine.conda and not engine.foreign and was_typed("conda"):
         raise UsageError(
             "--conda names the client for conda-lock; add --engine conda-lock",
             hint="cuenv lock --engine conda-lock --conda PATH",
@@ -71,7 +71,7 @@ def engine_from(values: LockValues) -> Engine:
 
 
 def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
-    """Repair an environment file, and write the new one to ``-o`` or stdout; the old one stays as it is.
+    """Repair an environment file, and write the new file to ``-o`` or stdout; the old file does not change.
 
     Raises:
         UsageError: the output is the input, ``-o`` stands without ``--repair``, or several platforms are named.
@@ -100,22 +100,22 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
         path=path,
         host=host_from(values),
         sources=channel_sources(values),
-        allow=_codes(values["allow"], knowledge),
+        allow=_checked_codes(values["allow"], knowledge),
         builds=values["allow_builds"],
     )
     name = str(output or "environment.yml")
     with progress(quiet=values["quiet"]) as show:
         answer = repair(request, knowledge, name=name, progress=show, clock=time.process_time)
     quiet = values["quiet"] or values["as_json"]
-    say(_lines(answer, values), quiet=quiet and (values["as_json"] or answer.spec is not None))
+    say(_repair_lines(answer, values), quiet=quiet and (values["as_json"] or answer.spec is not None))
     if answer.spec is not None and answer.needed:
-        _deliver(answer, path, values)
+        _write_repaired(answer, path, values)
     if values["as_json"]:
-        emit_json(_plain_repair(answer, output))
+        emit_json(_repair_json(answer, output))
     return ExitCode.OK if answer.spec is not None else ExitCode.NEGATIVE
 
 
-def _lines(answer: Repaired, values: LockValues) -> list[str]:
+def _repair_lines(answer: Repaired, values: LockValues) -> list[str]:
     from cuenv.host.describe import host_options  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import SKIPPED  # noqa: PLC0415 - as above
 
@@ -144,7 +144,7 @@ def _lines(answer: Repaired, values: LockValues) -> list[str]:
     return [*lines, *filter(None, (answer.dropped,))]
 
 
-def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
+def _write_repaired(answer: Repaired, path: Path, values: LockValues) -> None:
     from cuenv.core.io.products import write_product  # noqa: PLC0415 - as above
     from cuenv.host.describe import host_options  # noqa: PLC0415 - as above
     from cuenv.solve.environment_yml import render, render_list  # noqa: PLC0415 - not needed for --help
@@ -166,7 +166,7 @@ def _deliver(answer: Repaired, path: Path, values: LockValues) -> None:
     say([f"wrote   {output}; {path} is unchanged; next: {lock}"], quiet=quiet)
 
 
-def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
+def _repair_json(answer: Repaired, output: Path | None) -> ReportDocument:
     written = answer.spec is not None and answer.needed and output is not None
     return {
         **report_json(answer.report),
@@ -184,15 +184,15 @@ def _plain_repair(answer: Repaired, output: Path | None) -> ReportDocument:
     }
 
 
-_TREE = 20
-"""Lines of the solver's own words that are shown without -v."""
+_SOLVER_LINES = 20
+"""The number of the solver's lines that are shown without -v."""
 
 
-class _WritesFiles(Grouped):
-    """A command whose help names the files that it writes."""
+class _LockCommand(CuenvCommand):
+    """The command ``lock``, whose help lists the files that it writes."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The files of the registry of lock formats, then the options."""
+        """The files of all lock formats, then the options."""
         from cuenv.lockfile.formats import formats  # noqa: PLC0415 - only for --help
 
         with formatter.section("Writes"):
@@ -200,8 +200,8 @@ class _WritesFiles(Grouped):
         super().format_options(ctx, formatter)
 
 
-def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
-    """The environment file: the one that was named, else the one that the lock was made from."""
+def _environment_file(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
+    """The environment file: the named one, otherwise the one from which the lock was made."""
     from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, locked_from  # noqa: PLC0415 - not needed for --help
 
     if str(path) == STDIN:
@@ -214,7 +214,7 @@ def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
     return path
 
 
-@click.command("lock", cls=_WritesFiles)
+@click.command("lock", cls=_LockCommand)
 @click.argument("path", type=INPUT, required=False, metavar="[environment.yml]")
 @several_host_options
 @click.option("--check", is_flag=True, help="Only check that the lock is up to date; needs no GPU and no network.")
@@ -260,7 +260,7 @@ def _named(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
     help="The format of the report; pylock, requirements: lock the pip packages into such "
     "a file, without conda; pixi: write pixi.toml and pixi.lock.",
 )
-@talk_options
+@output_options
 def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     """Solve environment.yml and write its lock files beside it.
 
@@ -301,7 +301,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     values["as_json"] = values["as_json"] or values["form"] == "json"
     quiet = values["quiet"] or values["as_json"]
     refuse_requests(values, wheels or pixi)
-    path = _named(path, resolved=values["resolve_first"], quiet=quiet)
+    path = _environment_file(path, resolved=values["resolve_first"], quiet=quiet)
     if values["check"]:
         others = (
             ("update", values["update"]),
@@ -322,7 +322,7 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         host=host_from(values),
         sources=channel_sources(values),
         platforms=several_platforms(values),
-        allow=_codes(values["allow"], knowledge),
+        allow=_checked_codes(values["allow"], knowledge),
         builds=values["allow_builds"],
         strict=values["strict"],
         update=values["update"],
@@ -343,12 +343,12 @@ def command(path: Path | None, **values: Unpack[LockValues]) -> int:
         if isinstance(error.report, Report) and not quiet:
             say(report_lines(error.report, verbose=values["verbose"])[1:-1])
         raise
-    _tell(answer, path, before, values, knowledge)
+    _report(answer, path, before, values, knowledge)
     return ExitCode.OK if answer.lock else ExitCode.NEGATIVE
 
 
 def _pixi(request: LockRequest, knowledge: Knowledge, *, quiet: bool) -> Locked:
-    """The workspace of pixi beside the environment file."""
+    """Make the pixi workspace beside the environment file."""
     from cuenv.export.pixi import PixiRequest, export_pixi, write_pixi  # noqa: PLC0415 - only with this format
 
     with progress(quiet=quiet) as show:
@@ -359,35 +359,35 @@ def _pixi(request: LockRequest, knowledge: Knowledge, *, quiet: bool) -> Locked:
     return answer.locked
 
 
-def _tell(answer: Locked, path: Path, before: Lock | None, values: LockValues, knowledge: Knowledge) -> None:
-    """The report: what was locked, or why nothing was."""
+def _report(answer: Locked, path: Path, before: Lock | None, values: LockValues, knowledge: Knowledge) -> None:
+    """Print what was locked, or why nothing was."""
     quiet = values["quiet"] or values["as_json"]
     say([f"warning {path}: {text}" for text in answer.warnings], quiet=quiet)
     say([f"host    {path} names it: {answer.host_named}"] if answer.host_named else [], quiet=quiet)
     if values["as_json"] or values["form"] != "text":
         told, command = answer.whole_report, ""
         if answer.unsatisfiable:
-            _, command = _instead(answer, path, values, knowledge)
+            _, command = _alternative(answer, path, values, knowledge)
             mended = [replace(item, fix=command) if item.code == UNSATISFIABLE else item for item in told.findings]
             told = report(told.title, mended)
         found = CheckResult(report=told, file=str(path))
-        emit_findings([found], values, lambda: _plain(answer, told, command), list)
+        emit_findings([found], values, lambda: _lock_json(answer, told, command), list)
     elif answer.lock is None:
-        say(_refusal(answer, path, _solve_options(values), verbose=values["verbose"]))
+        say(_refusal_lines(answer, path, _solve_options(values), verbose=values["verbose"]))
         if answer.unsatisfiable:
-            say(["hint: " + ": ".join(_instead(answer, path, values, knowledge))])
+            say(["hint: " + ": ".join(_alternative(answer, path, values, knowledge))])
     else:
-        say(_locked(answer, answer.lock, before, knowledge, verbose=values["verbose"]), quiet=quiet)
+        say(_locked_lines(answer, answer.lock, before, knowledge, verbose=values["verbose"]), quiet=quiet)
 
 
-def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledge, *, verbose: bool) -> list[str]:
-    """What was locked, and what makes the environment of it."""
+def _locked_lines(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledge, *, verbose: bool) -> list[str]:
+    """The lines on what was locked, and the commands that make the environment."""
     from cuenv.lockfile.companions import hook_command  # noqa: PLC0415 - not needed for --help
     from cuenv.solve.model import AS_OF  # noqa: PLC0415 - as above
 
     lines = report_lines(answer.report, verbose=verbose)[1:-1]
     if before:
-        lines += _moved(before, made, knowledge)
+        lines += _update_lines(before, made, knowledge)
     counts = ", ".join(map(_count, made.solutions))
     undated = any(item.undated for item in made.solutions)
     lines.append(f"locked  {counts}: {', '.join(str(file) for file in answer.written)}")
@@ -396,7 +396,7 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     lines += [f"kept    the old {path} as {aside}" for path, aside in answer.kept]
     if answer.report.verdict(strict=False) == "unknown":
         lines.append("unknown whether everything runs on the GPUs: the lines above say what the tables do not list")
-    lines += _making(answer)
+    lines += _install_lines(answer)
     for platform, command in answer.unlocked_commands.items():
         where = f", on {platform}" if len(made.solutions) > 1 else ""
         lines.append(f"then install in the environment{where} what is not locked: {command}")
@@ -404,8 +404,8 @@ def _locked(answer: Locked, made: Lock, before: Lock | None, knowledge: Knowledg
     return [*lines, f"then, for extensions that compile on first use: {hook}"] if hook else lines
 
 
-def _making(answer: Locked) -> list[str]:
-    """The commands that make the environment, under the platform that they are for where that is not this one alone."""
+def _install_lines(answer: Locked) -> list[str]:
+    """The commands that make the environment; the platform is named unless it is only that of this machine."""
     from cuenv.host.io.surroundings import platform_of  # noqa: PLC0415 - as above
 
     try:
@@ -420,8 +420,8 @@ def _making(answer: Locked) -> list[str]:
     return lines
 
 
-def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
-    """What an update changed, one line for each package."""
+def _update_lines(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
+    """The changes of an update, one line for each package."""
     from cuenv.lockfile.diff import change_line, diff, pip_lines  # noqa: PLC0415 - only an update shows it
 
     found = diff(before, after, (), knowledge)
@@ -433,11 +433,10 @@ def _moved(before: Lock, after: Lock, knowledge: Knowledge) -> list[str]:
 def _count(solution: Solution) -> str:
     if solution.python:
         return f"{counted(len(solution.pip), 'package')} for pip for {solution.platform}, Python {solution.python}"
-    also = f" and {len(solution.pip)} for pip" if solution.pip else ""
-    return f"{counted(len(solution.packages), 'package')}{also} for {solution.platform}"
+    return f"{package_count(solution)} for {solution.platform}"
 
 
-def _codes(codes: tuple[str, ...], knowledge: Knowledge) -> tuple[str, ...]:
+def _checked_codes(codes: tuple[str, ...], knowledge: Knowledge) -> tuple[str, ...]:
     if codes:
         from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - only when a code is typed
 
@@ -464,7 +463,7 @@ def _check(path: Path, values: LockValues, knowledge: Any, wheels: str) -> int:
     return found.exit
 
 
-def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
+def _refusal_lines(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: bool) -> list[str]:
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
 
     lines = report_lines(answer.whole_report, verbose=verbose)[1:-1]
@@ -480,7 +479,7 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
         hint = [f"hint: write a corrected file: {shlex.join(words)}"] if mended else []
         return [*lines, f"error: refused; nothing was written{anyway}", *hint]
     tree = answer.unsatisfiable.text.splitlines()
-    shown = tree if verbose else tree[:_TREE]
+    shown = tree if verbose else tree[:_SOLVER_LINES]
     lines += [f"        {line}" for line in shown]
     if len(shown) < len(tree):
         lines.append(f"        ... {len(tree) - len(shown)} more lines with -v")
@@ -488,20 +487,20 @@ def _refusal(answer: Locked, path: Path, channels: tuple[str, ...], *, verbose: 
 
 
 def _new_name(path: Path, spec: EnvironmentSpec) -> str:
-    """The name for a corrected file: of a list of requirements it is a list again."""
+    """The name of the corrected file; a list of requirements becomes a list again."""
     return f"{path.stem}.new{path.suffix if path.suffix in LISTS and spec.for_pip_alone else '.yml'}"
 
 
 def _solve_options(values: LockValues) -> tuple[str, ...]:
-    """The options of a solve as they were typed, for the command of a hint."""
+    """The options on the solve as they were typed, for the command in a hint."""
     allow = [word for code in values["allow"] for word in ("--allow", code)]
     allow += ["--allow-builds"] if values["allow_builds"] else []
     day = ("--as-of", values["as_of"]) if values["as_of"] else ()
     return (*allow, *channel_words(values), *day)
 
 
-def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledge) -> tuple[str, str]:
-    """What there is in place of a file that the channels do not satisfy, and the command that takes it."""
+def _alternative(answer: Locked, path: Path, values: LockValues, knowledge: Knowledge) -> tuple[str, str]:
+    """What to do with a file that the channels do not satisfy, in words and as a command."""
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
     from cuenv.lockfile.nearby import instead  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where nothing solves on the channels
@@ -525,7 +524,7 @@ def _instead(answer: Locked, path: Path, values: LockValues, knowledge: Knowledg
     return "list the entries that can stay, and write a corrected file", shlex.join(words)
 
 
-def _plain(answer: Locked, told: Report, command: str) -> ReportDocument:
+def _lock_json(answer: Locked, told: Report, command: str) -> ReportDocument:
     from cuenv.solve.model import AS_OF  # noqa: PLC0415 - not needed for --help
 
     unsatisfiable = answer.unsatisfiable

@@ -1,4 +1,4 @@
-"""The group of commands, and the only place where errors become exit codes."""
+"""The group of all commands, and the only place where errors become exit codes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import at_once, before_options, help_option
-from cuenv.cli.configured import Defaults, with_origin
-from cuenv.cli.output import colour_as, emit_json, emit_lines, error_json, say
+from cuenv.cli.command import group_options, help_option, print_and_exit_option
+from cuenv.cli.defaults import Defaults, with_origin
+from cuenv.cli.output import emit_json, emit_lines, error_json, remember_colour, say
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, ExitCode, NotALockError
 from cuenv.core.errors import UsageError as CuenvUsageError
@@ -47,7 +47,7 @@ COMMANDS = {
     "schema": "print the JSON Schema of what --json prints",
     "completion": "make Tab complete commands, options and GPUs in your shell",
 }
-"""The commands, each with its line of help; a test holds every line to its command."""
+"""The commands with their short help; a test compares it with each command."""
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Decide": ("demo", "inspect", "resolve", "what-if", "fleet", "profile"),
@@ -57,7 +57,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Deliver": ("install", "run", "shell-hook", "hook", "export", "bundle"),
     "Set up": ("config", "cache", "completion", "schema"),
 }
-"""The commands in the order of use; a test holds every command to one section."""
+"""The sections of the help, in the order of use; a test checks that every command is in one section."""
 
 if TYPE_CHECKING:  # only when a shell asks
     from click.shell_completion import CompletionItem
@@ -68,28 +68,28 @@ Options and examples of a command:
 """
 
 
-_LONG = 80
-"""Characters of a command that has its line alone: what it does stands below."""
-_HOMES = {"why-not": "why", "shell-hook": "run"}
-"""Commands that stand in the module of another one."""
+_LONG_COMMAND = 80
+"""The length from which a command gets a line of its own, with its description below."""
+_MODULES = {"why-not": "why", "shell-hook": "run"}
+"""Commands that are defined in the module of another command."""
 
 
 def load(name: str) -> click.Command:
     """Import a command from its module."""
-    module = importlib.import_module(f"cuenv.cli.{_HOMES.get(name, name).replace('-', '_')}")
-    command: click.Command = getattr(module, f"{name.replace('-', '_')}_command" if name in _HOMES else "command")
+    module = importlib.import_module(f"cuenv.cli.{_MODULES.get(name, name).replace('-', '_')}")
+    command: click.Command = getattr(module, f"{name.replace('-', '_')}_command" if name in _MODULES else "command")
     return command
 
 
 class Commands(click.Group):
-    """Loads only the command that is used: each has its own module."""
+    """The group of commands, which imports only the module of the command that is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The commands in the order of use."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a command; options that are not typed take what variables and settings say."""
+        """Import the module of a command, and take the defaults of its options from the settings."""
         if cmd_name not in COMMANDS:
             return None
         command = load(cmd_name)
@@ -97,7 +97,7 @@ class Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does; an error about an option that nobody typed says what set it."""
+        """As click does, but an error about an option names the setting that set it."""
         try:
             return super().invoke(ctx)
         except CuenvUsageError as error:
@@ -111,14 +111,14 @@ class Commands(click.Group):
                 formatter.write_dl([(name.ljust(width), COMMANDS[name]) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Complete commands without importing them; options as click does."""
+        """Complete commands without importing them, and options as click does."""
         from cuenv.cli.completion_names import items  # noqa: PLC0415 - only when a shell asks
 
         names = {name: COMMANDS[name] for name in self.list_commands(ctx)}
         return [*items(names, incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does; a name of another tool leads to the command or to a pointer, a slip to the nearest one."""
+        """As click does, but with hints for the commands of other tools and for typing errors."""
         while args and args[0] == "help":  # `help COMMAND` is `COMMAND --help`
             args = [word for word in args[1:] if word not in ("--help", "-h")]
             if not args:
@@ -130,7 +130,7 @@ class Commands(click.Group):
             click.echo(f"cuenv {__version__}")
             ctx.exit()
         if name not in COMMANDS:
-            from cuenv.cli.habits import ALIASES, POINTERS  # noqa: PLC0415 - only when something is wrong
+            from cuenv.cli.other_tools import ALIASES, POINTERS  # noqa: PLC0415 - only when something is wrong
 
             args = [ALIASES.get(name, name), *args[1:]]
             if name in POINTERS:
@@ -147,7 +147,7 @@ class Commands(click.Group):
             raise click.UsageError(f"{error.format_message()} Did you mean {near[0]!r}?", ctx) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; an option that only a command has is told where it stands."""
+        """As click does, but with a hint that options of one command stand behind its name."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -161,8 +161,8 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     invoke_without_command=True,
 )
-@before_options
-@at_once("-V", "--version", text=lambda _: f"cuenv {__version__}", help="Show the version and exit.")
+@group_options
+@print_and_exit_option("-V", "--version", text=lambda _: f"cuenv {__version__}", help="Show the version and exit.")
 @help_option
 @click.pass_context
 def cli(ctx: click.Context, /, **values: Any) -> None:
@@ -183,7 +183,7 @@ def cli(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _show_next_step(*, as_json: bool) -> None:
-    """``cuenv`` alone: what lies in this folder, and what to type next."""
+    """``cuenv`` without a command: print which files this folder contains, and the next commands."""
     from pathlib import Path  # noqa: PLC0415 - only then
 
     from cuenv.core.io.process import before_commands  # noqa: PLC0415 - as above
@@ -201,7 +201,7 @@ def _show_next_step(*, as_json: bool) -> None:
         return
     before = before_commands(os.environ)
     commands = [*([(before, "once in this shell: cuenv is not on PATH")] if before else []), *step.commands]
-    width = max((len(command) for command, _ in commands if len(command) < _LONG), default=0)
+    width = max((len(command) for command, _ in commands if len(command) < _LONG_COMMAND), default=0)
     lines = [*step.found, "", "next:"]
     for command, what in commands:
         alone, beside = ([f"  {command}"], "") if len(command) > width else ([], command)
@@ -219,9 +219,9 @@ def run(argv: Sequence[str]) -> int:
         The exit code, one of `ExitCode`.
     """
     if "_CUENV_COMPLETE" in os.environ:
-        return _complete(os.environ["_CUENV_COMPLETE"])
+        return _answer_completion(os.environ["_CUENV_COMPLETE"])
     wants_json = _wants_json(argv)
-    colour_as(_wanted_colour(argv))
+    remember_colour(_wanted_colour(argv))
     try:
         code = cli.main(args=list(argv), prog_name="cuenv", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -230,15 +230,15 @@ def run(argv: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except click.ClickException as error:
         usage = isinstance(error, click.UsageError)
-        _fail("usage" if usage else "input", error.format_message(), _help_for(error), wants_json=wants_json)
+        _fail("usage" if usage else "input", error.format_message(), _help_of_error(error), wants_json=wants_json)
         return ExitCode.USAGE if usage else ExitCode.INPUT
     except CuenvError as error:
         again = _with_lock(error, argv) if isinstance(error, NotALockError) else ""
-        _fail(error.code, error.message, again or error.hint or _help_of(argv), wants_json=wants_json)
+        _fail(error.code, error.message, again or error.hint or _help_of_typed(argv), wants_json=wants_json)
         return error.exit
     except OSError as error:
         if not isinstance(error.filename, str):
-            raise  # a stream of this process: whoever ends it knows what that means
+            raise  # an error of a stream of this process, which the caller handles
         from cuenv.core.io.files import look, shown, why  # noqa: PLC0415 - only when something is wrong
 
         _fail("outside", f"{shown(error.filename)}: {why(error)}", look(error.filename, error), wants_json=wants_json)
@@ -247,7 +247,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _with_lock(error: NotALockError, argv: Sequence[str]) -> str:
-    """The command as it was typed, with the lock for its environment file; empty where a word may hold a login."""
+    """The command as it was typed, with the lock in place of its environment file; empty if it contains a URL."""
     if error.file not in argv or any("://" in word for word in argv):
         return ""
     import shlex  # noqa: PLC0415 - only when something is wrong
@@ -256,35 +256,35 @@ def _with_lock(error: NotALockError, argv: Sequence[str]) -> str:
     return f"{error.make} && {meant}" if error.make else meant
 
 
-def _complete(instruction: str) -> int:
-    """Answer a shell; a completion is never an error."""
-    from cuenv.cli.completion import offers  # noqa: PLC0415 - only when a shell asks
+def _answer_completion(instruction: str) -> int:
+    """Answer a shell that completes; this never fails."""
+    from cuenv.cli.completion import completions  # noqa: PLC0415 - only when a shell asks
 
-    found = offers(cli, instruction)
+    found = completions(cli, instruction)
     if found:
         click.echo(found, nl=not found.endswith("\n"))
     return ExitCode.OK
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether JSON was asked for, by what was typed alone: the command line may be the error."""
+    """Whether JSON is requested, by the typed words alone, because the command line may be invalid."""
     return "--json" in argv or "--format=json" in argv or ("--format", "json") in pairwise(argv)
 
 
 def _wanted_colour(argv: Sequence[str]) -> str:
-    """What ``--color`` says, for an error that no command says: it may be the command line that is wrong."""
+    """The value of ``--color`` by the typed words alone, because the command line may be invalid."""
     said = [text.removeprefix("--color=") for text in argv if text.startswith("--color=")]
     said += [text for flag, text in pairwise(argv) if flag == "--color"]
     return said[-1] if said and said[-1] in ("always", "never") else "auto"
 
 
-def _help_for(error: click.ClickException) -> str | None:
+def _help_of_error(error: click.ClickException) -> str | None:
     context = getattr(error, "ctx", None)
     return f"{context.command_path} --help" if context else None
 
 
-def _help_of(argv: Sequence[str]) -> str:
-    """The help of the command that was typed: for an error that knows nothing better."""
+def _help_of_typed(argv: Sequence[str]) -> str:
+    """The command that prints the help of the typed command, for an error without a hint."""
     return " ".join(["cuenv", *[word for word in argv if word in COMMANDS][:1], "--help"])
 
 
@@ -293,7 +293,7 @@ def _fail(code: str, message: str, hint: str | None, *, wants_json: bool) -> Non
         click.echo(error_json(code, message, hint))
         return
     if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")  # a line of progress may stand there
+        sys.stderr.write("\r\x1b[K")  # remove a line of progress
     first, *rest = message.splitlines() or [""]
-    more = [line if line.startswith(" ") else f"  {line}" for line in rest]  # none of them looks like a hint of ours
+    more = [line if line.startswith(" ") else f"  {line}" for line in rest]  # indented, so that none looks like a hint
     say([f"error: {first}", *more, *([f"hint: {hint}"] if hint else [])])

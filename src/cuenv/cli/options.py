@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the values that are made from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import click
 from cuenv.cli.command import (
     OUTPUT,
     PATH,
+    combined,
     completes,
     name_option,
     no_progress_option,
     offline_option,
     prefix_option,
-    several,
 )
-from cuenv.cli.configured import configuration, set_value, typed, without_replaced
+from cuenv.cli.defaults import configuration, setting_value, was_typed, without_replaced
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import FORMS
 from cuenv.core.io.files import is_folder, read_stdin
@@ -49,8 +49,8 @@ if TYPE_CHECKING:  # commands that read no channel and no lock do not pay for it
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _one(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> str | None:
-    """The one value of an option; click itself would take the last of several and say nothing.
+def _single(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> str | None:
+    """The single value of an option; click itself would silently take the last of several.
 
     Raises:
         UsageError: two values that differ.
@@ -64,7 +64,7 @@ def _one(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> s
     return value[0] if value else None
 
 
-def _driver(text: str) -> Callable[[F], F]:
+def _driver_option(text: str) -> Callable[[F], F]:
     return click.option("--driver", metavar="VERSION", shell_complete=completes("driver"), help=text)
 
 
@@ -87,21 +87,21 @@ _host, _gpu, _glibc = (
     ),
     click.option("--glibc", metavar="VERSION", help="The version of the C library, such as 2.31."),
 )
-_host_options = (_host, _gpu, _driver("The version of the NVIDIA driver, such as 535.129.03."), _glibc)
+_host_options = (_host, _gpu, _driver_option("The version of the NVIDIA driver, such as 535.129.03."), _glibc)
 PLATFORM_HELP = "The platform: linux-64 or linux-aarch64."
-host_options = several(
+host_options = combined(
     *_host_options,
     click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
 )
 
-would_be_options = several(
+changed_host_options = combined(
     _host,
     _gpu,
-    _driver("The new driver: a version, or a branch such as 580."),
+    _driver_option("The new driver: a version, or a branch such as 580."),
     _glibc,
     click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP),
 )
-"""The host options of ``what-if``, whose ``--driver`` is the one that there would be."""
+"""The host options of ``what-if``, whose ``--driver`` is the new driver."""
 
 platforms_option = click.option(
     "--platform",
@@ -111,7 +111,7 @@ platforms_option = click.option(
     shell_complete=completes("platform"),
     help="The platform: linux-64 or linux-aarch64; repeat for both.",
 )
-"""The platforms of a command that serves several."""
+"""The option of a command that takes several platforms."""
 
 knowledge_option = click.option(
     "--knowledge",
@@ -121,15 +121,15 @@ knowledge_option = click.option(
     help="Directory with additional knowledge-base tables.",
 )
 
-environment_options = several(
+environment_options = combined(
     prefix_option,
     name_option,
     click.option("--lock", type=PATH, metavar="FILE", help="The lock that the environment was made from."),
 )
-"""An environment that is there, and its lock."""
+"""The options that name an installed environment and its lock."""
 
 
-part_names = several(
+part_name_options = combined(
     click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default)."),
     click.option(
         "--extra",
@@ -146,15 +146,15 @@ part_names = several(
         help="Read this dependency group of a uv.lock or pylock.toml; repeatable.",
     ),
 )
-part_options = several(
-    part_names,
+part_options = combined(
+    part_name_options,
     click.option("--python", default="", metavar="X.Y", help="The Python version for which a lock of wheels is read."),
 )
-"""Which part of a lock is meant that holds several."""
+"""The options that select one of several environments in a lock."""
 
 
 def part_from(values: PartValues | ReportValues) -> LockPart:
-    """What the options say of it."""
+    """The part of a lock that the options select."""
     from cuenv.lockfile.formats import LockPart  # noqa: PLC0415 - only to check and compare
 
     environment, python = values["environment"], values["python"] or ""
@@ -176,8 +176,8 @@ jobs_option = click.option(
     "--jobs", type=click.IntRange(1, 32), default=4, metavar="N", help="Number of files to download at the same time."
 )
 
-several_host_options = several(*_host_options, platforms_option)
-"""The host options of a command that makes one environment for several platforms."""
+several_host_options = combined(*_host_options, platforms_option)
+"""The host options of a command that can make one environment for several platforms."""
 
 format_option = click.option(
     "--format",
@@ -186,9 +186,9 @@ format_option = click.option(
     default="text",
     help="The format of the report; github, sarif and codequality are for code hosts.",
 )
-"""The option of every command that prints findings."""
+"""The option of commands that print findings."""
 
-channel_options = several(
+channel_options = combined(
     click.option(
         "--mirror",
         "mirrors",
@@ -200,7 +200,7 @@ channel_options = several(
     no_progress_option,
 )
 
-one_channel_options = several(
+one_channel_options = combined(
     click.option(
         "--channel", default="conda-forge", metavar="NAME", help="The channel: conda-forge (default) or pytorch."
     ),
@@ -212,11 +212,11 @@ one_channel_options = several(
         help=PLATFORM_HELP,
     ),
 )
-"""What the tables are compared with."""
+"""The options that name the channel with which the tables are compared."""
 
 
 def _day(_: click.Context, __: click.Parameter, value: str | None) -> str:
-    """The day of ``--as-of``; empty where it is not given.
+    """The day of ``--as-of``; empty without that option.
 
     Raises:
         UsageError: the text is not a day, or a day in the future or before the tables begin.
@@ -228,11 +228,11 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str:
     return check_day(value, load(None))
 
 
-request_options = several(
+request_options = combined(
     click.option(
         "--profile",
         multiple=True,
-        callback=_one,
+        callback=_single,
         metavar="NAME|FILE",
         shell_complete=completes("profile"),
         help="Take the request from this profile.",
@@ -281,7 +281,7 @@ request_options = several(
 
 
 def host_from(values: OneHostValues | SeveralHostValues) -> HostOptions:
-    """The host options of a command."""
+    """The host that the options of a command describe."""
     values = without_replaced(values)
     if "platforms" in values:
         platform = next(iter(cast("SeveralHostValues", values)["platforms"]), None)
@@ -293,16 +293,16 @@ def host_from(values: OneHostValues | SeveralHostValues) -> HostOptions:
         driver=values["driver"],
         glibc=values["glibc"],
         platform=platform,
-        environ=dict(os.environ),  # as it is now: reading channels sets some variables for rattler
+        environ=dict(os.environ),  # a copy: reading channels sets some variables for rattler
         stdin=read_standard_input,
     )
 
 
 def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
-    """The platforms of a command that takes several, in their own order, each checked; none when at most one is given.
+    """The platforms of a command that takes several, in a fixed order; empty if at most one is given.
 
     Raises:
-        UsageError: one is not served.
+        UsageError: a platform is not supported.
     """
     asked = without_replaced(values)["platforms"]
     for text in asked:
@@ -316,21 +316,21 @@ def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
 
 
 def read_standard_input() -> str:
-    """Standard input to its end, as text that tells of hosts."""
+    """The text of standard input, in which hosts are described."""
     from cuenv.host.io.record import LIMIT  # noqa: PLC0415 - as above
 
     return read_stdin(limit=LIMIT, lenient=True)
 
 
 def knowledge_from(values: TablesValue) -> Knowledge:
-    """The tables, with those of ``--knowledge``."""
+    """The tables, including those of ``--knowledge``."""
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - commands that need no tables do not pay for them
 
     return load(values["tables"])
 
 
 def request_from(values: RequestValues) -> Request:
-    """The profile of a command with its options laid over it."""
+    """The request of the profile, changed by the other options."""
     values, request = without_replaced(values), Request()
     if values["profile"]:
         from cuenv.config.io.profiles import read_profile  # noqa: PLC0415 - YAML is read only then
@@ -355,18 +355,18 @@ def request_from(values: RequestValues) -> Request:
     return replace(request, **changes, packages=(*request.packages, *conda), pip=(*request.pip, *pip))
 
 
-def at_hand(values: ChannelValues, platform: str) -> AtHand | None:
-    """Channel records that lie on this machine already; nothing is read or loaded where there are none.
+def local_records(values: ChannelValues, platform: str) -> AtHand | None:
+    """The channel records in the cache or in a mirror on this machine; ``None`` without any.
 
     Raises:
-        InputError: a folder that was typed for a channel is not there.
+        InputError: the folder of a mirror does not exist.
     """
     from cuenv.solve.io.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
 
-    if not values["mirrors"] and cache_is_empty(set_value("cache-dir")):
+    if not values["mirrors"] and cache_is_empty(setting_value("cache-dir")):
         return None
     sources = channel_sources(values)
-    for mirror in sources.mirrors if typed("mirrors") else ():
+    for mirror in sources.mirrors if was_typed("mirrors") else ():
         if "://" not in mirror.target and not is_folder(mirror.target):
             raise InputError(
                 f"--mirror: {mirror.target} is not a folder, so it has no records of {short_channel(mirror.origin)}",
@@ -376,22 +376,22 @@ def at_hand(values: ChannelValues, platform: str) -> AtHand | None:
 
 
 def channel_words(values: ResolvingValues) -> tuple[str, ...]:
-    """The options of channels and tables as they were typed, for a command that is to see the same; no passwords."""
+    """The options on channels and tables as they were typed, without passwords, for the command in a hint."""
     words: list[str] = []
-    for text in values["mirrors"] if typed("mirrors") else ():
+    for text in values["mirrors"] if was_typed("mirrors") else ():
         origin, equals, target = text.partition("=")
-        shown = redact(target) if "://" in target else target  # a folder called t is no token of conda
+        shown = redact(target) if "://" in target else target  # a folder called t is not a conda token
         words += ["--mirror", f"{redact(origin)}{equals}{shown}"]
-    words += ["--knowledge", str(values["tables"])] if values["tables"] and typed("tables") else []
-    return (*words, *(["--offline"] if values["offline"] and typed("offline") else []))
+    words += ["--knowledge", str(values["tables"])] if values["tables"] and was_typed("tables") else []
+    return (*words, *(["--offline"] if values["offline"] and was_typed("offline") else []))
 
 
 def channel_sources(values: ChannelValues) -> Sources:
-    """Where channels are read from: mirrors of the options, then ``.condarc``; as of a day, where one is asked for."""
+    """The sources of channels: the mirrors of the options, then ``.condarc``; as of a day, if one is given."""
     from cuenv.solve.io.sources import sources_here  # noqa: PLC0415 - commands that read no channel do not pay for it
 
     sources = sources_here(values["mirrors"], os.environ, offline=values["offline"])
-    cache, timeout = set_value("cache-dir"), set_value("timeout")
+    cache, timeout = setting_value("cache-dir"), setting_value("timeout")
     return replace(
         sources,
         as_of=cast("RequestValues", values).get("as_of", ""),

@@ -1,4 +1,4 @@
-"""How things are said: streams, colour, JSON, reports and progress."""
+"""Printing: lines with colour, JSON, findings in all formats, and progress."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.findings import CheckResult
+from cuenv.core.findings import CheckResult, counted
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 
 if TYPE_CHECKING:  # types alone
     from cuenv.cli.documents import Document, ErrorDocument
+    from cuenv.solve.model import Solution
 
 _COLOURS: Mapping[str, str] = {
     word: colour
@@ -30,26 +31,26 @@ _COLOURS: Mapping[str, str] = {
     }.items()
     for word in words
 }
-"""The words that begin a line of ours, or stand behind a place in a file, and their colours."""
+"""The colours of words at the beginning of a line or after a position in a file."""
 _WORD = regex(
     r"(?P<before>(?: {3}|\S+:\d+:\d+: |\d+ files?: )?)(?P<word>(?P<count>[1-9]\d* errors?)|not fine|[a-z]+)(?!\w)"
 )
-_USUAL = 80
-"""Columns of a terminal that does not say."""
-_EVERY = 30.0
-"""Seconds between two lines of progress where there is no terminal."""
-_LEAST = 40
-"""Columns below which nothing is wrapped any more."""
+_DEFAULT_COLUMNS = 80
+"""The width of a terminal that does not report its width."""
+_LOG_SECONDS = 30.0
+"""Seconds between two lines of progress in a log."""
+_MIN_COLUMNS = 40
+"""The smallest width at which lines are wrapped."""
 _COMMAND = regex(
     r"(?:(?<=: )|(?<=or )|(?<=  )|^)(?:\w+=\S* )*(?:\S*/)?(?:cuenv|conda|mamba|micromamba|pixi|pip|uv|sh|eval|mkdir|ls"
     r"|df|ldd|nvidia-smi|python3?|tar|cp|unset|export|source|\.) \S.*$"
 )
-"""A command at the end of a line: it is never broken, so that it can be copied."""
+"""A command at the end of a line, which is never wrapped so that it can be copied."""
 _COLUMN = regex(r"\S {2,}(?=\S)")
 
 
 def wants_colour(stream: IO[str], option: str = "auto") -> bool:
-    """Whether a stream is coloured: the option, NO_COLOR, FORCE_COLOR, TERM=dumb, then whether it is a terminal."""
+    """Whether to colour a stream, by the option, NO_COLOR, FORCE_COLOR, TERM, and whether it is a terminal."""
     if option != "auto":
         return option == "always"
     if os.environ.get("NO_COLOR"):
@@ -60,31 +61,31 @@ def wants_colour(stream: IO[str], option: str = "auto") -> bool:
 
 
 def styled(word: str, kind: str, stream: IO[str] | None = None, colours: Mapping[str, str] = _COLOURS) -> str:
-    """A word in the colour of its kind, where the stream is coloured."""
+    """The word in the colour of its kind, if the stream is coloured."""
     if kind in colours and wants_colour(stream or sys.stderr, _colour_option()):
         return click.style(word, fg=colours[kind], bold=colours[kind] == "red")
     return word
 
 
 def _colour_option() -> str:
-    """What ``--color`` says, before or behind the command."""
+    """The value of ``--color``."""
     context = click.get_current_context(silent=True)
     return str(context.params.get("color") or "auto") if context else _typed_colour
 
 
 _typed_colour = "auto"
-"""What was typed as ``--color``, for errors that are said when no command runs any more."""
+"""The value of ``--color`` for errors that are printed after the command has ended."""
 
 
-def colour_as(option: str) -> None:
-    """Remember what was typed as ``--color``."""
+def remember_colour(option: str) -> None:
+    """Remember the value of ``--color``."""
     global _typed_colour  # noqa: PLW0603 - one process has one command line
     _typed_colour = option
 
 
-def laid_out(line: str, stream: IO[str], colours: Mapping[str, str] = _COLOURS) -> str:
-    """One line of ours for a stream: nothing in it starts another, its first word in colour, wrapped on a terminal."""
-    lines = _wrapped(one_line(line), _columns(stream)) if stream.isatty() else [one_line(line)]
+def format_line(line: str, stream: IO[str], colours: Mapping[str, str] = _COLOURS) -> str:
+    """One line for a stream: without line ends in it, its first word in colour, wrapped on a terminal."""
+    lines = _wrap(one_line(line), _columns(stream)) if stream.isatty() else [one_line(line)]
     if wants_colour(stream, _colour_option()) and (found := _WORD.match(lines[0])):
         word = found["word"]
         kind = "error" if found["count"] else word
@@ -92,12 +93,12 @@ def laid_out(line: str, stream: IO[str], colours: Mapping[str, str] = _COLOURS) 
     return "\n".join(lines)
 
 
-def _wrapped(line: str, width: int) -> list[str]:
-    """A line on as many as it needs: continued under its last column, a command at its end whole on a line of its own.
+def _wrap(line: str, width: int) -> list[str]:
+    """Wrap a line under its last column; a command at its end gets a line of its own, which is not wrapped.
 
-    A terminal breaks a command that is longer than its line by itself, and copies it as one.
+    A terminal wraps a long command itself, and still copies it as one line.
     """
-    if len(line) <= width or width < _LEAST:
+    if len(line) <= width or width < _MIN_COLUMNS:
         return [line]
     import textwrap  # noqa: PLC0415 - only on a terminal
 
@@ -120,30 +121,30 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def say(lines: Iterable[str], *, quiet: bool = False) -> None:
-    """Talk: one line on stderr for each, its first word in colour."""
+    """Print lines on stderr, each with its first word in colour."""
     if quiet:
         return
     for line in lines:
-        sys.stderr.write(f"{laid_out(line, sys.stderr)}\n")
+        sys.stderr.write(f"{format_line(line, sys.stderr)}\n")
 
 
 def emit_lines(lines: Iterable[str], colours: Mapping[str, str] = _COLOURS) -> None:
-    """The product for people: one line on stdout for each, its first word in colour.
+    """Print the result for people on stdout, each line with its first word in colour.
 
     Raises:
         OutsideError: as `emit`.
     """
-    emit("\n".join(laid_out(line, sys.stdout, colours) for line in lines))
+    emit("\n".join(format_line(line, sys.stdout, colours) for line in lines))
 
 
 def emit(text: str) -> None:
-    """The product, on stdout, as it is.
+    """Print the result on stdout without any change.
 
     Raises:
-        OutsideError: stdout cannot be written (a full disk); a reader that went away stays a BrokenPipeError.
+        OutsideError: stdout cannot be written (the disk is full); a closed pipe remains a BrokenPipeError.
     """
     try:
-        click.echo(text, nl=not text.endswith("\n"), color=True)  # colour was decided where it was put in
+        click.echo(text, nl=not text.endswith("\n"), color=True)  # the text has its colours already
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -154,7 +155,7 @@ def emit(text: str) -> None:
 
 
 def emit_json(data: Document) -> None:
-    """A product as JSON, on stdout."""
+    """Print the result as JSON on stdout."""
     from cuenv.core.render import json_text  # noqa: PLC0415 - most runs print no JSON
 
     emit(json_text(data))
@@ -166,12 +167,12 @@ def emit_findings(
     document: Callable[[], Document],
     lines: Callable[[], Sequence[str]],
 ) -> None:
-    """Print findings in the form that ``--format`` or ``--json`` asks for.
+    """Print findings in the format of ``--format`` or ``--json``.
 
     Args:
-        results: what was found, for the forms that are alike for all commands.
-        document: makes what ``--json`` prints.
-        lines: makes the lines for people.
+        results: the findings, for the formats that are the same for all commands.
+        document: returns the JSON document.
+        lines: returns the lines for people.
     """
     from cuenv.core.render import RENDERERS  # noqa: PLC0415 - not every command has findings
 
@@ -185,8 +186,14 @@ def emit_findings(
         emit(text)
 
 
+def package_count(solution: Solution) -> str:
+    """The number of packages in a solution in words: ``120 packages and 3 for pip``."""
+    also = f" and {len(solution.pip)} for pip" if solution.pip else ""
+    return f"{counted(len(solution.packages), 'package')}{also}"
+
+
 def error_json(code: str, message: str, hint: str | None) -> str:
-    """An error as JSON, schema ``cuenv/error/1``."""
+    """An error as JSON (schema ``cuenv/error/1``)."""
     from cuenv.core.render import json_text  # noqa: PLC0415 - most runs print no JSON
 
     data: ErrorDocument = {"schema": "cuenv/error/1", "error": {"code": code, "message": message, "hint": hint}}
@@ -215,18 +222,18 @@ def _progress(quiet: bool) -> Progress | None:
         sys.stderr.write(f"\r\x1b[K{one_line(text)[: _columns(sys.stderr) - 1]}")
         sys.stderr.flush()
 
-    told = show if sys.stderr.isatty() else _log_line(time.monotonic)
+    told = show if sys.stderr.isatty() else _log_progress(time.monotonic)
     listen(told)
     return told
 
 
-def _log_line(clock: Callable[[], float]) -> Progress:
-    """Tell what is told now and then; a run that is over before says nothing."""
+def _log_progress(clock: Callable[[], float]) -> Progress:
+    """A progress function that prints a line only every half minute."""
     last = clock()
 
     def show(text: str) -> None:
         nonlocal last
-        if clock() - last >= _EVERY:
+        if clock() - last >= _LOG_SECONDS:
             last = clock()
             sys.stderr.write(f"{one_line(text)}\n")
             sys.stderr.flush()
@@ -235,8 +242,8 @@ def _log_line(clock: Callable[[], float]) -> Progress:
 
 
 def _columns(stream: IO[str]) -> int:
-    """The width of the terminal of a stream: a line of progress that runs over could not be written over."""
+    """The width of a stream's terminal; a longer line of progress could not be overwritten."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+        return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_COLUMNS
     except (OSError, ValueError):
-        return _USUAL
+        return _DEFAULT_COLUMNS

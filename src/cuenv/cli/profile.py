@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import GroupedGroup, completes, talk_options
-from cuenv.cli.configured import configuration
+from cuenv.cli.command import CuenvGroup, completes, output_options
+from cuenv.cli.defaults import configuration
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option, output_option
 from cuenv.cli.output import emit, emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode, UsageError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # types alone
 _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-@click.group("profile", cls=GroupedGroup)
+@click.group("profile", cls=CuenvGroup)
 def command() -> None:
     """List, show, begin and validate profiles: requests that are kept in files.
 
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 @command.command("list", short_help="list names, files and first sentences")
-@talk_options
+@output_options
 def _list(**values: Unpack[TalkValues]) -> None:
     """List the profiles: name, file, and the first sentence of the story.
 
@@ -77,7 +77,7 @@ def _list(**values: Unpack[TalkValues]) -> None:
 
 @command.command("show", short_help="show a profile as YAML")
 @click.argument("name", metavar="NAME|FILE", shell_complete=completes("profile"))
-@talk_options
+@output_options
 def _show(name: str, **values: Unpack[TalkValues]) -> None:
     """Show a profile as YAML, and the file that it comes from.
 
@@ -101,7 +101,7 @@ def _show(name: str, **values: Unpack[TalkValues]) -> None:
 @command.command("new", short_help="write a template that explains every key")
 @click.argument("name")
 @output_option
-@talk_options
+@output_options
 def _new(name: str, output: Path | None, **values: Unpack[TalkValues]) -> None:
     """Write a template for a profile. It explains every key and is valid as it is.
 
@@ -137,7 +137,7 @@ def _new(name: str, output: Path | None, **values: Unpack[TalkValues]) -> None:
 @click.argument("asked", nargs=-1, metavar="[FILE|NAME]...", shell_complete=completes("profile"))
 @host_options
 @knowledge_option
-@talk_options
+@output_options
 def _validate(asked: tuple[str, ...], **values: Unpack[LookValues]) -> int:
     """Check whether profiles are valid, and with host options whether they fit that host.
 

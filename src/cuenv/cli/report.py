@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import PATH, Grouped, completes, name_option, prefix_option, talk_options
-from cuenv.cli.configured import typed
+from cuenv.cli.command import PATH, CuenvCommand, completes, name_option, output_options, prefix_option
+from cuenv.cli.defaults import was_typed
 from cuenv.cli.options import (
-    at_hand,
     channel_options,
     host_from,
     host_options,
     knowledge_from,
+    local_records,
     output_option,
     part_from,
-    part_names,
+    part_name_options,
     request_from,
     request_options,
 )
@@ -39,10 +39,10 @@ if TYPE_CHECKING:  # types alone
     from cuenv.report.page import ReportPage
 
 _REQUESTED = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "prefer")
-"""Options that choose an environment, and mean nothing where there is one; --python also chooses a part of a lock."""
+"""Options that choose an environment, which are refused where one is named; --python also selects part of a lock."""
 
 
-@click.command("report", cls=Grouped)
+@click.command("report", cls=CuenvCommand)
 @click.argument("lock", type=PATH, required=False, metavar="[LOCK]")
 @prefix_option
 @name_option
@@ -60,11 +60,11 @@ _REQUESTED = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "
     "--picture", metavar="NAME", shell_complete=completes("picture"), help=f"With --format svg: {', '.join(PICTURES)}."
 )
 @output_option
-@part_names
+@part_name_options
 @host_options
 @request_options
 @channel_options
-@talk_options
+@output_options
 def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
     """Write one page with pictures: what limits an environment, the driver, all builds, the size.
 
@@ -95,7 +95,7 @@ def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
         raise UsageError(
             "the report is an HTML file and cannot be read on a terminal", hint="cuenv report -o report.html"
         )
-    page = _page(lock, values)
+    page = _make_page(lock, values)
     text = _text(page, values)
     kept = _write(output, text) if output else None
     if values["as_json"]:
@@ -112,7 +112,7 @@ def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
 
 
 def _text(page: ReportPage, values: ReportValues) -> str:
-    """The report in the form that is asked for."""
+    """The report in the format of ``--format``."""
     from cuenv.report.page import html, markdown  # noqa: PLC0415 - not needed for --help
 
     if values["form"] == "svg":
@@ -121,7 +121,7 @@ def _text(page: ReportPage, values: ReportValues) -> str:
 
 
 def _write(path: Path, text: str) -> Path | None:
-    """Write the report; what is no report of ours is kept aside."""
+    """Write the report; a file that is not a report of cuenv is kept beside it."""
     from cuenv.core.io.products import write_over  # noqa: PLC0415 - as above
 
     make_folder(path.parent)
@@ -129,11 +129,11 @@ def _write(path: Path, text: str) -> Path | None:
     return kept[0][1] if kept else None
 
 
-def _page(lock: Path | None, values: ReportValues) -> ReportPage:
-    """The report on what the arguments name.
+def _make_page(lock: Path | None, values: ReportValues) -> ReportPage:
+    """Make the report that the arguments ask for.
 
     Raises:
-        UsageError: they name several things, or a request where there is nothing to choose.
+        UsageError: the arguments name several things, or a request although an environment is named.
     """
     knowledge = knowledge_from(values)
     named = {"LOCK": lock, "--prefix": values["prefix"], "--name": values["name"], "--fleet": values["plan"]}
@@ -142,7 +142,7 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
         raise UsageError(f"{' and '.join(given)}: a report shows only one of them", hint="cuenv report --help")
     about = next(iter(given), "")
     if about:
-        _nothing_to_choose(about)
+        _refuse_request_options(about)
     if values["plan"]:
         return _fleet(values["plan"])
     if values["name"]:
@@ -152,7 +152,7 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
     if values["prefix"]:
         return _prefix(values["prefix"], values, knowledge)
     options = host_from(values)
-    requests = any(typed(name) for name in (*_REQUESTED, "python"))
+    requests = any(was_typed(name) for name in (*_REQUESTED, "python"))
     if lock is None and not options.given and not requests:
         from cuenv.prefix.check import find_lock  # noqa: PLC0415 - as above
 
@@ -160,9 +160,9 @@ def _page(lock: Path | None, values: ReportValues) -> ReportPage:
     return _lock(lock, values, knowledge) if lock else _host(values, knowledge)
 
 
-def _nothing_to_choose(about: str) -> None:
+def _refuse_request_options(about: str) -> None:
     """Refuse what chooses an environment beside one that is there."""
-    if any(typed(name) for name in _REQUESTED):
+    if any(was_typed(name) for name in _REQUESTED):
         said = f"request options choose an environment, but {about} names one"
         raise UsageError(said, hint="leave out the options, or name only a host: cuenv report --gpu A100 --pytorch 2.5")
 
@@ -184,12 +184,12 @@ def _lock(lock: Path, values: ReportValues, knowledge: Knowledge) -> ReportPage:
 
 
 def _with_sizes(checked: LockCheck, values: ReportValues) -> LockCheck:
-    """The lock with the sizes of its packages, as far as channel records that lie on this machine tell them."""
+    """The lock with the sizes of its packages, if channel records on this machine contain them."""
     lock, platform = checked.lock, checked.facts.platform
     mine = lock.solution(platform) if lock else None
     if lock is None or mine is None or all(item.size for item in mine.packages):
         return checked
-    here = at_hand(values, platform)
+    here = local_records(values, platform)
     if here is None:
         return checked
     from cuenv.solve.io.records import sizes_of  # noqa: PLC0415 - it loads rattler

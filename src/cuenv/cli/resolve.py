@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import Grouped, talk_options
-from cuenv.cli.configured import typed
+from cuenv.cli.command import CuenvCommand, output_options
+from cuenv.cli.defaults import was_typed
 from cuenv.cli.options import (
-    at_hand,
     channel_options,
     channel_sources,
     channel_words,
     host_from,
     knowledge_from,
+    local_records,
     output_option,
     prove_option,
     request_from,
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from cuenv.solve.environment_spec import EnvironmentSpec
 
 
-@click.command("resolve", cls=Grouped)
+@click.command("resolve", cls=CuenvCommand)
 @several_host_options
 @request_options
 @prove_option
 @click.option("--name", metavar="NAME", help="The name of the environment (default: the profile's name, else cuenv).")
 @output_option
 @channel_options
-@talk_options
+@output_options
 def command(**values: Unpack[ResolveValues]) -> int:
     """Choose a PyTorch build and a CUDA toolkit for a host, and write environment.yml.
 
@@ -79,20 +79,20 @@ def command(**values: Unpack[ResolveValues]) -> int:
     facts = host_facts(host_from(values), knowledge, request)
     sources = channel_sources(values) if values["prove"] else None
     name, platforms = values["name"] or request.name, several_platforms(values)
-    near = None if sources or platforms else at_hand(values, facts.platform)
+    near = None if sources or platforms else local_records(values, facts.platform)
     with progress(quiet=values["quiet"] or not sources) as show:
         answer = resolve(
             facts, request, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show
         )
     if not (values["as_json"] or (values["quiet"] and answer.fits)):
-        say(talk(answer, platforms, values))  # its hints cost a quarter of the run
+        say(summary_lines(answer, platforms, values))  # its hints cost a quarter of the run
     if answer.spec is not None and answer.fits:
-        _deliver(answer.spec, answer.decision, values)
+        _write_choice(answer.spec, answer.decision, values)
     if values["as_json"]:  # last: a file that cannot be written is an error, and stdout holds one document
         from cuenv.resolver.decision_json import resolution_plain  # noqa: PLC0415 - as above
 
         plain = resolution_plain(answer)
-        again = _again(platforms, values)
+        again = _repeated_options(platforms, values)
         for hint in plain["hints"]:
             hint["command"] += again
         if platforms:
@@ -101,15 +101,17 @@ def command(**values: Unpack[ResolveValues]) -> int:
     return ExitCode.OK if answer.fits else ExitCode.NEGATIVE
 
 
-def talk(answer: Resolution, platforms: tuple[str, ...], values: ResolvingValues, command: str = "") -> list[str]:
-    """The reasoned summary of a choice; its hints keep the command of the run and its further options."""
-    again = _again(platforms, values)
+def summary_lines(
+    answer: Resolution, platforms: tuple[str, ...], values: ResolvingValues, command: str = ""
+) -> list[str]:
+    """The summary of a decision with its reasons; the commands in its hints repeat the options of this run."""
+    again = _repeated_options(platforms, values)
     lines = _summary(answer, platforms, verbose=values["verbose"])
-    return [f"{_of(line, command)}{again}" if line.startswith("hint: ") else line for line in lines]
+    return [f"{_hint_for(line, command)}{again}" if line.startswith("hint: ") else line for line in lines]
 
 
-def _of(text: str, command: str) -> str:
-    """A hint for another command that chooses on the channels, which needs no ``--prove`` for it."""
+def _hint_for(text: str, command: str) -> str:
+    """The hint for another command, which asks the channels without ``--prove``."""
     return text.replace("cuenv resolve", command, 1).replace(" --prove", "") if command else text
 
 
@@ -119,10 +121,10 @@ def _summary(answer: Resolution, platforms: tuple[str, ...], *, verbose: bool) -
     lines = summary(answer.decision, answer.findings, verbose=verbose)
     if platforms and answer.fits:
         lines.append(f"both    one environment for {' and '.join(platforms)}")
-    return [*lines, grounds_line(answer)] if answer.fits else lines
+    return [*lines, basis_line(answer)] if answer.fits else lines
 
 
-def grounds_line(answer: Resolution) -> str:
+def basis_line(answer: Resolution) -> str:
     """What the choice is based on: only the tables, the channel records on this machine, or the channels themselves."""
     if answer.lacking:
         return (
@@ -150,16 +152,16 @@ def grounds_line(answer: Resolution) -> str:
     return f"tables  not checked against the channels ({when}); 'cuenv lock --resolve' asks them and locks in one step"
 
 
-def _again(platforms: tuple[str, ...], values: ResolvingValues) -> str:
-    """What the run was asked for beside the host and the versions, for the command of a hint."""
+def _repeated_options(platforms: tuple[str, ...], values: ResolvingValues) -> str:
+    """The options of this run except those on the host and the versions, for the command in a hint."""
     words = [word for platform in platforms for word in ("--platform", platform)]
     words += channel_words(values)
     for option, key, value in (("--name", "name", values["name"]), ("-o", "output", values["output"])):
-        words += [option, str(value)] if value and typed(key) else []
+        words += [option, str(value)] if value and was_typed(key) else []
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-def _deliver(spec: Any, decision: Any, values: ResolvingValues) -> None:
+def _write_choice(spec: Any, decision: Any, values: ResolvingValues) -> None:
     from cuenv.solve.environment_yml import render  # noqa: PLC0415 - not needed for --help
 
     path = values["output"]
@@ -167,14 +169,14 @@ def _deliver(spec: Any, decision: Any, values: ResolvingValues) -> None:
         from cuenv.resolver.explain import lock_command  # noqa: PLC0415 - not needed for stdout
 
         then = " ".join([lock_command(decision, str(path)), *map(shlex.quote, channel_words(values))])
-        repaired = _repairing(path, decision, values)
+        repaired = _repair_options(path, decision, values)
         write_file(spec, path, f"; next: {then}", repaired, quiet=values["quiet"] or values["as_json"])
     elif not values["as_json"]:
         emit(render(spec))
 
 
-def _repairing(path: Path, decision: Decision, values: LockValues | ResolvingValues) -> tuple[str, ...]:
-    """The end of a command that repairs a file for the host of a choice."""
+def _repair_options(path: Path, decision: Decision, values: LockValues | ResolvingValues) -> tuple[str, ...]:
+    """The options of ``cuenv lock`` that repair a file for the host of a decision."""
     from cuenv.host.describe import host_options  # noqa: PLC0415 - not needed for --help
 
     new = path.parent / f"{path.stem or 'environment'}.new.yml"
@@ -182,12 +184,12 @@ def _repairing(path: Path, decision: Decision, values: LockValues | ResolvingVal
 
 
 def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[str, ...] = (), *, quiet: bool) -> None:
-    """Write an environment file, and say so; what was there and is not ours is kept beside it.
+    """Write an environment file and print that; a file that cuenv did not write is kept beside it.
 
     Args:
-        then: what to type next.
-        repair: the end of the command that keeps the packages of a file that is not ours instead.
-        quiet: say nothing.
+        then: the next command.
+        repair: the options that keep the packages of the replaced file instead.
+        quiet: print nothing.
 
     Raises:
         OutsideError: it cannot be written.
@@ -210,7 +212,7 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[
     say([f"wrote   {path}{then}"], quiet=quiet)
 
 
-REQUESTED = {
+_REQUEST_OPTIONS = {
     "profile": "--profile",
     "stack": "--stack",
     "pytorch": "--pytorch",
@@ -225,13 +227,13 @@ REQUESTED = {
 
 
 def refuse_requests(values: LockValues, wheels: str = "") -> None:
-    """Refuse what chooses an environment beside a file that says what it is, and what --resolve cannot stand beside.
+    """Refuse options of ``cuenv lock`` that exclude each other: those of the request need ``--resolve``.
 
     Args:
-        wheels: the lock without conda that is asked for, whose file ``-o`` names.
+        wheels: the format of a lock without conda, whose file ``-o`` names; empty for conda.
 
     Raises:
-        UsageError: such an option was typed.
+        UsageError: such options were typed.
     """
     if wheels == PIXI and values["check"]:
         raise UsageError(
@@ -259,7 +261,7 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
                 hint="cuenv lock --resolve",
             )
         return
-    request = next((flag for name, flag in REQUESTED.items() if typed(name)), None)
+    request = next((flag for name, flag in _REQUEST_OPTIONS.items() if was_typed(name)), None)
     if request:
         raise UsageError(
             f"{request} chooses an environment, but cuenv lock locks the one that the file describes",
@@ -270,13 +272,13 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
 def resolve_first(
     path: Path, values: LockValues, knowledge: Knowledge, request: LockRequest, form: str = ""
 ) -> LockRequest | None:
-    """Choose on the channels and write the file; ``None`` when nothing fits, and the reasons were said.
+    """Choose on the channels and write the environment file; ``None`` if nothing fits, after printing the reasons.
 
-    The lock that follows is for the host that the file names, as it is when the file is locked later.
+    The lock is then made for the host that the file names, as when the file is locked later.
 
     Args:
-        request: what is locked then.
-        form: the lock that another program reads, if one is asked for.
+        request: what will be locked.
+        form: the format of a lock for another program; empty for cuenv's own.
 
     Raises:
         InputError: a channel cannot be read.
@@ -286,32 +288,32 @@ def resolve_first(
 
     where = [] if str(path) == ENVIRONMENT else [str(path)]
     again = shlex.join(["cuenv", "lock", "--resolve", *where, *(["--format", form] if form else [])])
-    answer = chosen(values, knowledge, request.wheels, again)
+    answer = choose(values, knowledge, request.wheels, again)
     if answer is None or answer.spec is None:
         return None
-    repaired = _repairing(path, answer.decision, values)
+    repaired = _repair_options(path, answer.decision, values)
     write_file(answer.spec, path, repair=repaired, quiet=values["quiet"] or values["as_json"])
     nobody = replace(request.host, hosts=(), gpus=(), driver=None, glibc=None, platform=None)
     facts, named = host_for(path, nobody, knowledge, answer.spec.platforms)
     if not named:  # the head names a host that only this run could read, such as standard input
-        facts = facts_of(answer, knowledge)
+        facts = host_of_choice(answer, knowledge)
     return replace(request, facts=facts)
 
 
-def facts_of(answer: Resolution, knowledge: Knowledge) -> HostFacts:
-    """The host that a choice is for; one without a driver gets the lowest that runs it."""
+def host_of_choice(answer: Resolution, knowledge: Knowledge) -> HostFacts:
+    """The host of a decision; if it has no driver, the minimum driver of the decision is added."""
     facts, lowest = answer.decision.case.facts, answer.decision.minimum_driver
     if lowest and not facts.driver:
         return replace(facts, driver=Driver(version=lowest, cuda=knowledge.cuda_of(lowest)))
     return facts
 
 
-def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", command: str = "") -> Resolution | None:
-    """Choose on the channels; ``None`` when nothing fits, and the reasons were said.
+def choose(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", command: str = "") -> Resolution | None:
+    """Choose on the channels; ``None`` if nothing fits, after printing the reasons.
 
     Args:
-        wheels: the lock without conda that is asked for.
-        command: what the hints name instead of ``cuenv resolve``.
+        wheels: the format of a lock without conda; empty for conda.
+        command: the command in the hints instead of ``cuenv resolve``.
 
     Raises:
         InputError: a channel cannot be read.
@@ -323,9 +325,9 @@ def chosen(values: ResolvingValues, knowledge: Knowledge, wheels: str = "", comm
         from cuenv.resolver.decision_json import resolution_plain  # noqa: PLC0415 - only for JSON
 
         plain = resolution_plain(answer)
-        again = _again(several_platforms(values), values)
+        again = _repeated_options(several_platforms(values), values)
         for hint in plain["hints"]:
-            hint["command"] = f"{_of(hint['command'], command)}{again}"
+            hint["command"] = f"{_hint_for(hint['command'], command)}{again}"
         emit_json(plain)
     return None
 
@@ -340,12 +342,12 @@ def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str, comm
                 f"--format {wheels} locks pip packages, but the stack {request.stack} installs torch with conda",
                 hint=f"cuenv lock --resolve --stack {WHEELS} --format {wheels}",
             )
-        request = replace(request, stack=WHEELS, dev=request.dev and typed("dev"))
+        request = replace(request, stack=WHEELS, dev=request.dev and was_typed("dev"))
     facts = host_facts(host_from(values), knowledge, request)
     sources = None if wheels else channel_sources(values)  # nothing of it comes from a channel
     name, platforms = values["name"] or request.name, several_platforms(values)
     with progress(quiet=values["quiet"]) as show:
         answer = resolve(facts, request, knowledge, name=name, platforms=platforms, prove=sources, progress=show)
     if not (values["as_json"] or (values["quiet"] and answer.fits)):
-        say(talk(answer, platforms, values, command))  # its hints cost a quarter of the run
+        say(summary_lines(answer, platforms, values, command))  # its hints cost a quarter of the run
     return answer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuenv.cli.command import Grouped, name_option, prefix_option, talk_options
+from cuenv.cli.command import CuenvCommand, name_option, output_options, prefix_option
 from cuenv.cli.output import emit, emit_json
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.prefix.shell_hook import SHELLS, activation_lines
@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import TalkValues
 
 
-@click.command("run", cls=Grouped, context_settings={"allow_interspersed_args": False})
+@click.command("run", cls=CuenvCommand, context_settings={"allow_interspersed_args": False})
 @prefix_option
 @name_option
-@talk_options
+@output_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENTS]...")
 def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: Any) -> int:
     """Run a program inside an environment as if it were activated, without conda.
@@ -45,11 +45,11 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
     run_inside(path, words, dict(os.environ))
 
 
-@click.command("shell-hook", cls=Grouped)
+@click.command("shell-hook", cls=CuenvCommand)
 @prefix_option
 @name_option
 @click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The shell that evaluates it (bash).")
-@talk_options
+@output_options
 def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Unpack[TalkValues]) -> int:
     """Print what your shell evaluates to activate an environment, without conda.
 

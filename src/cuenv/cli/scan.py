@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes, no_progress_option, talk_options
+from cuenv.cli.command import CuenvCommand, completes, no_progress_option, output_options
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit_json, emit_lines, progress
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import ScanValues
 
 
-@click.command("scan", cls=Grouped)
+@click.command("scan", cls=CuenvCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=completes("file"))
 @click.option("--deep", is_flag=True, help="Also look for GPU code outside its usual sections.")
 @host_options
 @knowledge_option
 @no_progress_option
-@talk_options
+@output_options
 def command(paths: tuple[str, ...], *, deep: bool, **values: Unpack[ScanValues]) -> int:
     """List the GPU code in compiled files, and which GPUs of the host can run it.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes, talk_options
+from cuenv.cli.command import CuenvCommand, completes, output_options
 from cuenv.cli.output import emit, emit_json, emit_lines
 from cuenv.core.errors import UsageError
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import TalkValues
 
 
-@click.command("schema", cls=Grouped)
+@click.command("schema", cls=CuenvCommand)
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=completes("schema"))
-@talk_options
+@output_options
 def command(name: str | None, **values: Unpack[TalkValues]) -> None:
     """Print the JSON Schema of what --json prints.
 

@@ -1,6 +1,6 @@
-"""The options of the commands as types, so that mypy sees a renamed one. Imported for types alone.
+"""The types of the commands' option values. They are imported only for type checking.
 
-A test holds each command's options to the type that its function names: the names, and what their values are.
+A test compares the options of each command with the type of its function.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TablesValue(TypedDict):
 
 
 class HostValues(TypedDict):
-    """The options that name a host, but for its platform."""
+    """The options that name a host, except its platform."""
 
     hosts: tuple[str, ...]
     gpus: tuple[str, ...]
@@ -46,13 +46,13 @@ class OneHostValues(HostValues):
 
 
 class SeveralHostValues(HostValues):
-    """The options that name a host, for a command that makes one environment for several platforms."""
+    """The options that name a host, for a command that takes several platforms."""
 
     platforms: tuple[str, ...]
 
 
 class RequestValues(TypedDict):
-    """The options that say what is asked for."""
+    """The options of the request."""
 
     profile: str | None
     stack: str | None
@@ -75,7 +75,7 @@ class ChannelValues(TypedDict):
 
 
 class PartValues(TypedDict):
-    """The options that say which part of a lock is meant."""
+    """The options that select a part of a lock."""
 
     environment: str
     extras: tuple[str, ...]
@@ -136,7 +136,7 @@ class FleetVerifyValues(TablesValue, TalkValues):
 
 
 class LookValues(OneHostValues, TablesValue, TalkValues):
-    """A command that judges for one host."""
+    """The options of a command that is about one host."""
 
 
 class LintValues(LookValues, FormValue):
@@ -251,7 +251,7 @@ class WhatIfValues(AskingValues):
 
 
 class VendorValues(TypedDict):
-    """How an export brings cuenv along."""
+    """The options on how an export installs cuenv."""
 
     cuenv: str | None
     vendor: bool
@@ -312,7 +312,7 @@ class ShellValues(LookValues):
 
 
 class KbValues(TablesValue, TalkValues):
-    """A command that reads the tables."""
+    """The options of a command that reads the tables."""
 
 
 class LearnValues(KbValues, ChannelValues):

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, talk_options
-from cuenv.cli.configured import without_replaced
+from cuenv.cli.command import CuenvCommand, output_options
+from cuenv.cli.defaults import without_replaced
 from cuenv.cli.options import (
-    at_hand,
+    changed_host_options,
     channel_options,
     channel_sources,
     host_from,
     knowledge_from,
+    local_records,
     prove_option,
     request_from,
     request_options,
-    would_be_options,
 )
 from cuenv.cli.output import emit_json, emit_lines, say
 from cuenv.core.errors import ExitCode
@@ -31,15 +31,15 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import WhatIfValues
 
 
-@click.command("what-if", cls=Grouped)
-@would_be_options
+@click.command("what-if", cls=CuenvCommand)
+@changed_host_options
 @click.option("--driver-now", metavar="VERSION", help="Today's driver, when --gpu names today's GPUs.")
 @click.option("--add-gpu", "add", multiple=True, metavar="NAME|X.Y", help="Add this GPU; repeatable.")
 @click.option("--remove-gpu", "remove", multiple=True, metavar="NAME|X.Y", help="Remove this GPU; repeatable.")
 @request_options
 @prove_option
 @channel_options
-@talk_options
+@output_options
 def command(**values: Unpack[WhatIfValues]) -> int:
     """Show what another driver would change, or GPUs that are added or removed.
 
@@ -62,14 +62,14 @@ def command(**values: Unpack[WhatIfValues]) -> int:
     options = ChangeOptions(driver=values["driver"], add=values["add"], remove=values["remove"])
     facts = host_facts(host, knowledge, request)
     sources = channel_sources(values) if values["prove"] else None
-    near = None if sources else at_hand(values, facts.platform)  # as `cuenv resolve` decides
+    near = None if sources else local_records(values, facts.platform)  # as `cuenv resolve` decides
     asked = what_if(facts, options, request, knowledge, prove=sources, at_hand=near)
     if values["as_json"]:
         emit_json(what_if_v1.plain(asked))
     elif not values["quiet"] or not asked.after.fits:
-        from cuenv.cli.resolve import grounds_line  # noqa: PLC0415 - as above
+        from cuenv.cli.resolve import basis_line  # noqa: PLC0415 - as above
 
-        grounds = [grounds_line(asked.after)] if asked.after.fits else []
+        grounds = [basis_line(asked.after)] if asked.after.fits else []
         emit_lines([*what_if_v1.lines(asked.answer, verbose=values["verbose"]), *grounds])
         if not facts.gpus and values["driver"] and not values["add"]:
             words = ["--gpu", "RTX 4090", "--driver-now", "535.129.03", "--driver", values["driver"]]

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuenv.cli.command import Grouped, completes, talk_options
+from cuenv.cli.command import CuenvCommand, completes, output_options
 from cuenv.cli.options import (
-    at_hand,
     channel_options,
     channel_sources,
     host_from,
     host_options,
     knowledge_from,
+    local_records,
     prove_option,
     request_from,
     request_options,
 )
 from cuenv.cli.output import emit_json, emit_lines
-from cuenv.cli.resolve import grounds_line
+from cuenv.cli.resolve import basis_line
 from cuenv.core.errors import ExitCode
 from cuenv.host.describe import host_line
 from cuenv.host.select import host_facts
@@ -36,13 +36,13 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import AskingValues
 
 
-@click.command("why", cls=Grouped)
+@click.command("why", cls=CuenvCommand)
 @click.argument("subject", metavar="SUBJECT", shell_complete=completes("why"))
 @host_options
 @request_options
 @prove_option
 @channel_options
-@talk_options
+@output_options
 def command(subject: str, **values: Unpack[AskingValues]) -> int:
     """Show why the decision is as it is: the verdict of every rule, down to facts with sources.
 
@@ -57,13 +57,13 @@ def command(subject: str, **values: Unpack[AskingValues]) -> int:
       cuenv why cudnn --gpu V100 --gpu 'RTX 5090' --driver 575.57.08
     """
     if subject[:2].upper() == "CU" and subject[2:].isdigit():
-        return _code(subject, values)
+        return _explain_code(subject, values)
 
-    decision = ask(values, lambda decision: why(decision, subject))
+    decision = answer_question(values, lambda decision: why(decision, subject))
     return ExitCode.OK if decision.chosen else ExitCode.NEGATIVE
 
 
-def _code(subject: str, values: AskingValues) -> int:
+def _explain_code(subject: str, values: AskingValues) -> int:
     from cuenv.diagnosis.explain import code as code_v1  # noqa: PLC0415 - not needed for --help
     from cuenv.diagnosis.explain.code import code_page  # noqa: PLC0415 - as above
     from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
@@ -76,13 +76,13 @@ def _code(subject: str, values: AskingValues) -> int:
     return ExitCode.OK
 
 
-@click.command("why-not", cls=Grouped)
+@click.command("why-not", cls=CuenvCommand)
 @click.argument("question", metavar="KEY=VALUE", shell_complete=completes("why-not"))
 @host_options
 @request_options
 @prove_option
 @channel_options
-@talk_options
+@output_options
 def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
     """Show why something else was not chosen.
 
@@ -95,16 +95,16 @@ def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
       cuenv why-not pytorch=2.12 --host a800-470
       cuenv why-not stack=pytorch
     """
-    ask(values, lambda decision: why_not(decision, question))
+    answer_question(values, lambda decision: why_not(decision, question))
     return ExitCode.OK
 
 
-def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
-    """Decide for the host and the request of the options, and print the answer to a question about it."""
+def answer_question(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
+    """Decide for the host and the request of the options, and print the answer to a question about the decision."""
     knowledge, request = knowledge_from(values), request_from(values)
     sources = channel_sources(values) if values["prove"] else None
     facts = host_facts(host_from(values), knowledge, request)
-    near = None if sources else at_hand(values, facts.platform)  # as `cuenv resolve` decides
+    near = None if sources else local_records(values, facts.platform)  # as `cuenv resolve` decides
     found = resolve(facts, request, knowledge, prove=sources, at_hand=near)
     decision = found.decision
     given = answer(decision)
@@ -115,20 +115,20 @@ def ask(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
     else:
         cited: dict[str, int] | None = {} if values["verbose"] else None
         lines = [f"{given.question}, for {host_line(decision.case.facts)}", given.says]
-        lines += _lines(given, knowledge, cited)
-        lines += [grounds_line(found)] if found.fits and given.of_choice else []
-        lines += source_lines(cited, knowledge) if cited is not None else _more(given)
+        lines += _verdict_lines(given, knowledge, cited)
+        lines += [basis_line(found)] if found.fits and given.of_choice else []
+        lines += source_lines(cited, knowledge) if cited is not None else _sources_hint(given)
         emit_lines(lines)
     return decision
 
 
-def _more(answer: Answer) -> list[str]:
-    """Where the sources are, when there are any."""
+def _sources_hint(answer: Answer) -> list[str]:
+    """The hint on how to see the sources, if there are any."""
     facts = any(reason.kind == "row" for verdict, _ in answer.verdicts for reason in verdict.reasons)
     return ["sources with -v"] if facts else []
 
 
-def _lines(answer: Answer, knowledge: Knowledge, cited: dict[str, int] | None) -> list[str]:
+def _verdict_lines(answer: Answer, knowledge: Knowledge, cited: dict[str, int] | None) -> list[str]:
     lines: list[str] = []
     for verdict, count in answer.verdicts:
         lines += verdict_lines(verdict, knowledge, cited)

@@ -1,11 +1,11 @@
-"""What people type who know conda, pixi, uv or pip, and how cuenv has it. Read only when something is not known."""
+"""Commands and options of conda, pixi, uv and pip, and what to type instead; read only after an unknown word."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
 ALIASES: Mapping[str, str] = {"create": "install", "doctor": "diagnose", "info": "inspect", "whatif": "what-if"}
-"""Names of other tools for what a command of cuenv does."""
+"""Commands of other tools that do the same as a command of cuenv."""
 
 POINTERS: Mapping[str, tuple[str, str]] = {
     "init": (
@@ -45,7 +45,7 @@ POINTERS: Mapping[str, tuple[str, str]] = {
     "docker": ("cuenv export dockerfile -o .", "'cuenv export dockerfile' writes a Dockerfile"),
     "dockerfile": ("cuenv export dockerfile -o .", "'cuenv export dockerfile' writes a Dockerfile"),
 }
-"""What people type who know other tools: a command that does it, and what that does."""
+"""Other commands of other tools: the command of cuenv to use, and what it does."""
 
 RENAMED: Mapping[str, str] = {
     "--torch": "--pytorch",
@@ -58,7 +58,7 @@ RENAMED: Mapping[str, str] = {
     "--debug": "-v",
     "--gpus": "--gpu",
 }
-"""Options of other tools that cuenv has by another name."""
+"""Options of other tools, and their names in cuenv."""
 
 _CHANNEL = (
     "environment.yml lists the channels; --stack selects the source of "
@@ -87,7 +87,7 @@ OPTIONS: Mapping[str, str] = {
     "--no-colour": "use --color never or set NO_COLOR=1",
     "--version": "'cuenv --version' prints it",
 }
-"""Options of other tools, and how cuenv has it."""
+"""Options of other tools that cuenv does not have, and what to do instead."""
 
 VALUES: Mapping[str, str] = {
     "--gpu": "'RTX 4090'",
@@ -106,18 +106,18 @@ VALUES: Mapping[str, str] = {
     "--prefix": "./env",
     "-o": "environment.yml",
 }
-"""A value of each option that takes one, for the error about a missing one."""
+"""An example of a value for each option, for the error about a missing value."""
 
 
-ENDS: Mapping[str, str] = {"cuenv export sbatch": " -- python train.py"}
-"""What a command needs beside its options, for the same error."""
+ARGUMENTS: Mapping[str, str] = {"cuenv export sbatch": " -- python train.py"}
+"""Arguments that a command needs beside its options, for the same error."""
 
 
-def option_instead(name: str, known: Collection[str], typed: Sequence[str]) -> tuple[str, Sequence[str]] | None:
-    """What to say of an option that a command has not, and what to type instead.
+def option_of_other_tool(name: str, known: Collection[str], typed: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """The message on an option of another tool, and the words to type instead.
 
     Returns:
-        The words are empty where nobody knows better ones; ``None`` when nobody is known to type the option.
+        The words are empty if there are no better ones; ``None`` for an option of no other tool.
     """
     if name in RENAMED:
         new = RENAMED[name]

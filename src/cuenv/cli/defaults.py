@@ -1,8 +1,8 @@
-"""Options that nobody typed take their value from ``CUENV_*`` variables and the project's file.
+"""The defaults of options, from ``CUENV_*`` variables and the project's file.
 
-click asks a command's ``default_map`` for such a value; here it is read when the first option asks, and never for
-``--help``. Where nothing is set and no file lies upward, nothing is imported. click's ``auto_envvar_prefix`` is not
-used: a variable is read as strictly as a file, replaces what the file says of another host, and is named as the source.
+click reads them through a command's ``default_map``. The settings are read when the first option needs them, and never
+for ``--help``; without any settings, nothing is imported. click's ``auto_envvar_prefix`` is not used, because variables
+are checked as strictly as files, override what a file says of another host, and are named as the source.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ if TYPE_CHECKING:  # only where something is set
     from cuenv.config.settings import Setting
 
 V = TypeVar("V", bound=Mapping[str, object])
-"""The options of a command, as `cuenv.cli.values` types them."""
+"""The values of a command's options, typed by `cuenv.cli.values`."""
 
-_FOUND = "cuenv.configuration"
+_CONFIGURATION = "cuenv.configuration"
 _NO_FILES = "cuenv.no_config"
-_TAKEN = "cuenv.taken"
-_VALUES = "cuenv.values"
-_GONE = "cuenv.gone"
-_LOOKS = frozenset({"--color", "--no-progress"})
-_LOOKS_AT_THIS_MACHINE = "inspect"
-_CALLED = MappingProxyType({"platforms": "platform", "driver": "driver_now"})
-"""What some commands call a setting: the first takes one, the second is of ``what-if``."""
-_OTHERWISE: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
+_ORIGINS = "cuenv.taken"
+_AS_TYPED = "cuenv.values"
+_REPLACED = "cuenv.gone"
+_APPEARANCE = frozenset({"--color", "--no-progress"})
+_INSPECT = "inspect"
+_OPTION_NAMES = MappingProxyType({"platforms": "platform", "driver": "driver_now"})
+"""Other names of a setting's option: ``--platform`` where only one is allowed, ``--driver-now`` of ``what-if``."""
+_SETTING_OF_OPTION: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
     {("what-if", "driver"): "", ("what-if", "driver_now"): "driver"}
 )
-"""What sets an option that means something else in a command: its ``--driver`` is the one that there would be."""
+"""Options that do not have their usual setting: ``what-if --driver`` names a driver that is not installed yet."""
 
 
-def no_files(context: click.Context, _: click.Parameter, value: bool) -> None:
+def ignore_files(context: click.Context, _: click.Parameter, value: bool) -> None:
     """Callback of ``--no-config``."""
     if value:
         context.meta[_NO_FILES] = True
 
 
 def configuration(context: click.Context | None = None) -> Configuration | None:
-    """What variables and files set, read once for each run; ``None`` when there is none of them, or no command runs.
+    """The settings from variables and files, read once for each run; ``None`` without settings or without a command.
 
     Raises:
         UsageError: a variable is wrong.
@@ -57,9 +57,9 @@ def configuration(context: click.Context | None = None) -> Configuration | None:
     context = context or click.get_current_context(silent=True)
     if context is None:
         return None
-    if _FOUND not in context.meta:
-        context.meta[_FOUND] = _read(context)
-    found: Configuration | None = context.meta[_FOUND]
+    if _CONFIGURATION not in context.meta:
+        context.meta[_CONFIGURATION] = _read(context)
+    found: Configuration | None = context.meta[_CONFIGURATION]
     return found
 
 
@@ -80,13 +80,13 @@ def _warn(warnings: tuple[str, ...], params: Mapping[str, Any]) -> None:
     say([f"warning {text}" for text in warnings], quiet=bool(params.get("quiet") or params.get("as_json")))
 
 
-def _tell(context: click.Context) -> None:
-    """Say what was not typed and counted, each with its value: a file of somebody else's project must not surprise."""
-    gone = context.meta.get(_GONE, ())
+def _report_settings(context: click.Context) -> None:
+    """Print the settings that took effect, so that the file of somebody else's project is no surprise."""
+    gone = context.meta.get(_REPLACED, ())
     told: dict[str, list[str]] = {}
-    for flag, origin in context.meta[_TAKEN].items():
-        if flag not in _LOOKS and flag.removeprefix("--") not in gone:
-            told.setdefault(origin.rpartition(": ")[0] or origin, []).append(context.meta[_VALUES][flag])
+    for flag, origin in context.meta[_ORIGINS].items():
+        if flag not in _APPEARANCE and flag.removeprefix("--") not in gone:
+            told.setdefault(origin.rpartition(": ")[0] or origin, []).append(context.meta[_AS_TYPED][flag])
     params = context.params
     lines = [
         f"set     {', '.join(flags)} by {source}" + ("" if source.startswith("CUENV_") else "; not with --no-config")
@@ -95,22 +95,22 @@ def _tell(context: click.Context) -> None:
     say(lines, quiet=bool(params.get("quiet") or params.get("as_json")))
 
 
-def set_value(name: str) -> Any:
-    """A setting that has no option, such as ``cache-dir``; said like those that have one."""
+def setting_value(name: str) -> Any:
+    """The value of a setting without an option, such as ``cache-dir``."""
     found, context = configuration(), click.get_current_context(silent=True)
     if found is None:
         return None
     setting = found.settings[name]
     if context and setting.origin != "default" and setting.value is not None:
-        _take(context, name, setting)
+        _note_setting(context, name, setting)
     return setting.value
 
 
-def _take(context: click.Context, flag: str, setting: Setting) -> None:
-    """Note that a setting counts, and how to say it: as it would be typed."""
-    if _TAKEN not in context.meta:
-        context.meta[_TAKEN], context.meta[_VALUES] = {}, {}
-        context.call_on_close(lambda: _tell(context))
+def _note_setting(context: click.Context, flag: str, setting: Setting) -> None:
+    """Remember that a setting took effect, and the option that would have the same effect."""
+    if _ORIGINS not in context.meta:
+        context.meta[_ORIGINS], context.meta[_AS_TYPED] = {}, {}
+        context.call_on_close(lambda: _report_settings(context))
     import shlex  # noqa: PLC0415 - only where something is set
 
     value = setting.shown()
@@ -119,8 +119,8 @@ def _take(context: click.Context, flag: str, setting: Setting) -> None:
     else:
         items = value if isinstance(value, tuple) else (str(value),)
         text = " ".join(f"{flag} {shlex.quote(item)}" for item in items)
-    context.meta[_TAKEN][flag] = setting.origin
-    context.meta[_VALUES][flag] = text
+    context.meta[_ORIGINS][flag] = setting.origin
+    context.meta[_AS_TYPED][flag] = text
 
 
 class Defaults(dict[str, Any]):
@@ -132,7 +132,7 @@ class Defaults(dict[str, Any]):
         self.options = {item.name: item for item in command.params if isinstance(item, click.Option)}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value that is set for a parameter; for a subcommand its own map."""
+        """The default of a parameter; for a subcommand, its own map of defaults."""
         if isinstance(self.command, click.Group):
             inner = self.command.commands.get(name)
             return Defaults(inner) if inner else default
@@ -140,7 +140,7 @@ class Defaults(dict[str, Any]):
         context = click.get_current_context(silent=True)
         if option is None or option.is_eager or context is None or context.resilient_parsing:
             return default
-        value = _typed_before(option, context) or _set_for(option, context)
+        value = _typed_before(option, context) or _setting_for(option, context)
         return default if value is None else value
 
     def __contains__(self, name: object) -> bool:
@@ -151,7 +151,7 @@ class Defaults(dict[str, Any]):
 
 
 def _typed_before(option: click.Option, context: click.Context) -> Any:
-    """What was typed before the name of the command: ``cuenv --json lint``."""
+    """The value of an option in front of the command: ``cuenv --json lint``."""
     root = context.find_root()
     if root is context or option.name not in root.params:
         return None
@@ -159,32 +159,32 @@ def _typed_before(option: click.Option, context: click.Context) -> Any:
     return root.params[option.name] if given else None
 
 
-def _set_for(option: click.Option, context: click.Context) -> Any:
+def _setting_for(option: click.Option, context: click.Context) -> Any:
     found = configuration(context)
     if found is None:
         return None
     from cuenv.config.settings import KINDS, MACHINE, REQUEST  # noqa: PLC0415 - only where something is set
 
     by_flag = next((name for name, kind in KINDS.items() if kind.flag in option.opts), "")
-    name = _OTHERWISE.get((context.info_name, option.name), by_flag)
-    if not name or (context.info_name == _LOOKS_AT_THIS_MACHINE and name in MACHINE):
+    name = _SETTING_OF_OPTION.get((context.info_name, option.name), by_flag)
+    if not name or (context.info_name == _INSPECT and name in MACHINE):
         return None
     if context.info_name == "lock" and name in REQUEST and not context.params.get("resolve_first"):
-        return None  # the file says what it asks for
+        return None  # the environment file contains the request
     setting = found.settings[name]
     if setting.origin == "default":
         return None
     value = setting.value
     if isinstance(value, tuple) and not option.multiple:
         if len(value) != 1:
-            return None  # several platforms: a command that takes one judges those of its file or lock
+            return None  # several platforms are set, but this command takes one: it uses those of its file or lock
         value = value[0]
-    _take(context, option.opts[0], setting)
+    _note_setting(context, option.opts[0], setting)
     return [value] if option.multiple and isinstance(value, str) else value
 
 
-def typed(name: str) -> bool:
-    """Whether an option was given on the command line: what a variable or a file of settings says holds by itself."""
+def was_typed(name: str) -> bool:
+    """Whether an option was given on the command line, and not by a setting."""
     context = click.get_current_context(silent=True)
     if context is None:
         return True
@@ -194,27 +194,27 @@ def typed(name: str) -> bool:
 
 
 def without_replaced(values: V) -> V:
-    """The values of a command, less what settings say of another machine or build than the one that was typed."""
+    """The values of a command without settings on the host or the build that the command line replaces."""
     context = click.get_current_context(silent=True)
-    if context is None or not context.meta.get(_FOUND):
+    if context is None or not context.meta.get(_CONFIGURATION):
         return values
     from cuenv.config.settings import replaced_by  # noqa: PLC0415 - as above
 
-    given = {name for name in ("hosts", "gpus") if typed(name)}
+    given = {name for name in ("hosts", "gpus") if was_typed(name)}
     gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())
-    gone |= {other for name, other in _CALLED.items() if name in gone}
-    context.meta[_GONE] = {name.rstrip("s").replace("_", "-") for name in gone}
+    gone |= {other for name, other in _OPTION_NAMES.items() if name in gone}
+    context.meta[_REPLACED] = {name.rstrip("s").replace("_", "-") for name in gone}
     left = {
-        name: (() if isinstance(value, tuple) else None) if name in gone and not typed(name) else value
+        name: (() if isinstance(value, tuple) else None) if name in gone and not was_typed(name) else value
         for name, value in values.items()
     }
     return cast("V", left)
 
 
 def with_origin(error: UsageError, context: click.Context) -> UsageError:
-    """An error about an option, with the place that set it when nobody typed it."""
+    """The error, with the source of the option's value if that is a setting."""
     words = error.message.split()
-    origin = context.meta.get(_TAKEN, {}).get(words[0].rstrip(":")) if words else None
+    origin = context.meta.get(_ORIGINS, {}).get(words[0].rstrip(":")) if words else None
     return (
         UsageError(f"{error.message} ({words[0].rstrip(':')} is set by {origin})", hint=error.hint) if origin else error
     )
