@@ -71,6 +71,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         pkg("new-one", "1.0", "py312_0", depends=(PY[12],)),
         pkg("open-one", "1.0", depends=("codec >=2", "nowhere >=1")),
         *(pkg("of-old-torch", "1.0", f"py3{minor}_0", depends=(PY[minor], "pytorch 2.4.0")) for minor in PY),
+        pkg("of-new-torch", "1.0", depends=("pytorch 2.5.1",)),
         *(pkg(name, "1.0", depends=("shared 1.*",)) for name in ("first-user", "third-user")),
         *(pkg("second-user", "1.0", depends=("shared 2.*",)), pkg("shared", "1.0"), pkg("shared", "2.0")),
         pkg("tensorflow", "2.18.0", "cpu_py312_0", depends=(PY[12], "libtensorflow_cc 2.18.0 cpu_0")),
@@ -221,12 +222,24 @@ def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path)
     )
 
 
+def test_torch_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path) -> None:
+    """One package is worth more than the release of torch, which takes its torchvision along."""
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - of-old-torch\n"
+    done, made = repaired(tmp_path, channel, text)
+    kept = pins(made)
+    assert kept["of-old-torch"] == "of-old-torch"
+    assert kept["pytorch"].startswith("pytorch=2.4.0")
+    assert kept["python"] == "python=3.12"
+    assert "/torchvision-0.19.0-" in (tmp_path / "conda-linux-64.lock").read_text()
+    assert "replaced  pytorch=2.5.1 by pytorch=2.4.0" in done.stderr
+
+
 @collect(
     ("entries", "lost", "why"),
     [
         (("old-one", "new-one"), "old-one", "no release of old-one that the channels have goes with python=3.12"),
         (
-            ("of-old-torch",),
+            ("of-old-torch", "of-new-torch"),
             "of-old-torch",
             "no release of of-old-torch that the channels have goes with pytorch=2.5.1",
         ),
@@ -246,7 +259,7 @@ def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path)
 def test_what_is_lost_is_lost_for_a_proven_reason(
     entries: tuple[str, ...], lost: str, why: str, channel: Sources, tmp_path: Path
 ) -> None:
-    """The releases of torch and Python that a file names are worth more than one entry."""
+    """Where as much is lost in any case, torch and Python keep the releases that the file names."""
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "".join(f"  - {text}\n" for text in entries)
     done, made = repaired(tmp_path, channel, text)
     assert f"dropped   {lost}: {why}" in done.stderr
@@ -268,11 +281,11 @@ def test_components_of_another_cuda_release_become_those_of_torch(channel: Sourc
 
 
 def test_a_repair_ends_with_what_was_dropped_and_why(channel: Sources, tmp_path: Path) -> None:
-    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - lost=2.0\n  - of-old-torch\n"
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - lost=2.0\n  - open-one\n"
     done, _ = repaired(tmp_path, channel, text)
     told = (
         "dropped 3: gone, lost (the channels have none for linux-64); "
-        "of-old-torch (no release that the channels have goes with pytorch=2.5.1.*=*_cuda*)"
+        "open-one (no release that the channels have can be installed: the channels have no codec >=2)"
     )
     assert done.stderr.splitlines()[-2] == told
     mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
@@ -606,7 +619,7 @@ def test_a_repair_says_how_far_it_is_and_ends(
 @pytest.mark.slow
 def test_a_terminal_shows_what_a_repair_is_at(channel: Sources, tmp_path: Path) -> None:
     """D22: not only the result, half a minute later."""
-    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - of-old-torch\n"
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - of-old-torch\n  - of-new-torch\n"
     (tmp_path / "environment.yml").write_text(text)
     mirrors = [word for item in channel.mirrors for word in ("--mirror", f"{item.origin}={item.target}")]
     words = [sys.executable, "-m", "cuenv", "lock", "--repair", "-o", "new.yml", *HOST, *mirrors, "--no-config"]

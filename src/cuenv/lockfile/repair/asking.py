@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # the solver is heavy
 FIRST = frozenset({*CORE, *OF_TORCH})
 """Packages that are near before all others are."""
 
-CHOOSING, TRYING, SECONDS, PROVING = 8, 10, 12, 17
+CHOOSING, TRYING, SECONDS, PROVING = 8, 10, 12, 18
 """Seconds after which no further releases of torch and Python are looked at for what would stay beside them, no further
 draft that keeps as much as it can is tried, nothing is put back, and nobody looks what a lost entry is at odds with."""
 

@@ -198,16 +198,13 @@ def torch_of(spec: EnvironmentSpec) -> Pin | None:
 
 
 def nears(spec: EnvironmentSpec) -> dict[Near, int]:
-    """The minors of torch and Python that a file names, then less of that, and what each costs.
-
-    The minor of torch is worth two entries, and that of Python none: it moves before an entry is lost.
-    """
+    """The minors of torch and Python that a file names, then less of that, with the place of each."""
     pin = torch_of(spec)
     torch, python = (series_of(pin) if pin else None), minor_of(spec.pin("python"))
     found: dict[Near, int] = {}
     order = (Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())
-    for near, cost in zip(order, (0, 1, 4, 5), strict=True):
-        found.setdefault(near, cost)
+    for place, near in enumerate(order):
+        found.setdefault(near, place)
     return found
 
 

@@ -112,7 +112,7 @@ class Keeping(Mending):
         if any(number and (pin is None or not self._any(pin, number, shelf)) for pin, number in of_core):
             return None
         beside_torch = [item for item in entries if item.pin.name in OF_TORCH]
-        pairs = self._solved(spec, beside_torch, fixed, near=False)
+        pairs = self._solved(spec, beside_torch, fixed, near=False) if beside_torch else None
         kept = needed.union(pin.name for pin in pairs.pins if pin) if pairs else needed
         if near != Near() and any(item.forms and item.pin.name not in kept for item in beside_torch):
             return None

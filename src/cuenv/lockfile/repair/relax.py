@@ -168,7 +168,7 @@ def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin], swaps:
     best = found
     out = [form for form, place in zip(free, found.taken, strict=True) if place]
     for form in out[:swaps] if 1 < len(out) < len(free) else ():
-        if best.solution.package(form.name) is None:
+        if best.solution.package(form.name) is None and isinstance(ask([*must, form], ()), Settled):  # quicker than all
             other = ask([*must, form], [((item,), ()) for item in free])
             if isinstance(other, Settled) and sum(other.taken) < sum(best.taken):
                 best = other

@@ -181,7 +181,7 @@ class _Repair(Keeping, ChoosingAnew):
     def _lesser(self, whole: Draft) -> Iterator[tuple[Draft, Draft]]:
         """Drafts without what cannot be had, the one that has most first; each after the whole of which it is less.
 
-        The releases of torch and Python that the file names are worth a few entries; else what has more is nearer.
+        What has more entries is nearer; of those with as many, what keeps the releases of torch and Python.
         """
         if torch_of(self.file) is None:
             yield whole, self._keepable(whole) or whole
@@ -248,7 +248,7 @@ class _Less:
     """A draft without what cannot be had, and the whole of which it is less.
 
     Attributes:
-        cost: what the releases are worth that it does not keep to, in halves of an entry.
+        cost: what the releases are worth that it does not keep to; less than any entry.
         misses: how many entries it lost that the channels have.
     """
 
@@ -260,7 +260,7 @@ class _Less:
     @property
     def worth(self) -> tuple[int, int, int]:
         """What it costs in all; what has lost torchvision or torchaudio more than all else."""
-        return len(self.draft.lost.intersection(OF_TORCH)), 2 * self.misses + self.cost, self.cost
+        return len(self.draft.lost.intersection(OF_TORCH)), self.misses, self.cost
 
 
 def _sets(pins: tuple[Pin, ...]) -> Iterator[tuple[Pin, ...]]:

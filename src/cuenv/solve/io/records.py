@@ -159,6 +159,7 @@ class Shelf:
         self._records: dict[str, list[RepoDataRecord]] = {}
         self._first: dict[str, list[RepoDataRecord]] = {}
         self._had: dict[str, bool] = {}
+        self._pythons: dict[str, frozenset[int]] = {}
         self.read(names)
 
     def read(self, names: Iterable[str]) -> None:
@@ -202,11 +203,17 @@ class Shelf:
 
     def pythons(self, pin: Pin) -> frozenset[int]:
         """The minors of Python 3 for which there is a record that satisfies a pin."""
-        return frozenset(minor for item in self._found(pin) for minor in _minors(item.depends))
+        text = pin.match_spec()
+        if text not in self._pythons:
+            self._pythons[text] = frozenset(minor for item in self._found(pin) for minor in _minors(item.depends))
+        return self._pythons[text]
 
     def _found(self, pin: Pin) -> list[RepoDataRecord]:
-        spec = lenient(pin.match_spec())
+        text = pin.match_spec()
+        spec = lenient(text)
         if spec is None:
             return []
-        records = self._records if pin.channel else self._first
-        return [item for item in records.get(pin.name, ()) if from_channel(spec, item.channel) and spec.matches(item)]
+        records = (self._records if pin.channel else self._first).get(pin.name, [])
+        if text == pin.name:
+            return records
+        return [item for item in records if from_channel(spec, item.channel) and spec.matches(item)]
