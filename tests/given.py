@@ -21,7 +21,7 @@ from cuenv.knowledge.io.load import load, load_from
 from cuenv.resolver.candidates import Candidate, candidates
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.ranking import Assessment
-from cuenv.resolver.rules import Context, Judge, Verdict
+from cuenv.resolver.rules import RULES, Context, Judge, Verdict
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import LockedPackage, Solution
@@ -129,8 +129,8 @@ def candidate(pytorch: str, build: str, cuda: str | None = None, *, platform: st
 
 
 def verdict(rule: str, item: Candidate, facts: HostFacts, **wishes: Any) -> Verdict:
-    found = {verdict.rule: verdict for verdict in Judge(case(facts, **wishes)).verdicts(item)}
-    return found[rule]
+    (found,) = Judge(case(facts, **wishes), [each for each in RULES if each.name == rule]).verdicts(item)
+    return found
 
 
 def fitting(facts: HostFacts, **wishes: Any) -> dict[Candidate, Assessment]:

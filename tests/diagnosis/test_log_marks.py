@@ -68,7 +68,7 @@ def noisy(chance: random.Random, step: int) -> bytes:
     return b"\n".join(parts) + b"\n"
 
 
-@pytest.mark.parametrize("step", quick_and_slow(9, 3))
+@pytest.mark.parametrize("step", quick_and_slow(16, 3))
 def test_a_scan_is_the_same_with_the_sieve_and_without(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log = noisy(random.Random(step), step)
     blocks = [log[at : at + 9000] for at in range(0, len(log), 9000)]
@@ -78,5 +78,5 @@ def test_a_scan_is_the_same_with_the_sieve_and_without(step: int, monkeypatch: p
             monkeypatch.setattr(seek, "MarkIndex", partial(MarkIndex, sieved=sieved))
             monkeypatch.setattr(seek, "_is_varied", lambda flat, varied=varied: varied and b"\x1b" not in flat)
             found.append(scan(blocks, tables()[1].symptoms))
-    assert len(found[0].sightings) > 50
+    assert len(found[0].sightings) > 500 // step
     assert all(one == found[0] for one in found)

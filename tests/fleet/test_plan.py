@@ -70,7 +70,7 @@ def divisions(items: list[HostFacts]) -> list[list[list[HostFacts]]]:
     return found
 
 
-@pytest.mark.parametrize("count", quick_and_slow(20, 300))
+@pytest.mark.parametrize("count", quick_and_slow(12, 300))
 def test_brute_force_agrees_on_machines(count: int) -> None:
     chance = random.Random(3)
     known: dict[tuple[int, ...], bool] = {}
@@ -99,7 +99,7 @@ def test_brute_force_agrees_on_machines(count: int) -> None:
     assert pairs > count / 15
 
 
-@pytest.mark.parametrize("count", quick_and_slow(5, 40))
+@pytest.mark.parametrize("count", quick_and_slow(3, 40))
 def test_the_order_of_hosts_changes_nothing_and_a_further_one_never_lowers_the_number(count: int) -> None:
     chance = random.Random(4)
     for _ in range(count):
@@ -126,7 +126,7 @@ def test_a_duplicate_changes_weights_alone_and_no_rule_is_asked_again() -> None:
     )
 
 
-@pytest.mark.parametrize("count", quick_and_slow(2, 12))
+@pytest.mark.parametrize("count", quick_and_slow(1, 12))
 def test_every_host_is_served_by_its_environment_and_none_has_two(count: int) -> None:
     chance = random.Random(6)
     for _ in range(count):
@@ -218,7 +218,7 @@ class Picky(Pool):
         return found._replace(levels=tuple(left for level in found.levels if (left := level & bits)))
 
 
-@pytest.mark.parametrize("count", quick_and_slow(15, 150))
+@pytest.mark.parametrize("count", quick_and_slow(8, 150))
 def test_hosts_that_a_candidate_serves_alone_and_not_together_are_parted(count: int) -> None:
     chance, parted = random.Random(1), 0
     picky = Picky(candidates(tables(), "linux-64"), ASKED, tables())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,12 @@ LOCKS = sorted((ROOT / "locks").glob(f"*/{LOCK_NAME}"))
 PLATFORM = "linux-64"
 
 
+read = cache(read_lock)
+
+
 @pytest.fixture(params=LOCKS, ids=lambda path: path.parent.name)
 def lock(request: pytest.FixtureRequest) -> Lock:
-    return read_lock(request.param)
+    return read(request.param)
 
 
 def host(capability: Capability, driver: str | None, knowledge: Knowledge) -> HostFacts:

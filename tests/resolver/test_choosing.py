@@ -79,7 +79,7 @@ def said(found: Candidate | None) -> str:
     return str(found) if found else "nothing"
 
 
-@collect("wanted", WISHES, ids=str, one_in=4)
+@collect("wanted", WISHES, ids=str, one_in=8)
 def test_shipped_hosts_get_what_is_decided_for_each(wanted: Request) -> None:
     every = [shipped(name) for name in HOSTS]
     assert [said(item) for item in choices(every, wanted, base())] == [decided(facts, wanted) for facts in every]

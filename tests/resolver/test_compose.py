@@ -42,8 +42,12 @@ def composed(decision: Decision) -> EnvironmentSpec:
     return compose(decision, name="team", version="1.2.3")
 
 
-def environment(name: str, **wishes: Any) -> EnvironmentSpec:
-    return composed(settled(name, **wishes))
+def environment(name: str, packages: tuple[str, ...] = (), **wishes: Any) -> EnvironmentSpec:
+    """Packages are composed beside what is chosen without them: one candidate is judged, and not each again."""
+    chosen = settled(name, **wishes)
+    if not packages:
+        return composed(chosen)
+    return composed(decide(case(shipped(name), packages=packages, **wishes), [choice(chosen)]))
 
 
 def spelled(each: tuple[str, str, bool]) -> str:

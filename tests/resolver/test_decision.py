@@ -316,7 +316,7 @@ def decides_or_says_why_not(facts: HostFacts, wanted: Request) -> None:
     assert sum(group.count for group in decision.rejections) + len(decision.fitting) == len(decision.assessments)
 
 
-@collect(("name", "profile"), [(name, profile) for name in HOSTS for profile in profile_names()], one_in=11)
+@collect(("name", "profile"), [(name, profile) for name in HOSTS for profile in profile_names()], one_in=23)
 def test_every_host_and_profile_decide_or_say_why_not(name: str, profile: str) -> None:
     decides_or_says_why_not(shipped(name), read_profile(profile))
 
@@ -405,7 +405,7 @@ def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: di
 OLD_DRIVERS = ("390.157", "418.39", "440.33.01", "455.32.00", "460.32.03", "495.29.05", "520.61.05", "580.65.06")
 
 
-@examples(60)
+@examples(24)
 @given(
     st.lists(st.lists(desktop, min_size=1, max_size=3), min_size=1, max_size=2),
     st.one_of(drivers, st.sampled_from(OLD_DRIVERS)),
