@@ -58,6 +58,7 @@ INPUT = {
     "an environment file that is a folder": ("lock", "made"),
     "a missing lock": ("check", "nowhere.yml"),
     "a lock that is none": ("check", "good.yml"),
+    "a lock behind links in a circle": ("check", "circle"),
     "a lock that is a binary file": ("check", "binary"),
     "tables that are not there": ("resolve", *HOST, "--knowledge", "nowhere"),
     "tables that are no tables": ("resolve", *HOST, "--knowledge", "tables"),
@@ -82,6 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "broken.yml").write_text("dependencies: 3\nchannels: [1]\n")
     (home / "empty.yml").touch()
     (home / "binary").write_bytes(b"\x7fELF\x00\xff\xfe")
+    (home / "circle").symlink_to("circle")
     (home / "tables").mkdir()
     (home / "tables" / "gpus.json").write_text('{"rows": 3}')
     return home
@@ -169,9 +171,13 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_path_that_cannot_be_looked_at_is_said_in_json_too(folder: Path) -> None:
     name = "x" * 300
     done = run("lock", f"{name}/environment.yml", "--json", folder=folder)
-    assert (done.returncode, done.stderr) == (ExitCode.OUTSIDE, "")
+    assert (done.returncode, done.stderr) == (ExitCode.INPUT, "")
     error = json.loads(done.stdout)["error"]
-    assert error == {"code": "outside", "message": f"{name}/environment.yml: the name is too long", "hint": ANY}
+    assert error == {
+        "code": "input",
+        "message": f"cannot read {name}/environment.yml: the name is too long",
+        "hint": ANY,
+    }
     assert error["hint"].startswith("ls -ld ")
 
 

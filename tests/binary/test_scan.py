@@ -104,6 +104,12 @@ def test_a_folder_counts_each_file_once(prefix: Path, tmp_path: Path) -> None:
     assert [item["gpus"][0]["outcome"] for item in answer["files"]] == ["nothing", "native"]
 
 
+def test_a_folder_without_gpu_code_is_said_to_have_none(tmp_path: Path) -> None:
+    assert "no GPU code was found: there is no file" in run("scan", ".", "--gpu", "8.0", folder=tmp_path).stdout
+    (tmp_path / "notes.txt").write_text("x")
+    assert "no GPU code was found: 1 other file" in run("scan", ".", "--gpu", "8.0", folder=tmp_path).stdout
+
+
 def test_deep_looks_into_other_sections(prefix: Path, tmp_path: Path) -> None:
     _, answer = as_json(prefix / "lib" / "libmixed.so", "--deep", "--gpu", "8.0", folder=tmp_path)
     (elsewhere,) = answer["files"][0]["elsewhere"]

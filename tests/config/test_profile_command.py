@@ -166,6 +166,21 @@ def test_validate_names_every_fault_of_every_file(project: Path) -> None:
     found = plain(run(*words, "--json", folder=project))["profiles"]
     assert [item["ok"] for item in found] == [False, True, False, False]
     assert [bool(item["fault"]) for item in found] == [True, False, True, True]
+    hints = [line for line in done.stderr.splitlines() if line.startswith("hint: ")]
+    assert hints == [
+        "hint: cuenv profile new NAME shows every key of a profile; a version needs quotes: python: '3.12'",
+        "hint: cuenv profile new NAME shows what a profile looks like",
+        "hint: ls .",
+    ]
+
+
+def test_a_file_that_is_named_without_its_path_is_found_by_the_hint(tmp_path: Path) -> None:
+    (tmp_path / "team").touch()
+    (tmp_path / "lab.yml").touch()
+    for name, file in (("team", "./team"), ("lab", "./lab.yml")):
+        done = run("profile", "show", name, folder=tmp_path)
+        assert f"error: no profile has the name '{name}'; choose from " in done.stderr
+        assert f"hint: to use the file in this folder: {file}\n" in done.stderr
 
 
 def test_validate_without_files_takes_the_projects_own(project: Path) -> None:

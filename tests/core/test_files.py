@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from cases import collect
 from cuenv.core.errors import ExitCode, InputError, OutsideError
 from cuenv.core.io.files import (
+    exists,
     is_file,
     is_folder,
     names_in,
@@ -130,6 +131,22 @@ def test_a_killed_writer_leaves_the_old_or_the_new(tmp_path: Path) -> None:
         text = path.read_text()
         assert len(text) == 200_000
         assert len(set(text)) == 1
+
+
+def test_whether_anything_lies_there_is_an_error_where_nobody_can_tell(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to("nothing")
+    (tmp_path / "loop").symlink_to("loop")
+    assert [exists(tmp_path / name) for name in (".", "gone", "nothing/below", "nul\0")] == [True, False, False, False]
+    with pytest.raises(InputError, match="loop: its symbolic links run in a circle") as caught:
+        exists(tmp_path / "loop")
+    assert caught.value.hint == f"ls -ld {tmp_path / 'loop'}"
+
+
+@not_root
+def test_a_file_in_a_forbidden_folder_is_input_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir(mode=0)
+    with pytest.raises(InputError, match="folder/file: permission denied"):
+        exists(tmp_path / "folder" / "file")
 
 
 @collect(

@@ -192,6 +192,8 @@ def test_hostile_names_are_texts_and_nothing_else(tmp_path: Path) -> None:
         ((*HOST, "-o", "folder"), 2, "it is a folder"),
         ((*HOST, "--format", "svg", "--picture", "fleet"), 2, "this report has components, driver, builds"),
         ((*HOST, "--picture", "driver"), 2, "--format svg"),
+        (("--format", "svg"), 2, "error: this report has no picture"),
+        (("--fleet", "deep.json"), 3, "is not JSON: it is nested too deeply"),
         (("--fleet", "plan.json", "--prefix", "env"), 2, "a report shows only one of them"),
         (("--prefix", "folder", "--pytorch", "2.5"), 2, "request options"),
         ((*HOST, "-o", "file/below.html"), 4, "file"),
@@ -203,6 +205,7 @@ def test_an_input_that_is_no_report_is_refused_with_its_reason(
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
     (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "other.json").write_text('{"schema": "cuenv/host/1"}')
     half = {"schema": "cuenv/fleet-plan/1", "kinds": [{}], "environments": [3], "proofs": [], "hosts": 10**400}
     (tmp_path / "half.json").write_text(json.dumps(half))

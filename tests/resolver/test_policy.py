@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
@@ -11,6 +13,7 @@ from cuenv.lockfile.file_check import judge_file, judge_spec, named_cuda, reques
 from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.repair.intent import intent_of
 from cuenv.resolver.policy import spec_findings
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
 from given import options, package, shipped_base, solution, spec
 
@@ -516,3 +519,17 @@ def test_a_metapackage_of_pytorch_beside_a_torch_of_conda_forge() -> None:
     (told,) = (item for item in found if item.code == "CU101")
     assert told.message.startswith("conda-forge is listed before pytorch, so pytorch=2.0.1 comes from conda-forge")
     assert told.fix == "write pytorch::pytorch=2.0.1"
+
+
+def test_a_long_file_is_judged_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry of the file is not sought anew for each of the others."""
+    sought: list[str] = []
+    real = EnvironmentSpec.pin
+
+    def pin(self: EnvironmentSpec, name: str) -> Pin | None:
+        sought.append(name)
+        return real(self, name)
+
+    monkeypatch.setattr(EnvironmentSpec, "pin", pin)
+    findings("python=3.12", *(f"package{number}=1.0" for number in range(300)))
+    assert 0 < len(sought) < 100

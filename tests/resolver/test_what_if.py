@@ -125,8 +125,11 @@ def test_a_gpu_goes_by_its_name_or_its_capability() -> None:
     for text in ("RTX 5090", "12.0"):
         after = asked("v100-rtx5090-575", remove=(text,)).after.decision.case.facts
         assert [str(item) for item in after.capabilities] == ["7.0"]
-    with pytest.raises(UsageError, match=r"the host has no 9\.0; it has 7\.0, 12\.0"):
+    with pytest.raises(UsageError, match=r"the host has no 9\.0; it has 7\.0, 12\.0") as caught:
         asked("v100-rtx5090-575", remove=("9.0",))
+    assert caught.value.hint == "name one that it has: --remove-gpu 7.0"
+    with pytest.raises(UsageError, match="--add-gpu 'nope': unknown GPU name"):
+        asked("v100-rtx5090-575", add=("nope",))
     with pytest.raises(UsageError, match="has no"):
         asked("v100-rtx5090-575", remove=("RTX 5080",))
     with pytest.raises(UsageError, match="needs a change"):

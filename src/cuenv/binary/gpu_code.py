@@ -386,6 +386,8 @@ def _besides(scanned: Scanned) -> list[str]:
         told.append(f"{counted(scanned.plain, 'ELF file')} without device code")
     if scanned.others:
         told.append(counted(scanned.others, "other file"))
+    if not (scanned.files or scanned.skipped):
+        return [f"no GPU code was found: {', '.join(told) or 'there is no file'}"]
     return [f"besides {', '.join(told)}"] if told else []
 
 

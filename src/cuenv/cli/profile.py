@@ -172,7 +172,8 @@ def _validate(asked: tuple[str, ...], **values: Unpack[LookValues]) -> int:
 def _say_validated(found: tuple[Any, ...], *, quiet: bool) -> None:
     for item in found:
         if item.fault:
-            say([f"error: {line}" if number == 0 else line for number, line in enumerate(item.fault.splitlines())])
+            hint = item.hint or "cuenv profile new NAME shows what a profile looks like"
+            say([*f"error: {item.fault}".splitlines(), f"hint: {hint}"])
             continue
         say([f"{item.asked}:", *item.lines] if item.lines else [], quiet=quiet and item.fits is not False)
         word = "valid" if item.fits is None else "fits" if item.fits else "nothing fits"

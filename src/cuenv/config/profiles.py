@@ -82,6 +82,7 @@ class Validated:
 
     Attributes:
         fault: what is wrong with it; empty when it is valid.
+        hint: what to do about the fault.
         fits: whether the host can have it; ``None`` when no host was asked about, or it is not valid.
         lines: what was decided, in words.
     """
@@ -89,6 +90,7 @@ class Validated:
     asked: str
     origin: str
     fault: str = ""
+    hint: str = ""
     fits: bool | None = None
     lines: tuple[str, ...] = ()
 
@@ -143,7 +145,7 @@ def _validated(asked: str, place: ProfilePlace, host: HostOptions, knowledge: Kn
     try:
         profile = place.read()
     except InputError as error:
-        return Validated(asked=asked, origin=place.origin, fault=error.message)
+        return Validated(asked=asked, origin=place.origin, fault=error.message, hint=error.hint or "")
     if not host.given or knowledge is None:
         return Validated(asked=asked, origin=place.origin)
     request = replace(profile, origin=(asked, profile))  # so the commands of hints name it

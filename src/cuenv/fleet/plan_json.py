@@ -222,7 +222,8 @@ def read_plan(text: str, source: str) -> Claimed:
     try:
         data: Any = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source} is not JSON: {error}", hint=MAKE) from error
+        why = error if isinstance(error, ValueError) else "it is nested too deeply"
+        raise InputError(f"{source} is not JSON: {why}", hint=MAKE) from error
     reader = Reader(data, faults)
     schema = reader.text("schema")
     if schema != SCHEMA:

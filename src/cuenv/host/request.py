@@ -94,7 +94,7 @@ def parse(data: Any, source: str, path: str = "") -> Request:
     for key, value in (("host_memory_gb", profile.host_memory_gb), ("disk_gb", profile.disk_gb)):
         if value < 0:
             faults.add(reader.at(key), f"expected a number of GB, got {value}")
-    faults.check(hint="cuenv resolve --help names what a profile may hold; strings want quotes: python: '3.12'")
+    faults.check(hint="cuenv profile new NAME shows every key of a profile; a version needs quotes: python: '3.12'")
     return profile
 
 

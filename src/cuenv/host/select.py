@@ -116,7 +116,7 @@ class _Stated(NamedTuple):
 
 def _stated(options: HostOptions, knowledge: Knowledge) -> _Stated:
     driver, libc, platform = _driver(options.driver, knowledge), _libc(options.glibc), _platform(options.platform)
-    gpus = _gpus("--gpu", options.gpus, knowledge)
+    gpus = named_gpus("--gpu", options.gpus, knowledge)
     return _Stated(gpus, driver, libc, platform)
 
 
@@ -257,7 +257,7 @@ def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
 def _of_profile(profile: Request, options: HostOptions, knowledge: Knowledge) -> HostFacts:
     source = f"profile {profile.name}"
     facts = _here_without_gpu(source, options)
-    gpus = _gpus(f"{source}: gpus:", profile.gpus, knowledge)
+    gpus = named_gpus(f"{source}: gpus:", profile.gpus, knowledge)
     driver = _driver(profile.lowest_driver, knowledge)
     evidence = [Evidence("gpus", source, ", ".join(profile.gpus))]
     if driver:
@@ -289,7 +289,7 @@ def _overridden(facts: HostFacts, stated: _Stated) -> HostFacts:
     return replace(facts, evidence=tuple(evidence.values()))
 
 
-def _gpus(named_by: str, texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
+def named_gpus(named_by: str, texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
     """GPUs by name or capability; several may stand in one text, with commas between them.
 
     Raises:

@@ -84,9 +84,10 @@ class ReportPage:
         found = next((item for item in self.pictures if item.name == name), None)
         if found is None:
             names = [item.name for item in self.pictures]
-            said = f"this report has {', '.join(names)}" if names else "this report has no picture"
-            hint = f"cuenv report --format svg --picture {names[0]}" if names else "cuenv report -o report.html"
-            raise UsageError(f"--picture {name}: there is no such picture; {said}", hint=hint)
+            if not names:
+                raise UsageError("this report has no picture", hint="cuenv report -o report.html")
+            said = f"--picture {name}: there is no such picture; this report has {', '.join(names)}"
+            raise UsageError(said, hint=f"cuenv report --format svg --picture {names[0]}")
         return found
 
 

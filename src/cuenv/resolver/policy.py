@@ -547,8 +547,8 @@ def _listed(pin: Pin, knowledge: Knowledge) -> bool:
 
 def _variant(pin: Pin, spec: EnvironmentSpec, knowledge: Knowledge) -> CudaVariant | None:
     """The row of the CPU and CUDA builds of the channel that a pin comes from."""
-    torch = spec.pin("pytorch")
-    home = torch_home(torch, spec) if torch and pin.name in ("pytorch", *_WITH_TORCH) else ""
+    torch = spec.pin("pytorch") if pin.name in ("pytorch", *_WITH_TORCH) else None
+    home = torch_home(torch, spec) if torch else ""
     homes = [pin.channel or home] if pin.channel or home else map(short_channel, spec.channels)
     return next((row for place in homes if (row := knowledge.cuda_variant(pin.name, place))), None)
 

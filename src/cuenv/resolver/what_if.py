@@ -12,7 +12,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.host.describe import host_line
 from cuenv.host.facts import Driver, Evidence, Gpu, HostFacts
 from cuenv.host.request import Request, pool
-from cuenv.host.select import HostOptions, host_facts
+from cuenv.host.select import HostOptions, host_facts, named_gpus
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.resolver.candidates import Candidate, environment_key
@@ -239,13 +239,14 @@ def what_if(
         raise UsageError("what-if needs a change of the host", hint="cuenv what-if --driver 580.65.06")
     change = DecisionChange(
         driver=_driver(options.driver, knowledge),
-        add=_gpus(options.add, knowledge),
-        remove=_gpus(options.remove, knowledge),
+        add=named_gpus("--add-gpu", options.add, knowledge),
+        remove=named_gpus("--remove-gpu", options.remove, knowledge),
     )
     try:
         then = changed(facts, change, knowledge)
     except ValueError as error:
-        raise UsageError(f"--remove-gpu: {error}", hint="cuenv inspect") from error
+        own = f"name one that it has: --remove-gpu {facts.capabilities[0]}" if facts.capabilities else "cuenv inspect"
+        raise UsageError(f"--remove-gpu: {error}", hint=own) from error
     before, after = (resolve(item, request, knowledge, prove=prove, at_hand=at_hand) for item in (facts, then))
     had, has = before.decision, after.decision
     if had.proven != has.proven:  # the records that lie here tell of one alone: compared is what the tables say of both
@@ -254,11 +255,6 @@ def what_if(
     if before.spec and after.spec:
         answer = replace(answer, bounds=bounds(before.spec, after.spec))
     return Asked(answer=answer, before=before, after=after)
-
-
-def _gpus(texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
-    """GPUs as ``--gpu`` reads them."""
-    return host_facts(HostOptions(gpus=texts, environ={}), knowledge).gpus if texts else ()
 
 
 def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,11 +116,10 @@ def find_profile(name_or_path: str, project: Configuration | None = None) -> Pro
     found = next((place for place in known if place.name == name_or_path), None)
     if found is None:
         names = ", ".join(dict.fromkeys(place.name for place in known))
+        file = next((f"./{name}" for name in (name_or_path, f"{name_or_path}.yml") if is_file(name)), None)
         raise UsageError(
-            f"--profile {name_or_path!r}: no profile has this name; choose from {names}",
-            hint=f"to use the file in this folder: ./{name_or_path}.yml"
-            if is_file(f"{name_or_path}.yml")
-            else "a file works as well: --profile ./team.yml",
+            f"no profile has the name {name_or_path!r}; choose from {names}",
+            hint=f"to use the file in this folder: {shlex.quote(file)}" if file else "a file works as well: ./team.yml",
         )
     return found
 

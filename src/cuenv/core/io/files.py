@@ -193,10 +193,20 @@ def is_folder(path: str | Path) -> bool:
 
 
 def exists(path: str | Path) -> bool:
-    """Whether anything lies there; a broken link does not count."""
-    from pathlib import Path  # noqa: PLC0415 - see DATA
+    """Whether anything lies there; a broken link does not count.
 
-    return Path(path).exists()
+    Raises:
+        InputError: nobody can tell: a folder above may not be searched, or links run in a circle.
+    """
+    try:
+        os.stat(path)  # noqa: PTH116 - Path.exists hides the circle, and pathlib is loaded late
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return False
+        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+    except ValueError:
+        return False
+    return True
 
 
 def is_there(path: str | Path) -> bool:

@@ -21,7 +21,7 @@ from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_recor
 from cuenv.prefix.io.site_packages import DIST_INFO, torch_in, wheels_in
 from cuenv.solve.environment_spec import normalise
 
-_HINT = "name an environment's folder: cuenv check --prefix $CONDA_PREFIX"
+_HINT = "name the folder of an environment; conda env list shows those of conda"
 _LEFT_BY_PIP = regex(r"~[A-Za-z0-9._-]{1,300}")
 _PYTHON = regex(r"python(3\.[0-9]{1,2})t?")
 _NOTHING = CondaRecords(packages=(), dists={}, damaged=())
