@@ -137,7 +137,7 @@ def test_whether_anything_lies_there_is_an_error_where_nobody_can_tell(tmp_path:
     (tmp_path / "gone").symlink_to("nothing")
     (tmp_path / "loop").symlink_to("loop")
     assert [exists(tmp_path / name) for name in (".", "gone", "nothing/below", "nul\0")] == [True, False, False, False]
-    with pytest.raises(InputError, match="loop: its symbolic links run in a circle") as caught:
+    with pytest.raises(InputError, match="loop: its symbolic links form a loop") as caught:
         exists(tmp_path / "loop")
     assert caught.value.hint == f"ls -ld {tmp_path / 'loop'}"
 
