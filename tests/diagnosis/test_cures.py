@@ -1164,7 +1164,7 @@ def test_cmake_is_told_in_the_words_below_its_error_and_not_by_a_warning_before(
         "   no such file or directory\n\n-- Configuring incomplete, errors occurred!\n"
     )
     cause = led(log)
-    assert cause.symptom.id == "cmake-failed"
+    assert cause.symptom.id == "cmake-refused"
     assert cause.because == ("it says: Running '/b/ninja' '--version' failed with: no such file or directory",)
 
 
@@ -1301,3 +1301,42 @@ def test_a_certificate_that_apt_refuses_is_no_matter_of_variables() -> None:
 def test_pacman_is_read_in_chinese() -> None:
     log = "错误\uff1a无法准备事务处理 (有冲突的依赖关系)\n"
     assert led(log).symptom.id == "pacman-refused"
+
+
+def test_a_release_that_pip_left_out_for_its_python_gets_a_python() -> None:
+    left = "ERROR: Ignored the following versions that require a different python version: "
+    told = "1.6.2 Requires-Python >=3.7,<3.10; 1.9.0 Requires-Python >=3.8,<3.12\n"
+    missing = "ERROR: No matching distribution found for scipy"
+    cause = led(f"{left}{told}{missing}==1.6.2\n")
+    assert cause.command == "conda create -y -n py39 python=3.9 && conda activate py39"
+    assert "1.6.2 wants Python >=3.7,<3.10" in cause.because[0]
+    assert "py311" in led(f"{left}{told}{missing}\n").command
+    assert not led(f"{left}{told}{missing}==2.0\n").command
+
+
+def test_a_header_of_a_submodule_is_not_fetched_into_an_archive() -> None:
+    header = "a.h:22:10: fatal error: cutlass/gemm/gemm.h: No such file or directory\n"
+    assert led(header).command.startswith("git submodule update")
+    cause = led(f"fatal: not a git repository (or any of the parent directories): .git\n{header}")
+    assert (cause.command, "git clone --recursive" in cause.remedy) == ("", True)
+
+
+def test_an_extension_of_pyg_for_another_cuda_is_the_one_that_is_installed_again() -> None:
+    said = "RuntimeError: Detected that PyTorch and torch_sparse were compiled with different CUDA versions.\n"
+    assert led(said).command.startswith("python -m pip install --force-reinstall --no-deps torch-sparse -f ")
+
+
+def test_a_step_of_a_dockerfile_that_is_killed_while_it_builds_has_too_many_jobs() -> None:
+    step = '#9 ERROR: process "/bin/sh -c {}" did not complete successfully: exit code: 137\n'
+    assert led(f"docker build\n{step.format('pip install flash-attn')}").command == "export MAX_JOBS=2"
+    assert not led(f"docker build\n{step.format('python train.py')}").command
+
+
+def test_the_stub_of_tensorrt_has_no_older_release_that_is_none() -> None:
+    assert not led("RuntimeError: Didn't find wheel for tensorrt_llm 0.16.0\n").command
+
+
+def test_what_a_build_script_of_rust_wants_is_named_where_it_is_known() -> None:
+    said = "error: failed to run custom build command for `{} v1.0`\n"
+    assert led(said.format("openssl-sys")).command == "sudo apt-get install -y libssl-dev pkg-config"
+    assert not led(said.format("other-sys")).command

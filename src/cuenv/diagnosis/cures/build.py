@@ -390,7 +390,7 @@ def header(case: LogContext) -> Joined:
             remedy="the header is of another release of torch: take the torch that the sources were written for"
         )
     if name.startswith(("cutlass/", "cute/", "cudnn_frontend")):
-        return Joined(remedy=_SUBMODULES, command="git submodule update --init --recursive")
+        return _submodules(case)
     if in_python := provider(case, "include", name.split("/")[0] + "/"):
         folder = f'$(python -c "import {in_python}; print({in_python}.get_include())")'
         return Joined(
@@ -413,9 +413,16 @@ _HEADERS_OF_TORCH = (
 @join
 def source_file(case: LogContext) -> Joined:
     """Folders in which repositories keep those of others are fetched with git."""
-    if _OF_OTHERS.search(case.told.get("name", "")):
-        return Joined(remedy=_SUBMODULES, command="git submodule update --init --recursive")
-    return Joined()
+    return _submodules(case) if _OF_OTHERS.search(case.told.get("name", "")) else Joined()
+
+
+def _submodules(case: LogContext) -> Joined:
+    """The repositories of others that a repository holds; an archive of it comes without them, and git cannot help."""
+    if "archive" in case.mentions:
+        return Joined(
+            remedy="the sources are an archive without their submodules: take git clone --recursive", command=""
+        )
+    return Joined(remedy=_SUBMODULES, command="git submodule update --init --recursive")
 
 
 _OF_OTHERS = regex(r"(?i)(?:^|/)(?:3rd_?party|third[_-]?party|submodules?|externals?|extern|cutlass|_deps)(?:/|$)")

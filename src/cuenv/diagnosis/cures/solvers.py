@@ -83,11 +83,17 @@ def _undeclared(case: LogContext, name: str) -> Joined:
     return Joined(because=(says,), remedy=remedy, command=f"{first}{PIP} install --no-build-isolation PACKAGE")
 
 
-def _wanted(case: LogContext, name: str) -> str:
+def of_pyg(case: LogContext, name: str) -> str:
+    """What pip is asked for to get an extension of PyG for the torch of the log, or for the one that is installed."""
     release, cuda = torch_of(case)
+    known = f"{release.major}.{release.minor}.0+cu{cuda.major}{cuda.minor}" if release and cuda else ""
+    return f'{name.replace("_", "-")} -f "https://data.pyg.org/whl/torch-{known or _ASK_PYG}.html"'
+
+
+def _wanted(case: LogContext, name: str) -> str:
+    _, cuda = torch_of(case)
     if name in _OF_PYG:
-        known = f"{release.major}.{release.minor}.0+cu{cuda.major}{cuda.minor}" if release and cuda else ""
-        return f'{name.replace("_", "-")} -f "https://data.pyg.org/whl/torch-{known or _ASK_PYG}.html"'
+        return of_pyg(case, name)
     if name == "spconv":
         return "spconv-cu118" if cuda and cuda.major == 11 else "spconv-cu120"
     if name in ("mmcv", "mmdet"):
@@ -116,9 +122,37 @@ def lacking(case: LogContext) -> Joined:
         run = f"conda run -n old-python python -m pip install {asked}"
         command = f"conda create -y -n old-python -c conda-forge python={python[1]} pip && {run}"
         return Joined(because=because, remedy="an environment with a Python that has wheels of it", command=command)
+    if ignored := _ignored(case):
+        says = f"pip leaves out the releases for other Pythons: {ignored[0]} wants Python {ignored[1]}"
+        return replace(_with_python(case, ignored[1]), because=(says,), remedy="an environment with such a Python")
     module = name.replace("-", "_")
     wanted = _wanted(case, module) if name else ""
     return Joined(command=f"{PIP} install {wanted}" if wanted and wanted != name else "")
+
+
+def _ignored(case: LogContext) -> tuple[str, str] | None:
+    """The release that is asked for, else the last one, and the Pythons that it wants, where pip left it out."""
+    asked = re.search(r"==([0-9][\w.+!]{0,30})", case.line)
+    found = re.findall(r"([0-9][\w.+!]{0,30}) Requires-Python ([^;]{2,60})", case.mentions.get("ignored", ""))
+    able = [one for one in found if not asked or one[0] == asked[1]]
+    return (able[-1][0], able[-1][1].strip()) if able else None
+
+
+@join
+def stub(case: LogContext) -> Joined:
+    """A stub of TensorRT: its older releases are stubs too."""
+    if not case.told.get("name", "").startswith("tensorrt"):
+        return Joined()
+    remedy = "take a Python and a platform that the release supports; a Jetson has TensorRT from JetPack"
+    return Joined(remedy=remedy, command="")
+
+
+@join
+def rust_script(case: LogContext) -> Joined:
+    """What the build scripts of usual packages of Rust want of the system."""
+    wanted = {"openssl-sys": "libssl-dev pkg-config", "prost-build": "protobuf-compiler", "alsa-sys": "libasound2-dev"}
+    package = wanted.get(case.told.get("name", ""))
+    return Joined(command=f"sudo apt-get install -y {package}" if package else None)
 
 
 def _last_python(case: LogContext, name: str) -> tuple[str, str] | None:
@@ -335,11 +369,17 @@ def uv_wheel(case: LogContext) -> Joined:
 @join
 def other_python(case: LogContext) -> Joined:
     """An environment with the newest Python that the message takes."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - for this message alone
+    found = re.search(r"(?:not in '|requirement: `)([^'`\n]{1,60})['`]", case.line)
+    values = {} if "package" in case.told else {"package": "the project"}
+    return replace(_with_python(case, found[1] if found else ""), values=values)
 
-    found = re.search(r"not in '([^'\n]{1,60})'", case.line)
+
+def _with_python(case: LogContext, range_: str) -> Joined:
+    """An environment with a Python within a range, one for which most packages have wheels where it is in it."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - for few messages
+
     try:
-        wanted = SpecifierSet(found[1]) if found else None
+        wanted = SpecifierSet(range_) if range_ else None
     except InvalidSpecifier:
         wanted = None
     able = [minor for minor in range(14, 6, -1) if wanted and f"3.{minor}.9" in wanted]

@@ -279,12 +279,19 @@ _DOWNLOADS = (
 )
 
 
+_BUILDS = r"pip3? install|setup\.py|\b(?:make|cmake|ninja)\b|-m build"
+
+
 @join
 def host_memory(case: LogContext) -> Joined:
     """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
     if re.search(r"\b(?:Error|exit) code: -9", case.line):
         remedy = "let pip do without its cache and start again, or give the machine or container more memory"
         return Joined(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
+    if in_image(case) and re.search(r"exit code: 137", case.line) and re.search(_BUILDS, case.line):
+        return Joined(
+            remedy="build with fewer parallel jobs: ENV MAX_JOBS=2 before the step", command="export MAX_JOBS=2"
+        )
     of_pip = case.raised is not None and case.raised.package == "pip"
     fetched = case.mentions.get("building") and not {"script", "importing"} & case.mentions.keys()
     if not of_pip and not (fetched and case.line.strip() == "Killed"):

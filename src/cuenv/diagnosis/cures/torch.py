@@ -16,6 +16,7 @@ from cuenv.core.regex import regex
 from cuenv.core.versions import version_or_none
 from cuenv.diagnosis.cures.case import RESOLVE, Joined, LogContext, host_of, join, level_of, resolve_anew, torch_of
 from cuenv.diagnosis.cures.managers import PIP
+from cuenv.diagnosis.cures.solvers import of_pyg
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.wheels import INDEX, runs_on
 
@@ -236,6 +237,8 @@ def distribution(case: LogContext) -> Joined:
 @join
 def companion(case: LogContext) -> Joined:
     """The library beside torch that was built for another CUDA."""
+    if other := re.search(r"\band (torch_(?:scatter|sparse|cluster|spline_conv))\b", case.line):
+        return Joined(command=f"{PIP} install --force-reinstall --no-deps {of_pyg(case, other[1])}")
     if "torchaudio" not in case.line:
         return torchvision(case)
     release, _ = torch_of(case)

@@ -143,6 +143,7 @@ _HARMLESS = regex(
     rb"^\W{0,12}[0-9]* *(?:raise |except )|"
     rb"\bNCCL INFO\b|Unable to register cu\w+ factory|TF-TRT Warning: Could not|"
     rb"\bCannot use FA version [0-9] is not supported due to|"
+    rb"^\s*(?:detected during|instantiation of )|"
     rb"^Error Message Summary:\s*$|\bframe #[0-9]{1,3}: |"
     rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
     rb"^nvcc warning {1,3}:|/sh: line [0-9]{1,3}: type: |\[WARNING\] {1,4}sparse_attn requires|"

@@ -320,7 +320,7 @@ MESSAGES = by_patterns(
         *("apt install ", "apt-get install ", " cuda : Depends: ", "(from versions: none)"),
         *("is not installable because", "are not installable because", "with the existing python", "=pypi_0"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
-        *("pip-build-env-", "get_requires_for_build_", "Error: Package: "),
+        *("pip-build-env-", "get_requires_for_build_", "Error: Package: ", "Requires-Python", "not a git repository"),
         *(
             "conda install ",
             "mamba install ",
@@ -391,6 +391,8 @@ MESSAGES = by_patterns(
         ("toolkit", regex(r"^\W*cuda : Depends: (cuda-[0-9]{1,2}-[0-9])\b[^\n]{0,40} not going to be installed")),
         ("listed", regex(r"=(pypi)_0\s*$")),
         ("versions", regex(r"\(from versions: (none)\)")),
+        ("ignored", regex(r"Ignored the following versions that require a different python version: (.{5,4000})")),
+        ("archive", regex(r"fatal: (not a git repository)")),
         ("held", regex(r"incompatible with the existing (python) installation")),
         ("tree", regex(r"[├└]─ (\S[^\n]{2,80} (?:is|are) not installable because [^\n]{5,100})(?<!it requires)")),
         (

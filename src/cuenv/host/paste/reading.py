@@ -484,6 +484,8 @@ _SOFTWARE = {
             "unusable",
             "versions",
             "isolated",
+            "ignored",
+            "archive",
             "lacks",
         )
     },
