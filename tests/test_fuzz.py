@@ -328,9 +328,9 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in {"ELF", "fatbin", "ld.so.cache"}])
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_bombs_are_refused_in_time(name: str, bomb: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     fed(name, BOMBS[bomb]())
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
 
 
 SMALL = 300 * 1024

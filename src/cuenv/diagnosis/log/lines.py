@@ -37,7 +37,7 @@ _WITHOUT_GPU = regex(
 )
 """What goes on without the GPU: that is what the user asks about."""
 _EXCEPTION = regex(
-    rb"(?:^|[\]:|>$)\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8}|[0-9]Z (?:std\w{3} F )?)(?:[A-Za-z_]\w{0,60}\.){0,8}"
+    rb"(?:^|[\]:|>$)\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8}|[0-9]Z (?:std\w{3} F )?\s{0,40})(?:[A-Za-z_]\w{0,60}\.){0,8}"
     rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible|Invalid)|Exception|"
     rb"Interrupt|StopIteration)"
     rb"(?:\x1b\[[0-9;]*m)?(?::|\s*$)"
