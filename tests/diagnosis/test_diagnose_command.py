@@ -140,9 +140,9 @@ def test_what_cannot_be_read_is_an_error(
 @collect(
     ("name", "data", "says"),
     [
-        ("log", bytes(range(256)) * 500 + b"ERROR: boom\n", "is a binary file and not a log"),
-        ("a.out", b"\x7fELF" + b"\x02\x01\x01" * 90, "is a program or library (ELF) and not a log"),
-        ("log.zip", b"PK\x03\x04 text", "is a zip archive and not a log"),
+        ("log", bytes(range(256)) * 500 + b"ERROR: boom\n", "is a binary file, not a log"),
+        ("a.out", b"\x7fELF" + b"\x02\x01\x01" * 90, "is a program or library (ELF), not a log"),
+        ("log.zip", b"PK\x03\x04 text", "is a zip archive, not a log"),
         ("log.gz", b"\x1f\x8b\x08broken", "cannot unpack log.gz"),
         ("log.zst", b"\x28\xb5\x2f\xfdbroken", "cannot unpack log.zst"),
     ],

@@ -107,7 +107,7 @@ Root Cause (first observed failure):
 """
     found = read(log)
     assert ids(found)[0] == "cuda-out-of-memory"
-    assert found.causes[0].leads.startswith("rank 3 shows it, which failed first")
+    assert found.causes[0].leads.startswith("rank 3, which failed first, shows it")
 
 
 def test_a_rank_that_torchrun_itself_stops_says_nothing_of_memory() -> None:
@@ -585,7 +585,7 @@ def test_an_error_that_a_run_goes_on_long_after_did_not_end_it() -> None:
     found = read(REFUSED + LONG_RUN)
     assert (found.verdict, found.outlived, ids(found)) == ("unknown", True, ["options-refused"])
     assert not found.causes[0].command
-    assert "at work after it (line 1)" in found.causes[0].leads
+    assert "a later run after it (line 1)" in found.causes[0].leads
 
 
 def test_what_a_program_wrote_before_its_error_may_stand_behind_it() -> None:
@@ -600,7 +600,7 @@ def test_the_error_of_an_earlier_run_does_not_lead_over_that_of_the_last() -> No
     assert (found.verdict, ids(found)) == ("known", ["cuda-out-of-memory", "options-refused"])
     words = read(memory + LONG_RUN + TRACEBACK + b"ValueError: no file of the split val has the name 0017\n")
     assert (words.verdict, words.causes[0].sighting.text[:10]) == ("unknown", "ValueError")
-    assert words.causes[1].leads.startswith("the log shows a run at work")
+    assert words.causes[1].leads.startswith("the log shows a later run")
 
 
 def test_an_error_that_leaves_a_run_without_its_gpu_is_told_where_the_run_goes_on() -> None:
@@ -817,7 +817,7 @@ def test_a_report_of_deepspeed_whose_checks_find_no_command_is_no_failure() -> N
 
 def test_an_exception_without_traceback_is_of_the_package_that_its_name_tells() -> None:
     found = read(b"pkg_config.errors.ConfigValueError: the key a.b is not a number\n")
-    assert (ids(found), found.causes[0].because) == (["value-refused"], ("by its name it is of pkg_config",))
+    assert (ids(found), found.causes[0].because) == (["value-refused"], ("its name belongs to pkg_config",))
     assert read(b"torch.distributed.ConfigValueError: the key a.b is not a number\n").verdict == "unknown"
 
 

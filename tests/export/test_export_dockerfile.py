@@ -153,11 +153,11 @@ def test_no_image_has_an_older_c_library_than_the_packages_need(need: str, base:
 
 def test_what_no_image_does_is_said_with_what_there_is() -> None:
     cases: tuple[tuple[str, dict[str, Any], str], ...] = (
-        ("cuda", {"cuda": version("11.3")}, "no image of a toolkit is known for CUDA 11.3"),
+        ("cuda", {"cuda": version("11.3")}, "cuenv knows no toolkit image for CUDA 11.3"),
         ("cuda", {"cuda": None}, "a CPU build"),
-        ("pytorch", {}, "the lock another"),
+        ("pytorch", {}, "the lock has another"),
         ("pytorch", {"locked": False, "conda": ("pandas",)}, "no conda channels for pandas"),
-        ("pytorch", {"locked": False}, "known are 2.1.0-cuda12.1-cudnn8-devel"),
+        ("pytorch", {"locked": False}, "it knows 2.1.0-cuda12.1-cudnn8-devel"),
     )
     for base, fields, words in cases:
         found = chosen(base, **fields)
@@ -237,7 +237,7 @@ def test_a_url_or_a_commit_brings_cuenv_and_no_wheel_is_written(tmp_path: Path) 
         (f"file:///tmp/c.whl#sha256={'0' * 64}", 2, "is not pinned"),
         ("cuenv", 2, "is not a wheel of cuenv"),
         ("other-1.0-py3-none-any.whl", 2, "is not a wheel of cuenv"),
-        ("cuenv-1.0-py3-none-any.whl", 3, "is not there"),
+        ("cuenv-1.0-py3-none-any.whl", 3, "does not exist"),
         (f"{NAME}#sha256={'0' * 64}", 3, "has the SHA-256"),
     ],
 )
@@ -367,7 +367,7 @@ def test_a_lock_is_copied_from_inside_and_refused_from_outside(tmp_path: Path) -
     assert text == ""
     done = run("export", "dockerfile", "conda-lock.yml", "-o", "../other", folder=inside)
     assert done.returncode == ExitCode.USAGE
-    assert "lies outside of ../other" in done.stderr
+    assert "is outside ../other" in done.stderr
 
 
 def test_a_lock_for_both_platforms_builds_for_both_and_for_no_other(tmp_path: Path) -> None:
@@ -461,8 +461,8 @@ def test_settings_do_not_set_a_lock_aside(tmp_path: Path) -> None:
 
 
 def test_a_pip_part_that_is_not_locked_is_missed_aloud(tmp_path: Path) -> None:
-    assert "not in the image" in export(tmp_path, *WAYS["lock-with-pip"])[1]
-    assert "not in the image" in made("lock-with-pip").partition("FROM")[0].replace("\n#  ", "")
+    assert "the image lacks the pip requirements" in export(tmp_path, *WAYS["lock-with-pip"])[1]
+    assert "the image lacks the pip requirements" in made("lock-with-pip").partition("FROM")[0].replace("\n#  ", "")
 
 
 def test_a_check_that_judges_no_gpu_is_said_to(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_the_json_is_one_document(tmp_path: Path) -> None:
     assert set(data["files"]) == {"Dockerfile", ".dockerignore", "environment.yml"}
     refused = run("export", "dockerfile", *WAYS["lock"], "--base", "pytorch", "--json", folder=tmp_path)
     assert refused.returncode == ExitCode.NEGATIVE
-    assert "the lock another" in json.loads(refused.stdout)["refused"]
+    assert "the lock has another" in json.loads(refused.stdout)["refused"]
 
 
 def test_what_cannot_be_answered_is_said_plainly(tmp_path: Path) -> None:

@@ -166,9 +166,9 @@ def test_what_no_job_can_hold_is_refused(tmp_path: Path) -> None:
         (("empty.yml",), ExitCode.INPUT, "empty.yml"),
         (("bare",), ExitCode.INPUT, "has no environment file beside it"),
         ((own / "conda-linux-64.lock",), ExitCode.USAGE, "is not a conda-lock.yml"),
-        ((own, "--tag", "a b\n  script: x"), ExitCode.USAGE, "is not a tag of a runner"),
-        ((own, "--tag", "$HOME"), ExitCode.USAGE, "is not a tag of a runner"),
-        ((own, "--tag", ""), ExitCode.USAGE, "is not a tag of a runner"),
+        ((own, "--tag", "a b\n  script: x"), ExitCode.USAGE, "is not a valid runner tag"),
+        ((own, "--tag", "$HOME"), ExitCode.USAGE, "is not a valid runner tag"),
+        ((own, "--tag", ""), ExitCode.USAGE, "is not a valid runner tag"),
         ((own, "--gpu", "no such card"), ExitCode.USAGE, "no such card"),
     ):
         done = run("export", "gitlab-ci", *words, folder=tmp_path)

@@ -327,7 +327,7 @@ def test_torch_from_pip_has_no_twin_and_names_both_indexes(mirrors: tuple[str, .
         words = ("--gpu", "GTX 1080", "--driver", "580.65.06", "--glibc", "2.35", "--platform", "linux-64")
         done = run("export", "pixi", *words, *mirrors, "-o", ".", folder=tmp_path, **home)
         assert done.returncode == 0, done.stderr
-        assert "no environment cpu for machines without a GPU: PyTorch comes by pip" in done.stderr
+        assert "no environment cpu for machines without a GPU: pip installs PyTorch" in done.stderr
         found = manifest(tmp_path)
         assert found["pypi-options"] == {
             "index-url": f"{plain.url}/simple",
@@ -347,7 +347,7 @@ def test_an_environment_without_cuda_has_no_gate_and_no_twin(mirrors: tuple[str,
     done = run("export", "pixi", *TWO, *mirrors, "-o", ".", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "no environment cpu" not in done.stderr
-    assert "A: pixi replaces what follows $ in it" in done.stderr
+    assert "A: pixi expands $ in its value" in done.stderr
     (place,) = manifest(tmp_path)["workspace"]["platforms"]
     assert place == {"name": "linux-64-cpu", "platform": "linux-64", "glibc": "2.17"}
     assert broken(tmp_path) == []

@@ -113,7 +113,7 @@ def test_it_is_written_to_a_file_and_says_how_the_environment_is_made(tmp_path: 
     written = (tmp_path / "job.sh").read_text().splitlines()
     assert [line for line in written if "sha256" not in line] == data["files"]["job.sbatch"].splitlines()
     told = inside(*[word for word in words if word != "--json"], folder=tmp_path).stderr
-    assert f"before: cuenv install {lock} --prefix {tmp_path}/env" in told
+    assert f"once: cuenv install {lock} --prefix {tmp_path}/env" in told
     (tmp_path / "env").mkdir()
     assert "before:" not in inside(*words, folder=tmp_path).stderr
 
@@ -130,14 +130,14 @@ def test_the_script_passes_shellcheck(tmp_path: Path, lock: Path) -> None:
 @collect(
     ("changed", "says"),
     [
-        ({"command": ()}, "nothing says what the job runs"),
+        ({"command": ()}, "the command of the job is missing"),
         ({"gpus": "0"}, "--gpus '0' is neither"),
         ({"gpus": "a100:2\n#SBATCH --x"}, "is neither"),
         ({"gpus": "a100:"}, "is neither"),
         ({"options": ("partition=gpu",)}, "is not an option of sbatch"),
         ({"options": ("--comment=a\ntouch /tmp/x",)}, "is not an option of sbatch"),
-        ({"command": ("echo", "a\nb")}, "characters that do not print"),
-        ({"lock": "/tmp/a\x1bb"}, "characters that do not print"),
+        ({"command": ("echo", "a\nb")}, "unprintable characters"),
+        ({"lock": "/tmp/a\x1bb"}, "unprintable characters"),
     ],
 )
 def test_what_no_script_can_hold_is_refused(changed: dict[str, object], says: str) -> None:

@@ -135,8 +135,8 @@ def test_gpus_that_no_wheel_serves_together_are_told_apart() -> None:
         (("old",), {}, "expected NAME=GPU"),
         (("a=V100", "a=A100"), {}, "appears twice"),
         (("a=Voodoo 2",), {}, "unknown GPU"),
-        ((), {"stack": "conda-forge"}, "--stack conda-forge asks for another build"),
-        ((), {"cpu": True}, "--cpu asks for another build"),
+        ((), {"stack": "conda-forge"}, "--stack conda-forge requests another build"),
+        ((), {"cpu": True}, "--cpu requests another build"),
         ((), {"packages": ("ffmpeg",)}, "--with ffmpeg is a conda package"),
     ],
 )

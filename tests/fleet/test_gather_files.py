@@ -64,7 +64,7 @@ def test_two_hosts_of_one_name_are_named_and_the_first_is_kept(tmp_path: Path) -
     assert done.returncode == ExitCode.NEGATIVE
     assert names(done.stdout) == ["gpu1"]
     assert json.loads(done.stdout)["driver"]["version"] == "535.129.03"
-    assert "warning: gpu1: b.json tells of another host of this name; that of a.json is kept" in done.stderr
+    assert "warning: gpu1: b.json describes another host with this name; the one from a.json is kept" in done.stderr
 
 
 def test_a_fleet_file_is_continued_and_another_file_is_not_replaced(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_fleet_file_is_continued_and_another_file_is_not_replaced(tmp_path: Pa
     mine.write_text("Chapter 1\n")
     done = inside("fleet", "gather", "--from", "new.json", "-o", "thesis.txt", folder=tmp_path)
     assert done.returncode == ExitCode.INPUT
-    assert "-o thesis.txt: it is no fleet file, and is not replaced" in done.stderr
+    assert "-o thesis.txt: it is not a fleet file, so it is not replaced" in done.stderr
     assert mine.read_text() == "Chapter 1\n"
 
 

@@ -73,7 +73,7 @@ def test_only_the_nodes_that_are_named_are_asked(tmp_path: Path, slurm: Slurm, p
     assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["gpu01", "gpu02"]
     other = inside("fleet", "gather", "--slurm", "--nodes", "tpu[1-2]", folder=tmp_path, **slurm.environ)
     assert (other.returncode, other.stdout) == (ExitCode.USAGE, "")
-    assert "tpu[1-2]: no node of the cluster is called so" in other.stderr
+    assert "tpu[1-2]: the cluster has no node with this name" in other.stderr
 
 
 def test_inside_an_allocation_its_nodes_are_asked(tmp_path: Path, slurm: Slurm) -> None:

@@ -190,12 +190,12 @@ def test_the_document_says_what_failed(tmp_path: Path, nodes: SshNodes) -> None:
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ("gpu[1-", "is no set of nodes"),
+        ("gpu[1-", "is not a set of nodes"),
         ("gpu[1-99999999999]", "more than 50000 nodes"),
-        ("-oProxyCommand=x", "is no name of a node"),
+        ("-oProxyCommand=x", "is not a node name"),
         ("@nosuchgroup", "no"),
         ("", "means 0 nodes"),
-        (",", "is no set of nodes"),
+        (",", "is not a set of nodes"),
     ],
 )
 def test_a_set_that_means_nothing_is_refused(tmp_path: Path, names: str, says: str) -> None:

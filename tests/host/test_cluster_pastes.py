@@ -151,7 +151,7 @@ def test_labels_of_kubernetes() -> None:
     assert (driver and driver.version, kinds(hosts["whole"])) == ("580.142", [("NVIDIA-A100-SXM4-40GB", "8.0")] * 2)
     assert "gpus" not in lacks(hosts["whole"])
     assert kinds(hosts["mixed"])[2:] == [("", "None")]
-    assert any("name one model, any one" in gap.reason for gap in hosts["mixed"].gaps)
+    assert any("name only one of its models" in gap.reason for gap in hosts["mixed"].gaps)
     assert "gpus" not in lacks(hosts["shared"])
     assert [name for name, _ in kinds(hosts["sliced"])] == ["A100-SXM4-40GB"] * 2
     assert ("gpus" in lacks(hosts["bare"]), kinds(hosts["bare"])) == (True, [("", "None")])
@@ -243,7 +243,7 @@ def test_what_two_lines_tell_of_one_node_is_refused_and_the_other_nodes_count() 
     assert [host.name for host in found.hosts] == ["n2"]
     (fault,) = found.broken
     assert fault.says.startswith(
-        "n1: it tells two things of one host: two values of the driver: line 1 says 535.161.08"
+        "n1: it contradicts itself about one host: two values of the driver: line 1 says 535.161.08"
     )
     assert "line 2 says 550.54.15" in fault.says
 
@@ -256,7 +256,7 @@ def test_a_contradiction_of_one_host_is_an_error_with_both_lines() -> None:
 def test_a_model_and_a_capability_that_cannot_be_one_gpu_are_refused() -> None:
     found = told(json.dumps(node("n1", {**A100, "gpu.compute.major": "9"})) + json.dumps(node("n2", A100)))
     assert [host.name for host in found.hosts] == ["n2"]
-    assert "whose compute capability is 8.0, and it is told to be 9.0" in found.broken[0].says
+    assert "whose compute capability is 8.0, but the text says 9.0" in found.broken[0].says
 
 
 def test_metrics_without_models_count_gpus_that_nobody_names() -> None:

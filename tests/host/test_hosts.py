@@ -92,7 +92,7 @@ def test_what_lies_on_disk_goes_before_a_shipped_name(tmp_path: Path, monkeypatc
         ("missing.json", "no such file"),
         ("some/where", "no such file"),
         ("folder", "holds no host.json"),
-        ("text", "tells of no host"),
+        ("text", "describes no host"),
         ("binary", "binary file"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     facts, outside = probed(tmp_path, {})
     for name, files in (("work", {"thesis.tex": "x"}), ("foreign", {"host.json": '{"name": "web"}'})):
         folder = plant(tmp_path / name, files)
-        with pytest.raises(InputError, match="nothing in it was touched"):
+        with pytest.raises(InputError, match="nothing in it was changed"):
             record(folder, facts, {}, tmp_path, outside)
         assert [path.name for path in folder.iterdir()] == list(files)
     with pytest.raises(InputError, match="is a file"):
@@ -203,7 +203,7 @@ def test_gpus_are_shown_as_a_range_only_where_none_is_missing_between() -> None:
 
 def test_a_host_without_a_gpu_shows_its_gaps() -> None:
     text = "\n".join(lines(read_host("no-gpu", no_input, shipped_base())))
-    assert "not found, so no CUDA program runs here" in text
+    assert "not found, so no CUDA program can run here" in text
     assert "not known   driver: nvml: libnvidia-ml.so.1 is on no library path" in text
 
 

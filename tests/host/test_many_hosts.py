@@ -54,7 +54,7 @@ def test_json_of_something_else_is_not_read_to_its_end() -> None:
         told('{"a": 1}\n' * 20_000)
     found = told(f"{line('a')}\n" + '{"a": 1}\n' * 2000 + line("b"))
     assert ([host.name for host in found.hosts], len(found.broken)) == (["a"], 1001)
-    assert found.broken[-1].says == "1000 parts before this one are no hosts, so what stands behind it was not read"
+    assert found.broken[-1].says == "1000 parts before this one are not hosts, so the rest was not read"
 
 
 def test_a_host_without_a_name_is_called_by_its_line() -> None:

@@ -176,7 +176,7 @@ def test_conda_as_json_and_as_strings() -> None:
     [
         (
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
-            "does not reach the driver",
+            "cannot reach the driver",
         ),
         (
             "DeepSpeed C++/CUDA extension op report\n",
@@ -184,12 +184,12 @@ def test_conda_as_json_and_as_strings() -> None:
         ),
         ("PyTorch version: 2.1\nROCM used to build PyTorch: 6.0\n+rocm6.0", "AMD GPUs"),
         ("PyTorch version: 2.1\nOS: macOS 14.1 (arm64)\n", "from a Mac|neither driver, GPU nor Linux"),
-        ("gpu1      gpu:a100:4    a100\n", "table of sinfo"),
-        ("dependencies:\n  - pytorch\n", "file of a conda environment"),
-        ("#SBATCH --gres=gpu:1\n", "batch script of Slurm"),
+        ("gpu1      gpu:a100:4    a100\n", "sinfo table"),
+        ("dependencies:\n  - pytorch\n", "conda environment file"),
+        ("#SBATCH --gres=gpu:1\n", "Slurm batch script"),
         ("<!DOCTYPE html><html>", "web page"),
         ('{"a": 1, "b": 2}', "the JSON of something else: keys a, b"),
-        ("hello", "it tells of no host"),
+        ("hello", "it describes no host"),
         ("", "it is empty"),
         ("{", "not JSON"),
     ],
@@ -240,7 +240,7 @@ def test_the_command_line_and_the_api_take_the_same(tmp_path: Path) -> None:
 def test_a_log_of_lines_that_begin_as_json_is_read_in_time() -> None:
     line = "[2024-05-15 15:13:52,120] [INFO] [engine.py:123:step] loss=0.123, lr=1e-5, step 1000\n"
     assert said(host(line * 5_000 + COMPAT + line * 5_000))[:2] == ("470.82.01", "11.4")
-    with pytest.raises(InputError, match="it tells of no host"):
+    with pytest.raises(InputError, match="it describes no host"):
         hosts_told(line * 5_000, shipped_base(), "the log")
 
 

@@ -84,7 +84,7 @@ def test_a_node_that_says_something_else_is_named_and_the_others_count() -> None
     )
     assert seen(found.hosts) == {"n1": "7.0"}
     assert [(line, says) for line, says, _ in found.broken] == [
-        (2, "n2: it tells nothing of a host: bash: nvidia-smi: command not found")
+        (2, "n2: it describes no host: bash: nvidia-smi: command not found")
     ]
 
 

@@ -212,7 +212,7 @@ def _not_here(facts: HostFacts | None, command: str) -> tuple[str, ...]:
         return ()
     if facts and facts.detected:
         return (f"{facts.label} has no GPU: name the machine of the log with --gpu and --driver, or --host",)
-    return ("the log does not tell the GPU: run the command on the machine of the log, or name its GPU with --gpu",)
+    return ("the log does not name the GPU: run the command on the machine of the log, or name its GPU with --gpu",)
 
 
 def decoded(told: Mapping[str, str]) -> dict[str, str]:

@@ -26,8 +26,8 @@ _ANYWHERE = ("scope", "memory")
 """The layer that leads, and one whose errors have the same causes on every system."""
 _BY_HAND, _KILLED, _REPORTED = "interrupted", "host-out-of-memory", "child-failed"
 _STRANGE = 3
-_IN_WORDS = "it is an error (line {}) that no row explains further, and it says in words what failed"
-_RAISED = "it is the exception that ended the run (line {}), and the last frame of its traceback tells whose it is"
+_IN_WORDS = "it is an error (line {}) that cuenv knows only by its words, which say what failed"
+_RAISED = "it is the exception that ended the run (line {}); the last frame of its traceback shows where it comes from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,11 +246,11 @@ class _Order:
     def why(self, one: SymptomMatch) -> str:
         """The reason of its place."""
         if one.symptom.kind != "remark" and one.grade in ("exception", "error") and one.last <= self.found.outlived:
-            return f"the log shows a run at work after it (line {one.last}), so it did not end the last run"
+            return f"the log shows a later run after it (line {one.last}), so it did not end the last run"
         if one.kind == "remark":
-            return "it is a notice that ends no run"
+            return "it is a notice that does not end a run"
         if one.kind == "effect":
-            return "it is an outer error, and the log does not show its cause"
+            return "it only reports a failure, and the log does not show the cause"
         if one.symptom.layer == "scope":
             return "the log is from a system that cuenv does not support"
         if one.grade == "warning":
@@ -258,7 +258,7 @@ class _Order:
         if one.grade == "line":
             return f"line {one.line} says so, and no error of the log explains it"
         if self.first_rank(one):
-            return f"rank {self.found.root} shows it, which failed first (line {one.line})"
+            return f"rank {self.found.root}, which failed first, shows it (line {one.line})"
         if self.ends(one):
             return f"it is the exception that ended the run (line {one.last})"
         return f"it is an error (line {one.line}) that nothing else in the log explains"

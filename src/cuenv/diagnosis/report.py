@@ -28,8 +28,8 @@ _HEADS = {
     "unknown": "the log shows a failure that cuenv does not know",
     "clean": "the log shows nothing that looks like a failure",
 }
-_OUTLIVED = "the log shows a run at work long after each of its errors, so none of them ended it"
-_IN_WORDS = "cuenv knows no more of this failure than what the error says"
+_OUTLIVED = "the run continued long after each error in the log, so none of them ended it"
+_IN_WORDS = "cuenv knows nothing about this failure beyond the error message"
 
 
 def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose: bool, brief: bool) -> list[str]:
@@ -47,7 +47,7 @@ def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose
         word = "also" if index or found.verdict == "unknown" else "cause"
         text += _cause(cause, guidance, knowledge, word=word, verbose=verbose, brief=brief)
     if found.verdict in ("unknown", "effect"):
-        text.append("send     the log from its first error on, of every rank, and what this prints:")
+        text.append("send     the logs of all ranks from the first error on, and the output of:")
         text.append(f"         {SEND}")
     if found.facts is not None and not brief and found.verdict == "known":
         text.append(f"host     {host_line(found.facts)}")

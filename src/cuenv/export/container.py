@@ -121,7 +121,7 @@ def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[s
         python=candidate.python,
         glibc=max(known, default=None),
         nvcc=any(pin.role == "cudatoolkit-dev" for pin in spec.pins),
-        compiling=("a compiler is asked for (--dev)",) if request.dev and candidate.cuda else (),
+        compiling=("a compiler is requested (--dev)",) if request.dev and candidate.cuda else (),
         conda=request.packages,
         pip=spec.pip,
         driver=decision.minimum_driver,
@@ -212,7 +212,7 @@ def _slim(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | Re
     run = _lowest(delivery.for_role("run", content.platforms), build.glibc if build else None)
     if build is None or run is None:
         return Refused(_too_old("micromamba", content))
-    why = "conda gives every part, so micromamba installs it and a slim image runs it"
+    why = "conda has every part, so micromamba installs it and a slim image runs it"
     if lacking:
         why = f"as asked for, although {_lacks(content)}"
     return Stages(base="micromamba", why=(why, _glibc(build, content)), build=build, run=run)
@@ -224,7 +224,7 @@ def _with_toolkit(content: Content, delivery: Delivery, *, lacking: bool) -> Sta
     if not fitting:
         known = ", ".join(sorted({str(row.cuda) for row in rows}, key=Version))
         what = f"CUDA {content.cuda}" if content.cuda else "a CPU build"
-        return Refused(f"no image of a toolkit is known for {what}; there are images for {known}")
+        return Refused(f"cuenv knows no toolkit image for {what}; it knows images for {known}")
     build = _lowest(fitting, content.glibc)
     installer = _lowest(delivery.for_role("micromamba", content.platforms), None)
     if build is None or installer is None:
@@ -233,12 +233,12 @@ def _with_toolkit(content: Content, delivery: Delivery, *, lacking: bool) -> Sta
         run = _lowest(delivery.for_role("run", content.platforms), build.glibc)
         if run is None:
             return Refused(_too_old("run", content))
-        why: tuple[str, ...] = (f"as asked for: built beside the toolkit of CUDA {content.cuda}, run without it",)
+        why: tuple[str, ...] = (f"as requested: built with the CUDA {content.cuda} toolkit, run without it",)
     else:
         run = build
         why = (
             _lacks(content),
-            "so the toolkit is the image's, in the build and where it runs: libraries compile on first use",
+            "so the image's toolkit is used for the build and at run time: libraries compile on first use",
         )
     return Stages(base="cuda", why=(*why, _glibc(build, content)), build=build, run=run, installer=installer)
 
@@ -251,7 +251,7 @@ def _whole(content: Content, delivery: Delivery) -> Stages | Refused:
     """PyTorch's own image: for a decision alone, with nothing from conda beside torch."""
     if content.locked:
         return Refused(
-            "PyTorch's image holds a torch of its own, and the lock another", "cuenv export dockerfile --base cuda"
+            "PyTorch's image contains its own torch, but the lock has another", "cuenv export dockerfile --base cuda"
         )
     if content.conda:
         return Refused(
@@ -264,12 +264,12 @@ def _whole(content: Content, delivery: Delivery) -> Stages | Refused:
         known = ", ".join(row.tag for row in rows)
         what = f"torch {content.torch} with CUDA {content.cuda}" if content.cuda else "a CPU build"
         return Refused(
-            f"no image of PyTorch is known that holds {what} as the stack pytorch builds it; known are {known}",
+            f"cuenv knows no PyTorch image with {what} from the stack pytorch; it knows {known}",
             "cuenv export dockerfile --base micromamba",
         )
     why = (
         f"PyTorch's own image holds torch {content.torch} for CUDA {content.cuda}, its cuDNN and NCCL, and nvcc",
-        "conda has no compiler that is proven to fit that build, and nothing else is asked of conda",
+        "conda has no compiler that is proven to fit that build, and no other conda package is requested",
     )
     return Stages(base="pytorch", why=why, build=fitting[0], run=fitting[0])
 

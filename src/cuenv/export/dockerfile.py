@@ -57,7 +57,7 @@ def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if not VARIABLE.fullmatch(name):
             raise InputError(f"{name!r} is not a valid name for a variable of a container")
         if not value.isprintable():
-            raise InputError(f"the value of {name} has characters that no line of a recipe can hold: {value!r}")
+            raise InputError(f"the value of {name} has characters that a recipe cannot contain: {value!r}")
         yield name, value
 
 
@@ -142,8 +142,8 @@ def ignore(recipe: Recipe) -> str:
     """The ``.dockerignore`` beside it: nothing but what the build copies is sent to it."""
     kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements, recipe.wheel) if path]
     head = [
-        f"{WRITTEN_BY} {__version__}, export {recipe.command}: nothing is sent to the build but what stands below.",
-        "# What is yours goes into a Dockerfile of its own, FROM this image; the next export writes this file anew.",
+        f"{WRITTEN_BY} {__version__}, export {recipe.command}: only the files below are sent to the build.",
+        "# Put your changes in another Dockerfile that begins FROM this image; the next export overwrites this file.",
     ]
     return "\n".join([*head, "*", *kept]) + "\n"
 
@@ -180,13 +180,13 @@ def _head(recipe: Recipe) -> Iterator[str]:
         *(
             []
             if content.locked or (stages.base == "pytorch" and not content.pip)
-            else ["Not locked: the build takes what pip finds that day; write releases to hold it."]
+            else ["Not locked: the build installs what pip finds that day; pin releases to prevent that."]
             if stages.base == "pytorch"
             else ["Not locked: the build solves environment.yml. For exact packages: cuenv lock, then export again."]
         ),
         *(f"{note}." for note in recipe.notes),
         *(f"Image {image.name}: {recipe.sources[image.name]}." for image in stages.images),
-        "A tag can be moved by its owner; to hold an image for good: --digest IMAGE:TAG=sha256:...",
+        "The owner of a tag can move it; to pin an image: --digest IMAGE:TAG=sha256:...",
         f"{build}{several}",
         *run,
         "cuenv writes this file from tables and does not build it.",

@@ -203,13 +203,11 @@ def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | 
     notes = [item.message for item in edited(lock)]
     aside = [item.text for solution in lock.solutions[:1] for item in solution.aside]
     if aside:
-        notes.append(f"what the lock sets aside for pip is not in the image: {', '.join(aside)}")
+        notes.append(f"the image lacks the pip requirements that the lock does not pin: {', '.join(aside)}")
     elif spec and spec.pip and not lock.pip:
-        notes.append(f"what pip adds is not locked, and not in the image: {redact(', '.join(spec.pip))}")
+        notes.append(f"the pip packages are not locked, so they are not in the image: {redact(', '.join(spec.pip))}")
     if content.cuda and not content.host:
-        notes.append(
-            "neither the options nor the lock name a GPU, so the check leaves GPUs out; add --gpu and --driver"
-        )
+        notes.append("neither the options nor the lock name a GPU, so the check ignores GPUs; add --gpu and --driver")
     return content, about, {}, tuple(notes)
 
 
@@ -224,7 +222,7 @@ def _of_decision(asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
         again = shlex.join(["cuenv", "resolve", *asked.host.words, *request_options(asked.request)])
         return Refused("no candidate fits this host and this request", again)
     if any(not item.isprintable() for item in answer.spec.pip):
-        raise InputError("a requirement for pip holds characters that do not print", hint="write --with 'pip:...' anew")
+        raise InputError("a pip requirement contains unprintable characters", hint="write --with 'pip:...' again")
     content = content_of_decision(answer.decision, answer.spec, host_words(facts))
     line = chosen_line(answer.decision)
     about = {"kind": "environment", "file": "environment.yml", "requirements": "", "origin": f"a decision: {line}"}
@@ -285,7 +283,7 @@ def _inside(path: Path, folder: Path, kind: str) -> str:
     place, root = path.resolve(), folder.resolve()
     if not place.is_relative_to(root):
         raise UsageError(
-            f"{shown(path)} lies outside of {shown(folder)}, and a build copies nothing from outside",
+            f"{shown(path)} is outside {shown(folder)}, from which the build copies files",
             hint=f"cuenv export {kind} {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
         )
     return str(place.relative_to(root))
@@ -336,7 +334,7 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
         hint = f"cuenv export shell --release {known[-1]}" if known else "cuenv resolve --dev"
         return Exported(kind="shell", more=more, refused=Refused("; ".join(made.because), hint))
     if made.toolkit is None:
-        text = toolkit_sh.none_needed([f"{head[0]}: no toolkit of the machine is needed", *made.because])
+        text = toolkit_sh.none_needed([f"{head[0]}: you need no toolkit of this machine", *made.because])
         return Exported(kind="shell", files={"shell": text}, talk=(f"none    {made.because[0]}",), more=more)
     text = toolkit_sh.switch(made.toolkit.path, [item.path for item in made.others], head)
     talk = tuple(f"{'choice ' if number == 0 else '       '} {line}" for number, line in enumerate(made.because))
@@ -415,6 +413,6 @@ def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...],
         origin=origin, lock=there, environment=environment, gpus=gpus, options=options, command=command
     )
     install = shlex.join(["cuenv", "install", there, "--prefix", environment])
-    note = f"note    the environment is made once, before: {install}"
+    note = f"note    create the environment first, once: {install}"
     talk = () if is_there(prefix) else (note,)
     return Exported(kind="sbatch", files={"job.sbatch": text}, talk=talk)

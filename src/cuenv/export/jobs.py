@@ -20,7 +20,7 @@ from cuenv.export.tables import Action
 RUNNERS = {"linux-64": "ubuntu-24.04", "linux-aarch64": "ubuntu-24.04-arm"}
 """The machines of GitHub by platform; named by release, as those called latest change."""
 _TAG = regex(r"[^\s,#$\"'\\][^,#$\"'\\]{0,254}")
-_PROMISE = "The lock still belongs to its environment file, and supports the GPUs that it was made for."
+_PROMISE = "The lock still matches its environment file, and supports the GPUs for which it was made."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Workflow:
         """
         for word in self.host:
             if not word.isprintable() or "${{" in word:
-                raise InputError(f"{word!r} cannot stand in a workflow")
+                raise InputError(f"{word!r} cannot be used in a workflow")
         told = [f"Written by cuenv {__version__}, export {kind}, from {self.origin}.", _PROMISE, *promises]
         return {
             "head": "\n".join(comments(told)).removeprefix("# "),
@@ -85,9 +85,7 @@ def render_workflow(flow: Workflow, checkout: Action, micromamba: Action) -> str
     Raises:
         InputError: a path or option that no workflow can hold.
     """
-    promise = (
-        "What it installs is what it says, and where it has a compiler, CUDA code is built with it. No GPU is needed."
-    )
+    promise = "The environment matches the lock, and its compiler, if it has one, builds CUDA code. No GPU is needed."
     shared = flow.values("github-action", "GITHUB_WORKSPACE", promise)
     values = {
         **shared,
@@ -114,11 +112,11 @@ def render_gitlab(flow: Workflow, image: str, tags: tuple[str, ...]) -> str:
     """
     odd = next((tag for tag in tags if not (_TAG.fullmatch(tag) and tag.isprintable())), None)
     if odd is not None:
-        raise UsageError(f"--tag {odd!r} is not a tag of a runner", hint="cuenv export gitlab-ci --tag gpu")
+        raise UsageError(f"--tag {odd!r} is not a valid runner tag", hint="cuenv export gitlab-ci --tag gpu")
     values = flow.values(
         "gitlab-ci",
         "CI_PROJECT_DIR",
-        "The first job needs no GPU; the second runs where a GPU is, and its first act is to check that host.",
+        "The first job needs no GPU; the second runs on a host with a GPU and checks that host first.",
     )
     blocks: Blocks = {"paths": flow.paths(), "tags": [{"tag": quote(tag)} for tag in tags]}
     return fill("gitlab-ci.yml", {**values, "image": quote(image)}, blocks)
@@ -149,7 +147,7 @@ def render_batch_job(
         UsageError: a value that would be another line of a script, or nothing to run.
     """
     if not command:
-        raise UsageError("nothing says what the job runs", hint=_HINT)
+        raise UsageError("the command of the job is missing", hint=_HINT)
     if not _GPUS.fullmatch(gpus):
         raise UsageError(f"--gpus {gpus!r} is neither a number nor TYPE:NUMBER", hint=_HINT)
     odd = next((item for item in options if not (_OPTION.fullmatch(item) and item.isprintable())), None)
@@ -157,10 +155,10 @@ def render_batch_job(
         raise UsageError(f"--option {odd!r} is not an option of sbatch on one line", hint=_HINT)
     for path in (lock, environment, *command):
         if not path.isprintable():
-            raise UsageError(f"{path!r} has characters that do not print", hint=_HINT)
+            raise UsageError(f"{path!r} contains unprintable characters", hint=_HINT)
     told = [
         f"Written by cuenv {__version__}, export sbatch, from {origin}.",
-        "Each node is checked before the job begins, so that a node of another kind fails in seconds.",
+        "Each node is checked before the job begins, so an unsuitable node fails in seconds.",
     ]
     values = {
         "head": "\n".join(comments(told)).removeprefix("# "),

@@ -81,7 +81,7 @@ def export_pixi(asked: PixiRequest, knowledge: Knowledge, progress: Progress | N
     parts = (usual, twin) if isinstance(twin, PixiPart) else (usual,)
     project = _project(asked, answer, parts, knowledge)
     notes = [f"no environment {CPU} for machines without a GPU: {twin}"] if twin and isinstance(twin, str) else []
-    notes += [f"{name}: pixi replaces what follows $ in it" for name, text in spec.variables.items() if "$" in text]
+    notes += [f"{name}: pixi expands $ in its value" for name, text in spec.variables.items() if "$" in text]
     files = {MANIFEST: manifest(project), LOCK: lock(project, asked.version)}
     for item in answer.lock.solutions:
         if item.aside:
@@ -200,7 +200,7 @@ def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], kn
     index = indexes(options, request.host.environ, request.sources.certificates) if pip else ()
     if pip and not index:
         raise InputError(
-            f"nothing says which index the packages for pip come from, and {LOCK} has to name it",
+            f"the file does not name the index of the pip packages, which {LOCK} must name",
             hint="write it into the pip part: --index-url https://HOST/simple",
         )
     named = answer.lock.channels if answer.lock else spec.channels

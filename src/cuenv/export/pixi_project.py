@@ -89,9 +89,9 @@ def twin_asked(spec: EnvironmentSpec, knowledge: Knowledge) -> EnvironmentSpec |
     A build string that excludes CPU builds becomes one that excludes CUDA builds; NVIDIA's packages are left out.
     """
     if torch_asked(spec.pip):
-        return "PyTorch comes by pip, whose CPU build is another wheel"
+        return "pip installs PyTorch, and its CPU build is another wheel"
     if asks_for_cpu(spec) or not wants_cuda(spec, knowledge):
-        return "the environment names no CUDA build, and runs without a GPU as it is"
+        return "the environment has no CUDA build, so it already runs without a GPU"
     kept = [
         replace(pin, build="*cpu*" if "cuda" in pin.build or pin.name in _TORCH else pin.build, why=(), role="")
         for pin in spec.pins
@@ -151,7 +151,7 @@ def _head(project: PixiProject) -> Iterator[str]:
     yield from (f"# {blanked(text)}".rstrip() for text in project.head)
     for place, _ in project.platforms(project.parts[0]):
         if any(text.startswith("__cuda=") for text in place.virtual):
-            yield f"# {place.name} is for machines with such a driver and GPU. Elsewhere pixi refuses it, unless told:"
+            yield f"# {place.name} is for machines with such a driver and GPU. On others pixi refuses it, except with:"
             yield f"#   {override(place)} pixi install --locked"
     if len(project.parts) > 1:
         yield "# The same without CUDA, for a CI without a driver:"

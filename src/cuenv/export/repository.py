@@ -103,12 +103,12 @@ def _repository(
     file = next(environment_files(lock, path.parent), None)
     if file is None:
         raise InputError(
-            f"{shown(path)} has no environment file beside it to be held to", hint="cuenv resolve -o environment.yml"
+            f"{shown(path)} has no environment file beside it to compare with", hint="cuenv resolve -o environment.yml"
         )
     facts = host_of(lock, options, knowledge)
     if facts is None or not facts.gpus:
         raise UsageError(
-            f"{shown(path)} does not say for which GPUs it was made, and the check of a lock runs where no GPU is",
+            f"{shown(path)} does not say for which GPUs it was made, and the check runs without a GPU",
             hint=f"cuenv export {kind} --gpu 'RTX 4090' --driver 535.129.03",
         )
     root = _root(path.resolve().parent)
@@ -129,8 +129,8 @@ def _repository(
     )
     talk = (
         *(f"warning {item.message}" for item in edited(lock)),
-        f"note    its place is {usual}; paths in it are those from the repository's root",
-        f"cuenv   {mine.url or f'{shown(path.parent / mine.name)}, which the repository has to hold'}",
+        f"note    put it in {usual}; its paths start at the repository's root",
+        f"cuenv   {mine.url or f'{shown(path.parent / mine.name)}, which the repository must contain'}",
     )
     return _Repository(flow, lock, mine, talk)
 

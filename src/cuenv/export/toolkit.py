@@ -64,7 +64,7 @@ def choose(toolkits: Iterable[FoundToolkit], need: Need, knowledge: Knowledge) -
     """Choose a toolkit: torch's own minor first, then the nearest of its major, the older of two as near."""
     found = tuple(toolkits)
     if need.release is None and need.own:
-        own = f"the environment has {need.own}: activate it, and `cuenv hook` lets builds find it"
+        own = f"the environment has {need.own}: activate it; `cuenv hook` lets builds find it"
         return Choice(toolkit=None, needed=False, because=(own,), others=found)
     if need.release is None and need.cpu:
         return Choice(toolkit=None, needed=False, because=("torch is a CPU build: it compiles no CUDA",), others=found)
@@ -93,7 +93,7 @@ def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
     if release is None:
         return "its release is not known"
     if ":" in toolkit.path:
-        return "its path contains a colon, which cannot stand in PATH"
+        return "its path contains a colon, which PATH cannot contain"
     if need.release is not None and need.release != release:
         return f"it is CUDA {release}, but CUDA {need.release} was requested"
     if need.cuda is not None and need.cuda.major != release.major:
@@ -116,7 +116,7 @@ def _distance(toolkit: FoundToolkit, need: Need) -> tuple[int, int]:
 def _relation(toolkit: FoundToolkit, need: Need) -> str:
     release = _release(toolkit)
     if need.cuda is None:
-        return "the newest that fits; the CUDA release of torch is not known"
+        return "the newest that fits; torch's CUDA release is unknown"
     if release == need.cuda:
         return "the CUDA release that torch is built with"
     return f"the nearest to CUDA {need.cuda}, which torch is built with; torch only warns of another minor version"
@@ -141,7 +141,7 @@ def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
 
 def off() -> str:
     """The lines that restore what was before the last switch; nothing where there was none."""
-    return _filled([f"{__version__}, export shell: back to what was before the last switch"], switch=False)
+    return _filled([f"{__version__}, export shell: restores the values from before the last switch"], switch=False)
 
 
 def _filled(head: Sequence[str], *, switch: bool, **values: str) -> str:

@@ -66,7 +66,7 @@ def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOpti
                 f"--set {text!a}: expected NAME=GPU[,GPU][@DRIVER]", hint="--set 'old=GTX 1080,V100@580.65.06'"
             )
         if parts["name"] in found:
-            raise UsageError(f"--set {parts['name']} appears twice", hint="give each set a name of its own")
+            raise UsageError(f"--set {parts['name']} appears twice", hint="give each set its own name")
         hosts = tuple(item for item in names if _RECORD.fullmatch(item))
         gpus = tuple(item for item in names if item not in hosts)
         found[parts["name"]] = replace(options, hosts=hosts, gpus=gpus, driver=parts["driver"] or options.driver)
@@ -81,7 +81,7 @@ def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: 
     """
     if request.stack not in (None, WHEELS) or request.cpu:
         what = "--cpu" if request.cpu else f"--stack {request.stack}"
-        raise UsageError(f"uv installs wheels for CUDA here, and {what} asks for another build", hint="cuenv export uv")
+        raise UsageError(f"uv installs CUDA wheels here, but {what} requests another build", hint="cuenv export uv")
     made = []
     for name, options in sets.items():
         facts = host_facts(options, knowledge, request)
@@ -94,7 +94,7 @@ def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: 
         left = decision.case.request
         if left.packages:
             raise UsageError(
-                f"--with {left.packages[0]} is a conda package, and uv has none",
+                f"--with {left.packages[0]} is a conda package, which uv cannot install",
                 hint=f"--with {shlex.quote(f'pip:{left.packages[0]}')}",
             )
         beside = tuple(with_torch(text, build, knowledge) for text in left.pip)
@@ -150,7 +150,7 @@ def render(sets: list[Chosen], request: Request) -> str:
 
 
 def _head(sets: list[Chosen], alone: Chosen | None, request: Request) -> Iterator[str]:
-    yield f"# Written by cuenv {__version__}: torch for uv. Put this into pyproject.toml, then: uv lock"
+    yield f"# Written by cuenv {__version__}: torch for uv. Add this to pyproject.toml, then run: uv lock"
     for item in sets:
         of_set = f"{item.name}: " if item.name else ""
         yield f"# {of_set}torch {item.wheel.name} for {host_line(item.facts)}."
@@ -158,7 +158,7 @@ def _head(sets: list[Chosen], alone: Chosen | None, request: Request) -> Iterato
         yield f"# {of_set}Install: uv sync{f' --group {item.name}' if item.name else ''}"
     common = [text for text in sets[0].wheel.pythons if all(text in item.wheel.pythons for item in sets)]
     if common and not request.python:
-        yield f"# These wheels are for Python {', '.join(common)}: requires-python must admit no other."
+        yield f"# These wheels are for Python {', '.join(common)}: requires-python must allow no other."
     if alone:
         yield f"# [project] dependencies need: {', '.join(map(toml_string, alone.needs))}"
 

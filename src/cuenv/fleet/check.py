@@ -173,7 +173,7 @@ class _Verifier:
         edition = "" if plan.edition == self._knowledge.edition else f"the tables here are of {self._knowledge.edition}"
         yield Statement(f"the plan was made by the tables of {plan.edition}", edition)
         lost = "" if plan.counted == plan.hosts else f"its kinds and unknown hosts are {plan.counted}"
-        yield Statement(f"the plan speaks of {plan.hosts} hosts", lost)
+        yield Statement(f"the plan has {plan.hosts} hosts", lost)
         for name, keys, hosts in plan.environments:
             kinds = f"its {len(hosts)} kinds" if len(hosts) > 1 else "its one kind"
             yield Statement(f"{name} serves all hosts of {kinds}", self._served(keys, hosts))
@@ -184,7 +184,7 @@ class _Verifier:
         for count, well, hosts in plan.proofs:
             what = " as well as its best" if well else ""
             shown = "; ".join(said(facts) for facts in hosts)
-            says = f"fewer than {count} environments cannot serve each of these{what}: {shown}"
+            says = f"fewer than {count} environments cannot support each of these{what}: {shown}"
             yield Statement(says, self._divided(count, hosts, well=well))
         if plan.environments and plan.limit is None:
             needed = max((count for count, _, _ in plan.proofs), default=0)
@@ -203,7 +203,7 @@ class _Verifier:
             return "it serves none" if not hosts else "they have several platforms"
         mine = [item for item in self._decision(pool(hosts)).assessments if identity(item.candidate) == keys]
         if not mine:
-            return "the tables here have no such build"
+            return "the tables here do not list such a build"
         return "" if mine[0].fits else mine[0].objections[0].because
 
     def _divided(self, count: int, hosts: Sequence[HostFacts], *, well: bool) -> str:

@@ -102,7 +102,7 @@ def deliver(
         chosen = item._replace(candidate=decision.chosen.candidate)
         if identity(chosen.candidate) != identity(item.candidate):
             instead.append(
-                f"{item.name}: the channels cannot satisfy {item.candidate}; {chosen.candidate} is taken for it"
+                f"{item.name}: the channels cannot satisfy {item.candidate}; {chosen.candidate} is used instead"
             )
         path = folder / item.name / "environment.yml"
         spec = composed(decision, item.name)
@@ -182,7 +182,7 @@ def _locked(
     if answer.lock:
         return answer.written, ""
     if answer.unsatisfiable:
-        return (), "the channels cannot satisfy it; --prove takes the best that they can"
+        return (), "the channels cannot satisfy it; --prove chooses the best that they can satisfy"
     return (), "; ".join(finding.message for finding in answer.report.errors)
 
 

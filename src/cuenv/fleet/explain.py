@@ -43,7 +43,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
         yield f"error: nothing serves {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
     yield from unknown_lines(plan.unknown)
     if plan.assumed:
-        yield f"note    glibc {plan.assumed.version} was assumed for hosts whose glibc is not known"
+        yield f"note    glibc {plan.assumed.version} was assumed for hosts whose glibc is unknown"
 
 
 def unknown_lines(items: Iterable[Unknown], then: str = "; --assume-glibc VERSION assumes one") -> Iterator[str]:
@@ -103,13 +103,13 @@ def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Ite
     if len(plan.proofs) > 1:
         well = plan.proofs[1]
         reasons = " ".join(_proof(plan, 1, knowledge))
-        yield f"why     fewer than {well.count} serve some GPUs less well than their best: {reasons}"
+        yield f"why     with fewer than {well.count}, some GPUs do not get their best environment: {reasons}"
 
 
 def _proof(plan: FleetPlan, number: int, knowledge: Knowledge) -> Iterator[str]:
     proof = plan.proofs[number]
     if len(proof.hosts) > proof.count:
-        yield f"no {proof.count - 1} environments serve {'; '.join(kind.says for kind in proof.hosts)}"
+        yield f"no {proof.count - 1} environments support {'; '.join(kind.says for kind in proof.hosts)}"
         return
     for one, other in combinations(proof.hosts, 2):
         yield f"{parted(one, other, plan.request, knowledge, well=proof.well).says}."

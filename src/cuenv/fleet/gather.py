@@ -77,7 +77,7 @@ class Gathering:
             name = source.facts.name
             before = self.origin.get(name)
             if before is not None and not (source.own and self.hosts[name] == source.facts):
-                why = f"{source.where} tells of another host of this name; that of {before} is kept"
+                why = f"{source.where} describes another host with this name; the one from {before} is kept"
                 self.failed("files", NotAnswered(name, why))
                 continue
             self.hosts[name] = source.facts

@@ -61,7 +61,7 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
         return Parted(f"{names} share no build: {'; '.join(item.because for item in rules)}", rules)
     together = decide(Context(facts=pool((one.facts, other.facts)), request=request, knowledge=knowledge))
     lead = together.rejections[:1] if not together.chosen else ()
-    because = lead[0].because if lead else "what serves both serves the GPUs of one less well than its best"
+    because = lead[0].because if lead else "a build that supports both is not the best for the GPUs of one"
     return Parted(f"{names} share no build: {because}", lead)
 
 

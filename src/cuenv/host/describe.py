@@ -138,7 +138,7 @@ def _layers(facts: HostFacts) -> Iterator[tuple[str, list[str]]]:
 def _driver(facts: HostFacts) -> list[str]:
     driver = facts.driver
     if driver is None:
-        return ["not found, so no CUDA program runs here"] if facts.detected else ["not known"]
+        return ["not found, so no CUDA program can run here"] if facts.detected else ["not known"]
     name = driver.version or "of unknown version"
     if driver.cuda is None:
         first = f"{name}; its CUDA version is unknown"

@@ -63,7 +63,9 @@ def toolchain(case: LogContext) -> Joined:
     because = [*_toolkits(case)]
     if command := _without_toolkit(case):
         remedy = (
-            "take the wheel of CuPy for the CUDA of the driver, which wants no compiler" if "cupy-" in command else ""
+            "install the CuPy wheel for the driver's CUDA version, which needs no compiler"
+            if "cupy-" in command
+            else ""
         )
         return Joined(because=tuple(because), remedy=remedy, command=command)
     if case.prefix and case.prefix.kind == "conda":
@@ -76,8 +78,8 @@ def toolchain(case: LogContext) -> Joined:
     told = case.frameworks | case.mentions.keys()
     if _SHELL.search(case.line) and not told & {"torch", "companions"}:
         remedy = (
-            "in a container start from a devel image of nvidia/cuda; elsewhere put the bin folder of the toolkit on "
-            "PATH (sudo has a PATH of its own), or install a compiler of conda-forge where there is none"
+            "in a container use a devel image of nvidia/cuda; elsewhere add the toolkit's "
+            "bin directory to PATH (sudo has its own PATH), or install conda-forge's compiler"
         )
         alone = _NVCC_ALONE if "cicc" in case.line else _NVCC_OF_PATH
         return Joined(because=tuple(because), remedy=remedy, command="" if in_image(case) else alone)
@@ -129,10 +131,10 @@ def _without_toolkit(case: LogContext) -> str:
 def post_link(case: LogContext) -> Joined:
     """A toolkit without a script, where that of ``cudatoolkit-dev`` failed."""
     if case.told.get("name") != "cudatoolkit-dev":
-        return Joined(remedy="read what the script printed, which stands below the line", command="")
+        return Joined(remedy="read the script's output below the line", command="")
     release = version(".".join(case.told["version"].split(".")[:2]))
     command = install_toolchain(case, release)
-    remedy = f"take the toolkit of CUDA {release} in packages that need no script" if command else ""
+    remedy = f"install the CUDA {release} toolkit from packages that need no script" if command else ""
     return Joined(remedy=remedy, command=command or None)
 
 
@@ -142,8 +144,8 @@ def nvcc_test(case: LogContext) -> Joined:
     if re.search(r"_CMAKE_CUDA_WHOLE_FLAG|CMakeTestCUDACompiler", case.line):
         return Joined()
     remedy = (
-        "name the nvcc of the toolkit as CUDACXX, empty the folder of the build, and build again; where CMake refuses "
-        "that one too, compile an empty file with it: nvcc says why"
+        "set CUDACXX to the toolkit's nvcc, empty the build directory, and build again; if "
+        "CMake rejects that nvcc too, compile an empty file with it to see why"
     )
     return Joined(remedy=remedy, command="export CUDACXX=/usr/local/cuda/bin/nvcc PATH=/usr/local/cuda/bin:$PATH")
 
@@ -201,10 +203,10 @@ def cuda_target(case: LogContext) -> Joined:
 def nvcc_targets(case: LogContext) -> Joined:
     """A target that nvcc does not know: which toolkits do, and the list for the GPUs of the host."""
     if "nvrtc" in case.line.lower():
-        remedy = "the NVRTC that torch brings is older than the GPU: a newer build of torch"
+        remedy = "install a newer torch build: its NVRTC is older than the GPU"
         return Joined(remedy=remedy, command=resolve_anew(case))
     if "_No CUDA devices" in case.line:
-        remedy = "CMake asked for the GPU of a machine that shows none, as in docker build: name the architectures"
+        remedy = "set the architectures: CMake asked for the machine's GPU, but none is visible, as in docker build"
         return Joined(remedy=remedy, command="export CUDAARCHS=all-major")
     asked = case.told.get("compute", "")
     because = [*_toolkits(case)]
@@ -230,8 +232,8 @@ def nvcc_targets(case: LogContext) -> Joined:
     if latest is None or (release is not None and release > latest):
         here = capabilities(case)
         wanted = ";".join(map(str, here)) or f"$({_ASK_GPU})"
-        said = f"compute capability {asked} was removed from this nvcc" if asked else "no architecture was named"
-        because.append(f"{said}: build for the GPU that is there")
+        said = f"compute capability {asked} was removed from this nvcc" if asked else "the build names no architecture"
+        because.append(f"build for the installed GPU: {said}")
         return Joined(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{wanted}"')
     if cuda is not None and own is None and cuda < min(row.version for row in rows):
         because.append(f"torch is built for CUDA {cuda}, whose nvcc does not know it: another nvcc alone does not help")
@@ -239,7 +241,7 @@ def nvcc_targets(case: LogContext) -> Joined:
     dropped = latest < newest and release is None  # by the nvcc that is there, which is newer than all that know it
     able = [row.version for row in rows if install_toolchain(case, row.version)] or [rows[-1].version]
     taken = own or (max(able) if dropped else min(able))
-    remedy = f"an nvcc that knows compute capability {asked}; CUDA {taken} is " + (
+    remedy = f"use an nvcc that supports compute capability {asked}; CUDA {taken} is " + (
         "that of torch" if own else f"the {'last' if dropped else 'first'} that does"
     )
     return Joined(because=tuple(because), remedy=remedy, command=install_toolchain(case, taken))
@@ -258,7 +260,7 @@ def nvcc_crashed(case: LogContext) -> Joined:
     return Joined(because=tuple(_toolkits(case)), command=install_toolchain(case, newest))
 
 
-_NEWER_TORCH = "take a torch that is built for a CUDA which knows the GPU, and the nvcc of that CUDA"
+_NEWER_TORCH = "install a torch built for a CUDA that supports the GPU, and nvcc of that CUDA version"
 
 
 def _knows(row: Cuda, asked: str) -> bool:
@@ -297,7 +299,7 @@ def param_packs(case: LogContext) -> Joined:
     """The gcc for an nvcc before 11.6; one that fails at an older gcc is of a CUDA before 11."""
     found = case.told.get("found", "")
     if found.isdigit() and int(found) < _FIRST_UNREAD:
-        remedy = f"gcc {found} is newer than this old toolkit takes: a newer toolkit, or the gcc of the toolkit's time"
+        remedy = f"use a newer toolkit or an older gcc: gcc {found} is too new for this toolkit"
         return Joined(remedy=remedy, command="")
     return host_compiler(case)
 
@@ -315,7 +317,7 @@ def torch_headers(case: LogContext) -> Joined:
         says = f"{name[0]} is a part of CUDA: torch was built with another release of it"
         return Joined(because=(says,), command=(install_toolchain(case, cuda) if cuda else "") or toolkit_of_torch())
     if re.search(r"_v\W|not a member of .?std\b|has no member", said):
-        return Joined(remedy="ask for C++17, which the headers of torch 2.1 and newer are written in, with -std=c++17")
+        return Joined(remedy="set -std=c++17: the headers of torch 2.1 and newer need C++17")
     nvcc = nvcc_on_path(case) or cuda
     row = case.knowledge.cuda(nvcc) if nvcc else None
     gcc = min(row.gcc_max or _COMMON_GXX, _COMMON_GXX) if row else _COMMON_GXX
@@ -357,7 +359,7 @@ def cmake_package(case: LogContext) -> Joined:
     name = case.told.get("name", "")
     if name in ("Torch", "Caffe2", "TorchVision"):
         ask = "import torch; print(torch.utils.cmake_prefix_path)"
-        remedy = "give CMake the folder that torch itself names"
+        remedy = "give CMake the directory of torch's CMake files"
         return Joined(remedy=remedy, command=f'export CMAKE_PREFIX_PATH=$(python -c "{ask}")')
     if name == "pybind11":
         return Joined(command=f"{PIP} install 'pybind11[global]'")
@@ -383,18 +385,18 @@ def header(case: LogContext) -> Joined:
     held = [row for row in load_guidance(case.knowledge).providers if row.kind == "header"]
     package = next((row.gives for row in sorted(held, key=_longest) if name.startswith(row.name)), "")
     if name in _OF_EVERY_TORCH:
-        remedy = "tell the compiler the folders of torch's headers: the build does not ask torch for them"
+        remedy = "add torch's header directories to the compiler's search path: the build does not ask torch for them"
         return Joined(remedy=remedy, command=_HEADERS_OF_TORCH)
     if name.startswith(("torch/", "ATen/", "c10/", "THC/", "TH/")):
         return Joined(
-            remedy="the header is of another release of torch: take the torch that the sources were written for"
+            remedy="install the torch that the sources were written for: the header is from another torch release"
         )
     if name.startswith(("cutlass/", "cute/", "cudnn_frontend")):
         return _submodules(case)
     if in_python := provider(case, "include", name.split("/")[0] + "/"):
         folder = f'$(python -c "import {in_python}; print({in_python}.get_include())")'
         return Joined(
-            remedy=f"the package {in_python} of Python holds the header: let the compiler look there",
+            remedy=f"add the header directory of the Python package {in_python} to the compiler's search path",
             command=f'{PIP} install {in_python} && export CPATH="{folder}${{CPATH:+:$CPATH}}"',
         )
     if not package:
@@ -433,17 +435,17 @@ def cuda_name(case: LogContext) -> Joined:
     """A name that CUDA got after the release that compiles, or lost before it."""
     said = case.line.rpartition(" error: ")[2]
     if old := _WITHOUT_SYNC.search(said):
-        says = f"{old[1]} is there for compute capability 3.0 to 6.2 alone; from CUDA 9 on {old[1]}_sync is for all"
-        return Joined(because=(says,), remedy="take a newer release of the source, or build for such a GPU alone")
+        says = f"{old[1]} exists only for compute capability 3.0 to 6.2; {old[1]}_sync, from CUDA 9 on, works on all"
+        return Joined(because=(says,), remedy="use a newer release of the source, or build only for such a GPU")
     _, cuda = torch_of(case)
     for name in re.findall(r"[A-Za-z_]\w{6,60}", said):
         if since := provider(case, "since", name):
             own = install_toolchain(case, cuda) if cuda and cuda >= version(since) else ""
-            says = f"{name} is in the headers of CUDA {since} and newer: those that the build finds are older"
-            remedy = "build with a newer toolkit: put its bin folder first on PATH, and empty the folder of the build"
+            says = f"{name} is in the headers of CUDA {since} and newer, but the build finds older ones"
+            remedy = "build with a newer toolkit: put its bin directory first on PATH, and empty the build directory"
             return Joined(because=(says,), remedy=remedy, command=own if cuda else _NVCC_ALONE)
         if until := provider(case, "until", name):
-            says = f"{name} is in the headers of CUDA up to {until}: those that the build finds are newer"
+            says = f"{name} is in the headers of CUDA up to {until}, but the build finds newer ones"
             remedy = f"take a release of the source for CUDA {version(until).major + 1}, or build with CUDA {until}"
             return Joined(because=(says,), remedy=remedy, command=install_toolchain(case, version(until)))
     return Joined()
@@ -481,13 +483,13 @@ def repository(case: LogContext) -> Joined:
     """The address by which everybody may fetch a repository of GitHub."""
     for address in ("git@github.com:", "git://github.com/"):
         if address in case.line:
-            remedy = "let git use https for the repositories of GitHub, and fetch again"
+            remedy = "make git use https for GitHub, and fetch again"
             command = f'git config --global url."https://github.com/".insteadOf {address}'
             return Joined(remedy=remedy, command=command)
     return Joined()
 
 
-_SUBMODULES = "fetch the submodules of the repository, in the state that it asks for, and build again"
+_SUBMODULES = "fetch the repository's submodules in the revisions that it names, and build again"
 
 
 @join

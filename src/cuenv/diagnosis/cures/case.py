@@ -134,7 +134,9 @@ def other_driver(case: LogContext) -> tuple[str, ...]:
         return ()
     whose = "that was given for it" if case.facts.label == _LOG else f"of {case.facts.label}"
     named = f"driver {driver.version} {whose}" if driver and driver.version else f"{case.facts.label}"
-    return (f"the line tells of a driver for CUDA {told}, but {named} supports CUDA {level}: they are not one machine",)
+    return (
+        f"the line is about a driver for CUDA {told}, but {named} supports CUDA {level}: they are different machines",
+    )
 
 
 def level_of(case: LogContext) -> Version | None:

@@ -96,7 +96,7 @@ def extension(case: LogContext) -> Joined:
     """How a compiled module that is missing is built: its package again, or the folder of the program's sources."""
     name = case.told.get("module", "")
     if command := provider(case, "folder", name):
-        return Joined(remedy="build it, in the folder of the program that has it", command=command)
+        return Joined(remedy="build it in its directory in the program's sources", command=command)
     package = package_of(name)
     if package not in _COMPILED and not provider(case, "repository", package):
         return Joined()
@@ -125,7 +125,7 @@ _COMPILED = frozenset(
 def symbol(case: LogContext) -> Joined:
     """The package whose file expects a symbol that is not there, built or installed again."""
     if re.search(r"undefined symbol: cu[A-Z]", case.line):
-        return Joined(remedy="the symbol is the driver's: run where nvidia-smi shows a GPU")
+        return Joined(remedy="run where nvidia-smi shows a GPU: the driver provides the symbol")
     if "-packages/torch/" in straight(case.line):
         return built_again(case)
     package = package_in(case.line)
@@ -133,7 +133,7 @@ def symbol(case: LogContext) -> Joined:
         return Joined()
     pip = f"{PIP} install --no-cache-dir --force-reinstall --no-deps --no-build-isolation"
     return Joined(
-        remedy=f"install {package} again, for what is installed beside it", command=f"{pip} {again(case, package)}"
+        remedy=f"reinstall {package} for the packages that are installed now", command=f"{pip} {again(case, package)}"
     )
 
 
@@ -166,7 +166,7 @@ def kernel_of_package(case: LogContext) -> Joined:
 def device_code(case: LogContext) -> Joined:
     """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
     if "jax" in case.frameworks and "PTX was compiled" in case.line:
-        remedy = "a newer driver, or the release of jaxlib whose CUDA is not newer than the driver's"
+        remedy = "install a newer driver, or a jaxlib whose CUDA is not newer than the driver's"
         return Joined(remedy=remedy, command="")
     if "onnxruntime" in f"{case.line} {case.raised.package if case.raised else ''}":
         return Joined(
@@ -177,14 +177,14 @@ def device_code(case: LogContext) -> Joined:
         return by_wheel(case, _of_torch(case))
     found = capabilities(case)
     gpu = f" ({', '.join(map(str, found))})" if found else ""
-    says = f"the kernel that was called belongs to {package} and not to torch, so another torch does not help"
+    says = f"the called kernel belongs to {package}, so another torch does not help"
     how, lowest = provider(case, "kernels", package), version_or_none(provider(case, "capability", package))
     if how.startswith(PIP):
         return Joined(
             because=(says,), remedy=f"install a newer {package}, whose wheel has code for more GPUs", command=how
         )
     if lowest and found and any((one.major, one.minor) < lowest.release for one in found):
-        remedy = f"{package} is compiled for compute capability {lowest} and later alone: run the program without it"
+        remedy = f"run the program without {package}, which supports only compute capability {lowest} and later"
         return Joined(because=(says,), remedy=remedy, command="")
     if how == "wheel":
         return Joined(
@@ -192,7 +192,7 @@ def device_code(case: LogContext) -> Joined:
         )
     wanted = f'"{";".join(map(str, found))}"' if found else f'"$({_ASK_CAPABILITY})"'
     pip = f"{PIP} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall --no-binary {package}"
-    remedy = f"compile {package} again for this GPU{gpu}, with an nvcc that knows it and the torch that is there"
+    remedy = f"compile {package} again for this GPU{gpu}, with an nvcc that supports it and the installed torch"
     return Joined(
         because=(says,), remedy=remedy, command=f"{how.replace('{list}', wanted)} {pip} {again(case, package)}"
     )
@@ -217,9 +217,7 @@ def glibc(case: LogContext) -> Joined:
     forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if package == "flash-attn" else ""  # its setup.py takes a wheel else
     pip = f"{forced}{PIP} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall"
     command = f"{pip} --no-binary {package} {again(case, package)}"
-    return replace(
-        found, remedy=f"build {package} on this system, where it takes the glibc that is there", command=command
-    )
+    return replace(found, remedy=f"build {package} on this system, so that it uses this glibc", command=command)
 
 
 @join
@@ -230,14 +228,14 @@ def built_again(case: LogContext) -> Joined:
     there.
     """
     if "-packages/torch/" in straight(case.line):
-        remedy = "install the same release of torch again, with the libraries that it pins"
+        remedy = "reinstall the same torch release with the libraries that it pins"
         if case.mentions.get("manager") == "conda" or re.search(r"conda|/envs/", case.line):
             return Joined(
                 remedy=f"{remedy}, by conda or pip as it was installed; a new environment is surest", command=""
             )
         return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall {again(case, 'torch')}")
     if _IN_TREE.search(case.line):
-        return Joined(remedy="remove its build folder, and build it again where its setup.py lies")
+        return Joined(remedy="remove its build directory, and build it again in the directory of its setup.py")
     if "THPVariableClass" in case.line:  # of libtorch_python.so, which import torch alone loads
         remedy = "write import torch before the import of the extension; if it stands there, build the extension again"
         return Joined(remedy=remedy)
@@ -246,7 +244,7 @@ def built_again(case: LogContext) -> Joined:
     if not package:
         return Joined()
     if package in _PINNING:
-        remedy = f"let pip install the torch that this release of {package} names, for which its wheel was built"
+        remedy = f"let pip install the torch that this {package} release requires and was built for"
         return Joined(remedy=remedy, command=f"{PIP} install {again(case, package)}")
     pip = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
     return Joined(command=f"{pip} {again(case, package)}")

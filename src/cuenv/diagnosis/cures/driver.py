@@ -29,9 +29,9 @@ from cuenv.host.describe import gpu_text
 from cuenv.resolver.candidates import bare_candidate
 
 _SEE = (
-    "see whether the machine has a driver: if nvidia-smi works on the host and not in the container, start the "
-    "container with its GPUs (--gpus all of docker, --nv of Apptainer); if it works nowhere, an administrator installs "
-    "the driver"
+    "check whether the machine has a driver: if nvidia-smi works on the host but not in the container, start the "
+    "container with GPUs (docker --gpus all, Apptainer --nv); if it works nowhere, have an administrator install the "
+    "driver"
 )
 _IMAGE = "image"
 """What a log mentions only where it is of a container."""
@@ -72,11 +72,14 @@ def _floor(case: LogContext) -> Joined:
         remedy = f"install {verdict.remedy.text}; the cuenv tables list no build for this driver"
         return Joined(because=because, remedy=remedy, command="")
     remedy = (
-        f"now: a build of torch for CUDA {runs}, which this driver supports; in the long run: {verdict.remedy.text}. "
+        f"install torch for CUDA {runs} now, which this driver supports; in the long run: {verdict.remedy.text}. "
         "Exporting LD_LIBRARY_PATH does not help, because the driver decides"
     )
     if differs and case.facts and case.facts.asked_as:
-        remedy = f"this did not happen on {case.facts.label}: choose an environment for it; where it happened, {remedy}"
+        remedy = (
+            f"choose an environment for {case.facts.label}, where this "
+            f"did not happen; on the machine where it happened, {remedy}"
+        )
     command = resolve_anew(case, f"--cuda {runs}")
     return Joined(because=because, remedy=remedy, command=command, values={"cuda": str(runs)})
 
@@ -108,7 +111,7 @@ def driver_level(case: LogContext) -> Joined:
     """The CUDA version of the driver beside the one that is asked for."""
     level, wanted = level_of(case), version_or_none(case.told.get("cuda", ""))
     if level is None and "unsatisfied condition" in case.line:  # without its driver nobody knows whether to skip it
-        says = "the check may be skipped only where the driver has the minimum of that CUDA major"
+        says = "skip the check only if the driver meets the minimum driver of that CUDA major version"
         return Joined(because=(says,))
     if level is None:
         return Joined()
@@ -168,7 +171,7 @@ def ordinal(case: LogContext) -> Joined:
     """The GPUs of the host; a command only where the log is of several processes."""
     found = gpus(case)
     if "mig" in case.frameworks:
-        says = "the log names a slice of a GPU (MIG): a process sees only one, so one slice serves one rank"
+        says = "the log names a MIG instance: a process sees only one, so use one instance per rank"
         return replace(found, because=(*found.because, says), command="")
     return replace(found, command=None if "ranks" in case.mentions else "")
 
@@ -184,15 +187,15 @@ def compat_library(case: LogContext) -> Joined:
 def container_driver(case: LogContext) -> Joined:
     """A docker that started before the driver was updated, or a device file that nobody made."""
     if re.search(r"mount error: (?!file creation|namespace)(?!.*(?:not permitted|denied))", case.line):
-        remedy = "docker holds files of the driver that was there before: start it anew"
+        remedy = "restart docker, which still uses files of the previous driver"
         return Joined(remedy=remedy, command="sudo systemctl restart docker")
     if "/dev/nvidia-uvm" in case.line:
-        remedy = "make the device files of the driver, which the first CUDA program makes else"
+        remedy = "create the driver's device files, which normally the first CUDA program creates"
         return Joined(remedy=remedy, command="sudo nvidia-modprobe -u -c=0")
     if "nvidia-container-cli.real" in case.line:
         remedy = (
-            "the toolkit of the GPU Operator looks for the driver in /run/nvidia/driver: where the node has its own, "
-            "install the operator with driver.enabled=false; else see the log of the pod nvidia-driver-daemonset"
+            "if the node has its own driver, install the GPU Operator with driver.enabled=false, because its toolkit "
+            "looks for it in /run/nvidia/driver; otherwise read the log of the pod nvidia-driver-daemonset"
         )
         return Joined(remedy=remedy)
     return Joined()
@@ -202,7 +205,7 @@ def container_driver(case: LogContext) -> Joined:
 def toolkit(case: LogContext) -> Joined:
     """The container toolkit alone, where Singularity or Apptainer calls it, and containerd where Kubernetes does."""
     if re.search(r"no runtime for|[Pp]od ?[Ss]andbox", case.line):
-        remedy = "on the node: register NVIDIA's runtime; the GPU Operator does so in its pod of the container toolkit"
+        remedy = "register NVIDIA's runtime on the node; the GPU Operator does this in its container toolkit pod"
         return Joined(remedy=remedy, command=f"{_RUNTIME}=containerd && sudo systemctl restart containerd")
     if not case.line.startswith("FATAL:"):
         return Joined()
@@ -214,7 +217,7 @@ def toolkit(case: LogContext) -> Joined:
 def nvidia_runtime(case: LogContext) -> Joined:
     """A container without NVIDIA's runtime: on a node of Kubernetes, or one that somebody started."""
     if case.facts and case.facts.environment.wsl:
-        remedy = "update the NVIDIA driver of Windows, whose libraries WSL mounts"
+        remedy = "update the NVIDIA driver on Windows, whose libraries WSL mounts"
         return Joined(remedy=remedy, command="")
     if "docker" in case.frameworks:
         return Joined(command=f"{_RUNTIME}=docker --set-as-default && sudo systemctl restart docker")
@@ -229,14 +232,14 @@ def module_build(case: LogContext) -> Joined:
     """The module of the driver: where the headers are there and it does not compile, only a newer driver helps."""
     if re.search(r"[Uu]nable to load the kernel module|failed to load", case.line):  # it was built
         remedy = (
-            "the module was built, and the kernel does not take it: Secure Boot refuses it (mokutil --sb-state), or "
-            "nouveau has the GPU (lsmod | grep nouveau)"
+            "find out why the kernel does not load the module: Secure Boot "
+            "rejects it (mokutil --sb-state), or nouveau uses the GPU (lsmod | grep nouveau)"
         )
         return Joined(remedy=remedy)
     if re.search(r"(?i)\b(?:c|gc)c version check failed|compiler version check failed", case.line):
         remedy = (
-            "the kernel was compiled with another gcc: let the module be built with this one (the installer has the "
-            "option --no-cc-version-check), or take the gcc of the kernel"
+            "build the module although the kernel was compiled with "
+            "another gcc (installer option --no-cc-version-check), or use the kernel's gcc"
         )
         return Joined(remedy=remedy, command="export IGNORE_CC_MISMATCH=1")
     if re.search(
@@ -244,7 +247,7 @@ def module_build(case: LogContext) -> Joined:
         case.line,
     ):
         return Joined(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
-    remedy = "install a newer release of the driver, which knows this kernel, or start the older kernel"
+    remedy = "install a newer driver that supports this kernel, or boot the older kernel"
     return Joined(
         remedy=remedy, command=next((command for words, command in _NEWER_DRIVER if re.search(words, case.line)), "")
     )
@@ -274,5 +277,5 @@ def requirement(case: LogContext) -> Joined:
 def driver_module(case: LogContext) -> Joined:
     """The module of the driver, built for the kernel that runs; WSL and containers have none of their own."""
     if "image" in case.mentions or (case.facts and (case.facts.environment.wsl or case.facts.environment.container)):
-        return Joined(remedy="the driver belongs to the host: look there whether nvidia-smi works")
+        return Joined(remedy="check whether nvidia-smi works on the host, to which the driver belongs")
     return Joined(command="sudo dkms autoinstall && sudo reboot")

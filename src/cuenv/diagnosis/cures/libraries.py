@@ -47,7 +47,10 @@ def jax_library(case: LogContext) -> Joined:
             wheel = wheel.replace("12", "11")
     if name == "cuDNN" and not pin:
         return Joined(command="")
-    remedy = f"a newer {name} for JAX in this environment; torch in another one, where it pins another {name}"
+    remedy = (
+        f"install a newer {name} for JAX in this environment; if "
+        f"torch pins another {name}, use another environment for torch"
+    )
     return Joined(remedy=remedy, command=f"python -m pip install --upgrade {quote(wheel + pin)}")
 
 
@@ -77,7 +80,7 @@ def runtime(case: LogContext) -> Joined:
     wanted = _cuda_of_file(case)
     because = []
     if wanted:
-        because.append(f"this file name is that of the runtime of every CUDA {wanted}.x")
+        because.append(f"the runtime of every CUDA {wanted}.x has this file name")
     if cuda and wanted:
         same = str(cuda.major) == wanted
         said = (
@@ -91,8 +94,8 @@ def runtime(case: LogContext) -> Joined:
     ]
     package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
     if case.frameworks & {"ai.onnxruntime", "onnxruntime-java"}:
-        remedy = "take the release of com.microsoft.onnxruntime:onnxruntime_gpu for the CUDA that is installed"
-        return Joined(because=(*because, "this is ONNX Runtime for Java, which pip does not install"), remedy=remedy)
+        remedy = "use the release of com.microsoft.onnxruntime:onnxruntime_gpu for the installed CUDA"
+        return Joined(because=(*because, "this is ONNX Runtime for Java, which pip cannot install"), remedy=remedy)
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
         if wanted in _BEFORE_11:
             remedy = (
@@ -103,10 +106,10 @@ def runtime(case: LogContext) -> Joined:
         pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
         return Joined(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
     if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix and not cuda_library(case):
-        remedy = "let other libraries of the environment find the CUDA libraries of torch"
+        remedy = "add torch's CUDA libraries to the search path of other libraries"
         return Joined(because=tuple(because), remedy=remedy, command=on_search_path())
     if package and package not in _WITHOUT_TORCH and wanted and (cuda is None or str(cuda.major) != wanted):
-        remedy = f"install the build of {package} for the CUDA of torch, or build it anew against torch"
+        remedy = f"install the {package} build for torch's CUDA, or rebuild it against torch"
         pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
         return Joined(because=tuple(because), remedy=remedy, command=f"{pip} {again(case, package)}")
     remedy = "install the library in the environment and add its directory to the search path"
@@ -146,9 +149,9 @@ def bitsandbytes(case: LogContext) -> Joined:
         remedy = "let bitsandbytes choose the library itself"
         return Joined(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
     if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", case.line) and "-packages/" not in case.line:
-        says = "this is a copy of the sources, in whose folder the library was never built"
+        says = "Python loads a source checkout in which the library was never built"
         command = "cmake -DCOMPUTE_BACKEND=cuda -S . && cmake --build . && python -m pip install ."
-        return Joined(because=(says,), remedy="build it in the folder of the sources, with CMake", command=command)
+        return Joined(because=(says,), remedy="build it in its source directory with CMake", command=command)
     if not text and wanted is None:
         return Joined()
     cuda = version(text) if text else wanted
@@ -252,7 +255,7 @@ def cuda_part(case: LogContext) -> Joined:
         wheel = {10: "spconv-cu102", 11: "spconv-cu118"}.get(cuda.major if cuda else 12, "spconv-cu120")
         return Joined(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
     if "ctranslate2" in text.lower():
-        remedy = "the wheel of PyPI for x86-64 has CUDA, that for aarch64 has none: there it is built from its sources"
+        remedy = "PyPI's x86-64 wheel has CUDA, but its aarch64 wheel does not: on aarch64, build it from source"
         here = case.facts is not None and case.facts.platform == "linux-aarch64"
         return Joined(remedy=remedy, command="" if here else f"{PIP} install --force-reinstall --no-deps ctranslate2")
     package = next((name for name in ("apex", "detectron2", "mmcv") if name in text.lower()), "")
@@ -289,7 +292,7 @@ def libstdcxx(case: LogContext) -> Joined:
     if re.search(
         r"(?<![\w.])/(?!usr/|lib|\S*(?:conda|forge|envs)\S*libstdc)\S+/libstdc\+\+[^\n]+(?:conda|envs)", case.line
     ):
-        remedy = "let the libstdc++ of the environment go before the one that LD_LIBRARY_PATH leads to"
+        remedy = "put the environment's libstdc++ before the one on LD_LIBRARY_PATH"
         return Joined(remedy=remedy, command="export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH")
     first = provider(case, "libstdcxx", needed)
     if not first:
@@ -314,22 +317,22 @@ def cudnn(case: LogContext) -> Joined:
     release, cuda = torch_of(case)
     asked = "9" if re.search(r"libcudnn\w*\.so\.9", case.line) else "8"
     if "undefined symbol" in case.line:
-        remedy = "another cuDNN of the same name is loaded first: take it off the search path"
+        remedy = "remove another cuDNN from the search path, which is loaded first"
         return Joined(remedy=remedy, command="unset LD_LIBRARY_PATH")
     if release is None:
         return Joined(command=_cudnn_beside(asked, cuda))
     mine = "9" if (release.major, release.minor) >= (2, 4) else "8"
     if mine == asked and is_wheel(case):
-        because = (f"torch {release} brings cuDNN {mine}, so this library is there and not on the search path",)
-        remedy = "let other libraries of the environment find the cuDNN of torch"
+        because = (f"torch {release} includes cuDNN {mine}, so this library is installed but not on the search path",)
+        remedy = "add torch's cuDNN to the search path of other libraries"
         return Joined(because=because, remedy=remedy, command=on_search_path())
-    because = (f"torch {release} brings cuDNN {mine}, and cuDNN {asked} is asked for",)
+    because = (f"torch {release} includes cuDNN {mine}, but cuDNN {asked} is needed",)
     if "ctranslate2" not in case.packages and "ctranslate2" not in f"{case.line} {case.mentions.get('importing', '')}":
         return Joined(because=because, command=_cudnn_beside(asked, cuda))
     if mine == "9":
         return Joined(because=because, command=f"{PIP} install 'ctranslate2>=4.5'")
     pin = "3.24.0" if cuda and cuda.major < 12 else "4.4.0"
-    remedy = "take the CTranslate2 that was built for this cuDNN and this CUDA"
+    remedy = "install the CTranslate2 that was built for this cuDNN and CUDA"
     return Joined(because=because, remedy=remedy, command=f"{PIP} install ctranslate2=={pin}")
 
 
@@ -344,7 +347,7 @@ def cudnn_compiled(case: LogContext) -> Joined:
     if int(found[1]) < _OLDEST_WHEEL:
         return Joined(command=f"conda install -c conda-forge 'cudnn>={found[1]}.{found[2]},<{int(found[1]) + 1}'")
     old = int(found[1]) == 8 and int(found[2]) < _CUDNN_12
-    remedy = f"put a cuDNN {found[1]}.{found[2]} or later of its major on the search path"
+    remedy = f"add cuDNN {found[1]}.{found[2]} or later, of the same major version, to the search path"
     pin = f">={found[1]}.{found[2]},<{int(found[1]) + 1}"
     return Joined(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
 
@@ -367,18 +370,16 @@ def _cudnn_beside(major: str, cuda: Version | None, pin: str = "") -> str:
 def cudnn_start(case: LogContext) -> Joined:
     """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
     if "SymbolNotFound" in case.line:  # the first call of CUDA fails, before cuDNN
-        remedy = (
-            "compare the driver (nvidia-smi) with the CUDA of the framework; in a container look which libcuda it has"
-        )
+        remedy = "compare the driver (nvidia-smi) with the framework's CUDA; in a container, check which libcuda it has"
         return Joined(remedy=remedy, command="")
     if re.search(r"\(External\)|ExternalError|/paddle/", case.line):  # Paddle finds its libraries by that variable
         remedy = "free GPU memory; then compare the cuDNN on LD_LIBRARY_PATH with the one that Paddle was built with"
         return Joined(remedy=remedy, command="")
     if "jax" in case.frameworks or "/xla/" in case.line:
-        remedy = "let JAX take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
+        remedy = "let JAX allocate memory on demand; otherwise look for another cuDNN on LD_LIBRARY_PATH"
         return Joined(remedy=remedy, command="export XLA_PYTHON_CLIENT_PREALLOCATE=false")
     if "tensorflow" in case.frameworks or "tensorflow" in case.line:
-        remedy = "let TensorFlow take memory as it needs it; else look for another cuDNN on LD_LIBRARY_PATH"
+        remedy = "let TensorFlow allocate memory on demand; otherwise look for another cuDNN on LD_LIBRARY_PATH"
         return Joined(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
     return library_path(case)
 

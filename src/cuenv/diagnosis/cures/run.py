@@ -77,7 +77,7 @@ def interface(case: LogContext) -> Joined:
     if "interface" not in case.mentions:
         return Joined()
     named = case.mentions["interface"]
-    remedy = "look whether the process of that address still runs, and whether a firewall stands between the nodes"
+    remedy = "check whether the process at that address still runs, and whether a firewall blocks the connection"
     return Joined(because=(f"NCCL_SOCKET_IFNAME is set to {named}",), remedy=remedy, command="")
 
 
@@ -86,7 +86,7 @@ def attention(case: LogContext) -> Joined:
     """Another implementation of attention where the program has one of its own."""
     found = gpus(case)
     if "vllm" in case.frameworks:
-        remedy = "let vLLM take another implementation of attention"
+        remedy = "let vLLM use another attention implementation"
         return replace(found, remedy=remedy, command="export VLLM_ATTENTION_BACKEND=XFORMERS")
     return found
 
@@ -156,10 +156,10 @@ def raised(case: LogContext) -> Joined:
         return Joined()
     where = f"{place.file}, line {place.line}" if place.line else place.file
     if not where:
-        return Joined(because=(f"by its name it is of {place.package}",), values={"package": place.package})
+        return Joined(because=(f"its name belongs to {place.package}",), values={"package": place.package})
     check = (f"the check there: {place.code}",) if place.code else ()
     if place.package:
         because = (f"it was raised in {place.package}: {where}", *check)
         return Joined(because=because, values={"package": place.package})
-    whose = "" if place.file.endswith("setup.py") else ", which is a file of the program and of no package"
+    whose = "" if place.file.endswith("setup.py") else ", which is a file of the program, not of a package"
     return Joined(because=(f"it was raised in {where}{whose}", *check))

@@ -43,18 +43,18 @@ def module(case: LogContext) -> Joined:
     """How the package of a module is installed, where that is known."""
     name = case.told.get("module", "")
     if found := re.search(r"No package metadata was found for ([A-Za-z][\w.-]{1,60})\b", case.line):
-        remedy = f"install {found[1]} into the Python that runs"
+        remedy = f"install {found[1]} in this Python"
         return Joined(remedy=remedy, command=f"{PIP} install {found[1]}")
     if last := provider(case, "standard", name):
         because = (f"{name} was in the standard library up to Python {last}",)
-        remedy = f"an environment with Python {last}, or a release of the package that does without {name}"
+        remedy = f"use an environment with Python {last}, or a release of the package that does not need {name}"
         return Joined(because=because, remedy=remedy, command=f"conda create -n old-python python={last}")
     if _of_isolated_build(case):
         return _undeclared(case, name)
     if name == "pip":
         of_system = in_image(case) or "/usr/bin/python" in case.line
         command = "sudo apt-get update && sudo apt-get install -y python3-pip" if of_system else "python -m ensurepip"
-        return Joined(remedy="install pip into the Python that runs", command=command)
+        return Joined(remedy="install pip in this Python", command=command)
     wanted = _wanted(case, name)
     if not wanted:
         return Joined()
@@ -62,7 +62,7 @@ def module(case: LogContext) -> Joined:
         wanted = f"'{wanted}{extra[1]}'"
     elif asked := re.search(rf"\b{re.escape(wanted)}((?:>=|==|~=)[0-9][\w.]{{0,20}})", case.line):
         wanted = f"'{wanted}{asked[1].rstrip('.')}'"
-    remedy = f"install it into the Python that runs: its package is {wanted.split()[-1].strip(chr(39))}"
+    remedy = f"install it in this Python: its package is {wanted.split()[-1].strip(chr(39))}"
     if name in _OF_PYG:
         remedy = f"install the wheel of {name} for this torch, from the index of PyG"
     return Joined(remedy=remedy, command=f"{PIP} install {wanted}")
@@ -109,22 +109,24 @@ def lacking(case: LogContext) -> Joined:
     name = case.told.get("package", "").lower().replace("_", "-")
     release, _ = torch_of(case)
     if not name and release and release.local:  # the index of PyTorch alone was searched, which lacks other packages
-        remedy = "name the index of PyTorch beside the usual one, not in its place: --extra-index-url"
+        remedy = "add PyTorch's index to the usual one instead of replacing it: --extra-index-url"
         return Joined(remedy=remedy, command=f"{PIP} install torch=={release} --extra-index-url {INDEX}{release.local}")
     if found := _LOCAL.search(case.line):
         because = (f"versions with +{found['tag']} are not on PyPI",)
         index = f"--index-url {INDEX}{found['tag']}" if name.startswith("torch") else f"-f {_OF_JAX}"
-        remedy = "name the index that has the builds of this CUDA"
+        remedy = "add the index that has the builds for this CUDA"
         return Joined(because=because, remedy=remedy, command=f"{PIP} install {found['asked']} {index}")
     if python := _last_python(case, name):
         asked = f"{name}=={python[0]}"
         because = (f"{asked} has wheels up to Python {python[1]}",)
         run = f"conda run -n old-python python -m pip install {asked}"
         command = f"conda create -y -n old-python -c conda-forge python={python[1]} pip && {run}"
-        return Joined(because=because, remedy="an environment with a Python that has wheels of it", command=command)
+        return Joined(
+            because=because, remedy="use an environment with a Python for which it has wheels", command=command
+        )
     if ignored := _ignored(case):
-        says = f"pip leaves out the releases for other Pythons: {ignored[0]} wants Python {ignored[1]}"
-        return replace(_with_python(case, ignored[1]), because=(says,), remedy="an environment with such a Python")
+        says = f"pip ignores the releases for other Pythons: {ignored[0]} needs Python {ignored[1]}"
+        return replace(_with_python(case, ignored[1]), because=(says,), remedy="use an environment with such a Python")
     module = name.replace("-", "_")
     wanted = _wanted(case, module) if name else ""
     return Joined(command=f"{PIP} install {wanted}" if wanted and wanted != name else "")
@@ -179,7 +181,7 @@ def package_pair(case: LogContext) -> Joined:
     """The release of a package that still has, or already has, the name that is asked for."""
     if case.told.get("package") == "triton" and case.raised and case.raised.package == "torch":
         return Joined(
-            remedy="install the release of triton that this torch names", command=f'{PIP} install "$({_ASK_TRITON})"'
+            remedy="install the triton release that this torch requires", command=f'{PIP} install "$({_ASK_TRITON})"'
         )
     older = provider(case, "name", f"{case.told.get('package', '')}:{case.told.get('name', '')}")
     return Joined(command=f"{PIP} install {older}" if older else "")
@@ -192,8 +194,8 @@ _CONSTRAINT = regex(r"__cuda\W{0,4}(?:version=\W{0,3})?>=\W{0,2}([0-9]{2}(?:\.[0
 def cuda_constraint(case: LogContext) -> Joined:
     """What a package asks of ``__cuda`` against the driver: what runs by minor-version compatibility may be told so."""
     if "for which no candidates were found" in case.line:
-        says = "pixi solves for a driver only where the project says that its machines have one"
-        remedy = "name the CUDA version of the driver among the system requirements of the project"
+        says = "pixi solves for a driver only if the project says that its machines have one"
+        remedy = "add the driver's CUDA version to the project's system requirements"
         return Joined(
             because=(says,),
             remedy=remedy,
@@ -203,7 +205,7 @@ def cuda_constraint(case: LogContext) -> Joined:
         remedy = "on a machine without a driver, tell the solver the CUDA version of the driver that will run it"
         return Joined(remedy=remedy, command=f"export CONDA_OVERRIDE_CUDA={level_of(case) or '12.0'}")
     if "Virtual package '__cuda'" in case.line:
-        remedy = "where the machine shall only install, tell pixi the CUDA version of the driver that will run it"
+        remedy = "if this machine only installs, tell pixi the CUDA version of the driver that will run it"
         return Joined(remedy=remedy, command=f"CONDA_OVERRIDE_CUDA={level_of(case) or '12.0'} pixi install")
     found = _CONSTRAINT.search(case.line)
     asked = version_or_none(found[1]) if found else None
@@ -218,7 +220,7 @@ def cuda_constraint(case: LogContext) -> Joined:
         return Joined(because=(says,), remedy=f"take a build for CUDA {seen[1]}, or update the driver", command="")
     if level is None:
         floor = next(row.driver for row in case.knowledge.floors if row.major == asked.major)
-        says = f"the package asks for __cuda {asked}, which is true where the driver is {floor} or later"
+        says = f"the package needs __cuda {asked}, that is, driver {floor} or later"
         return Joined(because=(says,), remedy=remedy, command=command)
     verdict = floor_verdict(case, asked)
     if level.major == asked.major and verdict.outcome != "reject":
@@ -241,9 +243,10 @@ def conda_file(case: LogContext) -> Joined:
     tree = case.mentions.get("tree", "")
     because = ((says,) if platform != usual else ()) + ((f"it says: {tree}",) if tree else ())
     if "listed" in case.mentions:
-        says = "lines that end with =pypi_0 are packages of pip in a list of conda: no channel of conda has them"
+        says = "lines that end with =pypi_0 are pip packages in a conda list: no conda channel has them"
         remedy = (
-            "take those lines out of the file and install them with pip, or write the file with cuenv lock --repair"
+            "remove those lines from the file and install the packages "
+            "with pip, or correct the file with cuenv lock --repair"
         )
         because = (*because, says)
         if not name:
@@ -255,14 +258,14 @@ def conda_file(case: LogContext) -> Joined:
         remedy = "name the channel that has them (-c conda-forge), or loosen what the recipe asks for"
         return Joined(because=because, remedy=remedy, command="")
     if "no candidates were found" in case.line:
-        remedy = "name the channel that has it, mostly conda-forge, beside the others; else ask for another version"
+        remedy = "add the channel that has it, mostly conda-forge, or request another version"
         return Joined(because=because, remedy=remedy)
     other = re.search(r"nothing provides (?:requested )?([a-z_][\w.-]{1,60})", case.line)
     if other and not re.match(r"_|py?torch|torch|cuda|cudnn|nccl|tensorflow|jax|libcu|nvidia|python", other[1]):
         remedy = f"name the channel that has {other[1]} in that version, or take a newer build of what needs it"
         return Joined(because=because, remedy=remedy)
     if platform == usual and ("torch" in case.mentions or "companions" in case.mentions or "torch" in case.line):
-        remedy = "let cuenv write the torch and the CUDA that belong together, and add the other packages to that file"
+        remedy = "let cuenv write a torch and a CUDA that fit together, and add the other packages to that file"
         return Joined(because=because, remedy=remedy, command=resolve_anew(case))
     return replace(_asked_of_conda(case), because=because)
 
@@ -274,17 +277,18 @@ def _asked_of_conda(case: LogContext) -> Joined:
         case.line,
     ):
         remedy = (
-            "let libmamba solve it: the classic solver gives up where releases of the system are listed that fit, and "
-            "libmamba names the two requirements that do exclude each other"
+            "solve with libmamba, which names the two requirements that exclude each other; "
+            "the classic solver gives up and lists system versions that do fit"
         )
         return Joined(remedy=remedy, command=_LIBMAMBA)
     asked = case.mentions.get("asked", "")
     words = [word.strip("\"'") for word in asked.split() if word not in ("-y", "--yes")]
     if words and not re.search(r"not available|NotFound|nothing provides|perhaps a typo", case.line):
-        remedy = "install it into an environment of its own, in which nothing else holds releases; else ask for fewer"
+        remedy = "install it in its own environment, where nothing else pins versions, or request fewer packages"
         return Joined(remedy=remedy, command=f"conda create -n apart {' '.join(map(quote, words))}")
     remedy = (
-        "ask for fewer or looser versions; or write what you need into environment.yml: cuenv lock --repair mends it"
+        "request fewer or looser versions; or write what you need "
+        "in environment.yml, which cuenv lock --repair corrects"
     )
     return Joined(remedy=remedy)
 
@@ -316,9 +320,9 @@ def uv_hint(case: LogContext) -> Joined:
     found, tree = _uv_hint(case), case.mentions.get("tree", "")
     local = _LOCAL_TORCH.search(tree)
     if local and not found.command:
-        says = f"versions with +{local['tag']} lie on the index of PyTorch for {local['tag']} alone"
+        says = f"versions with +{local['tag']} are only on PyTorch's index for {local['tag']}"
         index = f"export UV_EXTRA_INDEX_URL={INDEX}{local['tag']} UV_INDEX_STRATEGY=unsafe-best-match"
-        found = Joined(because=(says,), remedy="name that index beside the usual one", command=index)
+        found = Joined(because=(says,), remedy="add that index to the usual one", command=index)
     return replace(found, because=(f"it says: {tree}", *found.because)) if tree else found
 
 
@@ -334,14 +338,14 @@ def _uv_hint(case: LogContext) -> Joined:
     if rows and python and python not in rows[-1].pythons:
         pythons = rows[-1].pythons
         says = f"torch {rows[-1].version} has wheels for Python {pythons[0]} to {pythons[-1]}, not for {python}"
-        remedy = "make the environment with a Python that this torch has wheels for, and install again"
+        remedy = "create the environment with a Python for which this torch has wheels, and install again"
         return Joined(because=(says,), remedy=remedy, command=f"uv venv --python {pythons[-1]}")
     if (index := case.mentions.get("lone")) and case.mentions.get("manager") == "uv":
-        says = "the index of PyTorch took the place of PyPI, and has torch and what torch needs alone"
+        says = "PyTorch's index replaced PyPI, but has only torch and its dependencies"
         return Joined(because=(says,), command=f"uv add torch --index {INDEX}{index}")
     if case.mentions.get("hint") not in ("unsafe-best-match", "--extra-index-url"):
         return Joined()
-    says = "uv takes all releases of a package from the first index that has it"
+    says = "uv uses only the first index that has a package"
     return Joined(because=(says,), command="export UV_INDEX_STRATEGY=unsafe-best-match")
 
 
@@ -353,7 +357,7 @@ def solver_glibc(case: LogContext) -> Joined:
         return Joined()
     if libc is None or "Virtual package" not in case.line:
         return Joined()
-    remedy = f"let pixi solve for glibc {libc.version}: it takes older releases, where there are any"
+    remedy = f"let pixi solve for glibc {libc.version}, with older releases if they exist"
     return Joined(remedy=remedy, command=f"pixi workspace system-requirements add glibc {libc.version}")
 
 

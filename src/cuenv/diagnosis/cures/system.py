@@ -51,7 +51,7 @@ def apt_no_release(case: LogContext) -> Joined:
     found = re.search(r"The repository 'https?://([^'\s]+)", case.line)
     url, update = found[1] if found else "", "sudo apt-get update"
     if "nvidia.github.io" in url:
-        remedy = "take the address of the NVIDIA Container Toolkit that is for all releases of the system"
+        remedy = "use the NVIDIA Container Toolkit repository that supports all system releases"
         return Joined(remedy=remedy, command=f"{_OLD_LISTS}; {_TOOLKIT_LIST} && {update}")
     if found := re.search(r"ppa\.launchpad\w*\.net/([\w.+-]+)/([\w.+-]+)/", url):
         return Joined(command=f"sudo add-apt-repository -y --remove ppa:{found[1]}/{found[2]} && {update}")
@@ -74,7 +74,7 @@ def apt_package(case: LogContext) -> Joined:
         return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
     renamed = provider(case, "renamed", name)
     if not renamed and "has no installation candidate" in case.line:  # the lists are there, and name no release of it
-        return Joined(remedy=f"{name} is not in the repositories of this release of the system: take what replaced it")
+        return Joined(remedy=f"{name} is not in the repositories of this system release: install its replacement")
     wanted = renamed or name
     return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
 
@@ -83,9 +83,9 @@ def apt_package(case: LogContext) -> Joined:
 def apt_refused(case: LogContext) -> Joined:
     """What apt itself could not do: without root it does nothing, and lists of packages that are old are fetched."""
     if re.search(r"Permission denied|are you root", case.line):
-        return Joined(remedy="run apt as root: put sudo before the command")
+        return Joined(remedy="run apt as root, with sudo before the command")
     if re.search(r"[Cc]ould not get lock|is another process using it", case.line):
-        return Joined(remedy="wait until the other apt or dpkg has ended, which the line may name, and try again")
+        return Joined(remedy="wait until the other apt or dpkg has ended (the line may name it), and try again")
     if re.search(r"Failed to fetch|404 +Not Found|Hash Sum mismatch|some archives", case.line):
         return Joined(remedy="fetch the lists of packages again", command="sudo apt-get update")
     return Joined()
@@ -109,19 +109,17 @@ def apt_dependencies(case: LogContext) -> Joined:
     """What apt itself proposes, where an earlier installation was left half done."""
     if case.mentions.get("newer"):
         asked = case.mentions["newer"]
-        says = f"the packages want glibc {asked}: their repository is for a newer release of the distribution than this"
-        return Joined(
-            because=(says,), remedy="name the repository of this very release in its place, and run apt update"
-        )
+        says = f"the packages need glibc {asked}: their repository is for a newer release of the distribution"
+        return Joined(because=(says,), remedy="use the repository for this release instead, and run apt update")
     if case.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in case.line:
         if "toolkit" not in case.mentions:
             return _driver_packages(case)
         name = case.mentions["toolkit"].replace("cuda", "cuda-toolkit")
-        remedy = f"the package cuda brings a driver of its own beside the one that is there: {name} brings none"
+        remedy = f"install {name} instead of cuda, which would install another driver beside the existing one"
         return Joined(remedy=remedy, command=f"sudo apt-get install -y {name}")
     remedy = (
-        "let apt end the installation that was left half done; where it cannot, keep one source of the packages that "
-        "the lines below name, and remove those of the other"
+        "let apt finish the interrupted installation; if it cannot, keep one "
+        "source of the packages named below, and remove those of the other"
     )
     return Joined(remedy=remedy, command="sudo apt-get --fix-broken install -y")
 
@@ -132,8 +130,8 @@ def _driver_packages(case: LogContext) -> Joined:
     if not name:
         return Joined()
     remedy = (
-        f"remove all packages of the driver, also those of other releases and repositories, and install {name} alone; "
-        "the display may need a restart"
+        "remove all driver packages, including those of other releases and "
+        "repositories, and install only {name}; the display may need a restart"
     )
     purge = "sudo apt-get purge -y '^nvidia-.*' '^libnvidia-.*'"
     return Joined(remedy=remedy, command=f"{purge} && sudo apt-get update && sudo apt-get install -y {name}")
@@ -150,10 +148,10 @@ def cmake_words(case: LogContext) -> Joined:
 def dnf_dependencies(case: LogContext) -> Joined:
     """Packages of the kernel that are older than the kernel that is there; a repository that brings what lacks."""
     if "kernel" in case.line:
-        remedy = "bring the kernel and its packages to one release, and start it; a mirror may be some hours behind"
+        remedy = "update the kernel and its packages to the same release, and reboot; a mirror may be some hours behind"
         return Joined(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
     if case.mentions.get("hint") == "allowerasing" and "transaction" in case.mentions:
-        remedy = "let dnf replace the packages that conflict: it lists them, and asks before it erases any"
+        remedy = "let dnf replace the conflicting packages: it lists them, and asks before it removes any"
         return Joined(remedy=remedy, command=f"sudo {case.mentions['transaction']} --allowerasing")
     release = re.search(r"\.(?:el|rhel)([0-9])", case.line)
     lacks = case.mentions.get("lacks", "")
@@ -176,8 +174,8 @@ def pacman(case: LogContext) -> Joined:
     if "conflicting files" not in case.line:
         return Joined()
     remedy = (
-        "ask pacman -Qo who owns the files that the lines below name; where nobody does, an installer of NVIDIA put "
-        "them there: sudo nvidia-installer --uninstall removes its driver"
+        "run pacman -Qo on the files named below; if no package "
+        "owns them, NVIDIA's installer created them: sudo nvidia-installer --uninstall removes its driver"
     )
     return Joined(remedy=remedy, command="")
 
@@ -197,7 +195,7 @@ def dnf_modular(case: LogContext) -> Joined:
 def own_environment(case: LogContext) -> Joined:
     """An environment of the user's own, of the kind that was refused."""
     if re.search(r"(?<!Environment)NotWritableError: ", case.line):
-        remedy = "let conda keep its packages in a folder of your own"
+        remedy = "keep conda's packages in your own directory"
         return Joined(remedy=remedy, command="export CONDA_PKGS_DIRS=~/.conda/pkgs")
     conda = re.search(r"EnvironmentNotWritable|NoWritable|target environment", case.line)
     return Joined(
@@ -220,9 +218,7 @@ def registry(case: LogContext) -> Joined:
 def disk(case: LogContext) -> Joined:
     """The folder of temporary files elsewhere, where pip or a compiler fills it; docker's disk, where it builds."""
     if "slurmstepd" in case.line or "pyxis" in case.line:
-        return Joined(
-            remedy="let enroot unpack on a large disk: ENROOT_TEMP_PATH and ENROOT_CACHE_PATH name its folders"
-        )
+        return Joined(remedy="let enroot unpack on a large disk: set ENROOT_TEMP_PATH and ENROOT_CACHE_PATH")
     if in_image(case):
         return Joined(command="docker builder prune -f")
     if re.search(
@@ -243,7 +239,7 @@ def certificate(case: LogContext) -> Joined:
         return Joined(remedy=remedy, command="")
     if "has expired" not in case.line:
         return Joined()
-    remedy = "compare the clock of this machine (date); where it is right, the server has to renew its certificate"
+    remedy = "check this machine's clock (date); if it is right, the server must renew its certificate"
     return Joined(remedy=remedy, command="")
 
 
@@ -253,9 +249,7 @@ def download(case: LogContext) -> Joined:
     if _UNNAMED.search(case.line):  # no patience finds a host that has no address
         return Joined(command="")
     if re.search(r"\b404\b", case.line):
-        remedy = (
-            "the server has no such file: compare the address with the page of its publisher, who may have moved it"
-        )
+        remedy = "compare the address with the publisher's page: the server has no such file, and it may have moved"
         return Joined(remedy=remedy, command="")
     return Joined(command=next((command for words, command in _DOWNLOADS if re.search(words, case.line)), ""))
 
@@ -286,7 +280,7 @@ _BUILDS = r"pip3? install|setup\.py|\b(?:make|cmake|ninja)\b|-m build"
 def host_memory(case: LogContext) -> Joined:
     """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
     if re.search(r"\b(?:Error|exit) code: -9", case.line):
-        remedy = "let pip do without its cache and start again, or give the machine or container more memory"
+        remedy = "run pip again without its cache, or give the machine or container more memory"
         return Joined(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
     if in_image(case) and re.search(r"exit code: 137", case.line) and re.search(_BUILDS, case.line):
         return Joined(
@@ -296,5 +290,5 @@ def host_memory(case: LogContext) -> Joined:
     fetched = case.mentions.get("building") and not {"script", "importing"} & case.mentions.keys()
     if not of_pip and not (fetched and case.line.strip() == "Killed"):
         return Joined()
-    remedy = "let pip do without its cache, or give the machine or container more memory"
+    remedy = "run pip without its cache, or give the machine or container more memory"
     return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir {case.mentions.get('building') or 'torch'}")

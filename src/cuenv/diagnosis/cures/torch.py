@@ -28,11 +28,11 @@ def dgl(case: LogContext) -> Joined:
     asked = case.told.get("torch", "") or str(told or "")
     release = ".".join(asked.split(".")[:2])
     if release not in ("2.1", "2.2", "2.3", "2.4"):
-        return Joined(remedy="DGL has libraries up to torch 2.4: install that torch, or another package for graphs")
+        return Joined(remedy="install torch 2.4, the last that DGL has libraries for, or use another graph package")
     tag = f"cu{cuda.major}{cuda.minor}" if cuda else f"cu$({ASK_TAG})"
     index = f"https://data.dgl.ai/wheels/torch-{release}/{tag}/repo.html"
     command = f'{PIP} install --force-reinstall --no-deps dgl -f "{index}"'
-    return Joined(remedy=f"install the DGL for torch {release}, from its own index", command=command)
+    return Joined(remedy=f"install DGL for torch {release} from its own index", command=command)
 
 
 @join
@@ -160,7 +160,7 @@ def xformers(case: LogContext) -> Joined:
     because = (f"xformers was built for torch {built}, and torch {have} is installed",) if built else ()
     if release.local == "cpu":
         again = f"{PIP} uninstall -y torch && {PIP} install torch=={release.public} xformers"
-        return Joined(because=because, remedy="the CUDA build of the same release of torch", command=again)
+        return Joined(because=because, remedy="install the CUDA build of the same torch release", command=again)
     index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
     return Joined(because=because, command=f"{PIP} install torch=={have} xformers{index}")
 
@@ -195,7 +195,7 @@ def distribution(case: LogContext) -> Joined:
     if wheel := _WHEEL.search(case.line):
         python = f"3.{wheel['minor']}"
         name = f"py{python.replace('.', '')}"
-        because = (f"the file is for Python {python}, and for {wheel['system']}",)
+        because = (f"the file is for Python {python} on {wheel['system']}",)
         values = {"asked": "this wheel"}
         run = f"conda run -n {name} python -m pip install {quote(wheel['file'])}"
         command = f"conda create -y -n {name} -c conda-forge python={python} pip && {run}"
@@ -218,7 +218,7 @@ def distribution(case: LogContext) -> Joined:
         return Joined(because=because, command=f"poetry env use python{python} && poetry install")
     if local.startswith("cu") and any(row.build == local for row in rows):
         row = next(row for row in rows if row.build == local)
-        because = (f"torch {asked} is on PyTorch's own index, and not on PyPI",)
+        because = (f"torch {asked} is on PyTorch's own index, not on PyPI",)
         looked = case.mentions.get("index") in {local, "torch_stable"} or case.mentions.get("versions") == "none"
         looked = looked and "python" not in case.mentions  # every index has some torch for a Python that is not too new
         if case.mentions.get("python", row.pythons[0]) in row.pythons and not looked:
@@ -260,7 +260,9 @@ def pip_conflict(case: LogContext) -> Joined:
         others = sorted({text.rstrip(",") for text in case.mentions.get("wanteds", "").split()})
         if not others or any(re.match(r"torch(?:vision|audio)?[^\w.-]", text) for text in others):
             return Joined()
-        remedy = "install the releases that the others want; where two want different ones, update the older of the two"
+        remedy = (
+            "install the releases that the other packages need; if two need different ones, update the older of the two"
+        )
         return Joined(remedy=remedy, command=f"{PIP} install {' '.join(map(quote, others))}")
     partners = {name: partner_of(case, name, release) for name in names}
     if None in partners.values():
@@ -269,5 +271,5 @@ def pip_conflict(case: LogContext) -> Joined:
     because = tuple(f"torch {release.public} belongs with {name} {found}" for name, found in partners.items())
     wanted = " ".join(f"{name}=={found}{local}" for name, found in partners.items())
     index = f" --index-url {INDEX}{release.local}" if local else ""
-    remedy = f"install the {' and '.join(names)} of this torch, and write it so where the other one was asked for"
+    remedy = f"install the {' and '.join(names)} for this torch, and correct the file that requested another one"
     return Joined(because=because, remedy=remedy, command=f"{PIP} install torch=={release} {wanted}{index}")

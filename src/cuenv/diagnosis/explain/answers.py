@@ -195,7 +195,7 @@ def _libraries(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | No
             since = f" to before {row.below}" if row.below else " and later" if row.first else ""
             torch = f", with torch {row.torch.span}" if row.torch else ""
             if row.serves_from is None:
-                yield f"{of}: {span}{since}{torch}, has a torch for it; its own kernels are not in the tables"
+                yield f"{of}: {span}{since}{torch}, has a torch with code for it; its own kernels are not listed"
             else:
                 yield f"{of}: {span}{since}{torch}, runs on it" + ("" if newest else "; newer wheels do not")
     yield from _torch(asked, knowledge, facts)
@@ -225,7 +225,7 @@ def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
         last = (
             f"to CUDA {row.last_cuda}, the last"
             if row.last_cuda
-            else f"on, and {knowledge.cudas[-1].version} still does"
+            else f"on, up to {knowledge.cudas[-1].version}, the newest"
         )
         yield f"{of}: nvcc compiles for it from CUDA {row.first_cuda} {last}"
         wanted = releases_asked(asked, knowledge, capability)

@@ -68,9 +68,9 @@ def lines(page: CodePage) -> list[str]:
     ]
     text.append(f"found by  {', '.join(page.by)}")
     if page.rule:
-        text.append(f"rule      {page.rule}; 'cuenv resolve' applies it, too")
+        text.append(f"rule      {page.rule}; 'cuenv resolve' applies it too")
     if page.symptoms:
-        text.append("if nobody mends it, you see one of these errors (cuenv diagnose LOG finds the one in a log):")
+        text.append("uncorrected, it leads to one of these errors (cuenv diagnose LOG finds the one in a log):")
         text += [f"  {item.id:28} {item.says}" for item in page.symptoms]
     else:
         text.append("no known error message belongs to it")

@@ -112,7 +112,7 @@ def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
             f"the wheels of {what} for {gpus_of(found, asked)} are for CUDA {cudas}, and the driver is too old",
         )
     best = max(runs, key=lambda row: (row.version, row.cuda or Version("0")))
-    driver = f", and driver {host.driver.version} runs it" if host.driver and host.driver.version else ""
+    driver = f", and driver {host.driver.version} supports it" if host.driver and host.driver.version else ""
     return True, f"torch {best.version} for CUDA {best.cuda} has code for {gpus_of(found, asked)}{driver}"
 
 
@@ -223,8 +223,9 @@ def _nccl(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
     if able[-1] is rows[-1] or until is None:
         return True, f"NCCL has code for {gpus_of(found, asked)}"
     return True, (
-        f"NCCL before {until} has code for {gpus_of(found, asked)}; from {until} on it serves compute capability "
-        f"{rows[-1].serves_from} and later, so take a torch with an older NCCL"
+        f"NCCL before {until} has code for {gpus_of(found, asked)}; from "
+        f"{until} on it supports compute capability {rows[-1].serves_from} and "
+        f"later, so use a torch with an older NCCL"
     )
 
 

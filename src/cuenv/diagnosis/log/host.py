@@ -89,9 +89,9 @@ def _against(told: HostFacts, given: HostFacts) -> Iterator[str]:
     said = told.driver.version if told.driver else None
     named = [item.driver.version for item in given.machines if item.driver and item.driver.version]
     if said and named and all(driver_key(said) != driver_key(item) for item in named):
-        yield f"the log tells of driver {said}, and {given.label} was given with driver {' and '.join(named)}"
+        yield f"the log shows driver {said}, but {given.label} was given with driver {' and '.join(named)}"
     if said and not named and given.label != LABEL and given.asked_as:
-        yield f"the log tells of driver {said}, and {given.label} was given without one"
+        yield f"the log shows driver {said}, but {given.label} was given without a driver"
     ours, theirs = set(told.capabilities), set(given.capabilities)
     if ours and theirs and not ours <= theirs:
         yield (

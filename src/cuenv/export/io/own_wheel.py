@@ -90,7 +90,7 @@ def own(text: str | None) -> Own:
     if not _WHEEL_NAME.fullmatch(path.name):
         raise UsageError(f"--cuenv {text!r} is not a wheel of cuenv, such as cuenv-0.1.0-py3-none-any.whl", hint=_HINT)
     if not is_file(path):
-        raise InputError(f"--cuenv: {shown(path)} is not there", hint=_HINT)
+        raise InputError(f"--cuenv: {shown(path)} does not exist", hint=_HINT)
     data = read_bytes(path, limit=LARGEST)
     digest = hashlib.sha256(data).hexdigest()
     if held and held["hash"] != digest:
@@ -101,14 +101,14 @@ def own(text: str | None) -> Own:
 def _of_url(text: str) -> Own:
     if strip_credentials(text) != text:
         raise UsageError(
-            f"--cuenv {redact(text)}: what is written would hold a password or a token; let pip find it in .netrc",
+            f"--cuenv {redact(text)}: the written file would contain a password or a token; let pip find it in .netrc",
             hint=_HINT,
         )
     held = _HASH.fullmatch(text)
     if not (_COMMIT.fullmatch(text) or (held and _URL.fullmatch(held["place"]))):
         raise UsageError(
-            f"--cuenv {text!r} is not pinned: a URL ends with #sha256= and 64 hex digits, that of a repository with "
-            "@ and the 40 hex digits of a commit",
+            f"--cuenv {text!r} is not pinned: end a URL with #sha256= and 64 hex digits, or a "
+            "repository URL with @ and the 40 hex digits of a commit",
             hint=_HINT,
         )
     return Own(url=text)
@@ -156,7 +156,7 @@ def _about() -> Iterator[tuple[str, bytes]]:
         about = importlib.metadata.distribution("cuenv")
     except importlib.metadata.PackageNotFoundError as error:
         raise OutsideError(
-            "this cuenv runs without having been installed, so that no wheel can be made of it",
+            "this cuenv is not installed, so no wheel can be built from it",
             hint="name a wheel: --cuenv FILE.whl",
         ) from error
     for name in _KEPT:

@@ -51,12 +51,12 @@ def node_set(text: str) -> NodeSet:
     try:
         found = NodeSet(text)
     except NodeSetException as error:
-        raise UsageError(f"{text!r} is no set of nodes: {error}", hint=hint) from error
+        raise UsageError(f"{text!r} is not a set of nodes: {error}", hint=hint) from error
     if not found or len(found) > MOST_NODES:
         raise UsageError(f"{text!r} means {len(found)} nodes", hint=hint)
     odd = next((node for node in found if node.startswith("-") or not node.isprintable()), None)
     if odd is not None:
-        raise UsageError(f"{odd!r} is no name of a node", hint=hint)
+        raise UsageError(f"{odd!r} is not a node name", hint=hint)
     return found
 
 
@@ -282,7 +282,7 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 def _refuse_unknown(only: NodeSet | None, every: NodeSet, what: str) -> None:
     if only is not None and only - every:
-        raise UsageError(f"{only - every}: no node of {what} is called so", hint="sinfo --Node")
+        raise UsageError(f"{only - every}: {what} has no node with this name", hint="sinfo --Node")
 
 
 def _not_ready(state: str) -> str | None:
@@ -293,7 +293,7 @@ def _not_ready(state: str) -> str | None:
     if plain == "allocated":
         return _BUSY
     if "~" in state:
-        return "Slurm has powered it down"
+        return "Slurm powered it down"
     return f"Slurm says that it is {plain}" if plain != state or plain not in _FREE else None
 
 

@@ -54,7 +54,7 @@ def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
     except InputError as error:
         hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
         raise InputError(
-            f"-o {shown(path)}: it is no fleet file, and is not replaced: {error.message}", hint=hint
+            f"-o {shown(path)}: it is not a fleet file, so it is not replaced: {error.message}", hint=hint
         ) from error
 
 

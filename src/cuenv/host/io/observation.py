@@ -91,7 +91,9 @@ def name_devices(
         if name and gpu.capability in (None, name_to_capability(name)):
             fact = f"gpus[{gpu.index}].name"
             told = (
-                f"device {device} is {name}; the driver says {gpu.name!r}" if gpu.name else f"device {device} is {name}"
+                f"device {device} is {name}, but the driver says {gpu.name!r}"
+                if gpu.name
+                else f"device {device} is {name}"
             )
             evidence = [item for item in evidence if item.fact != fact] + [Evidence(fact, "table of PCI ids", told)]
             gpus.append(replace(gpu, name=name))

@@ -210,7 +210,7 @@ def record(
 def _refuse_foreign(folder: Path) -> None:
     if is_file(folder):
         raise InputError(
-            f"{shown(folder)} is a file, and a recorded host is a folder", hint="cuenv inspect --record my-host"
+            f"{shown(folder)} is a file, but a recorded host is a folder", hint="cuenv inspect --record my-host"
         )
     if not names_in(folder):
         return
@@ -220,7 +220,7 @@ def _refuse_foreign(folder: Path) -> None:
         host_json.parse(read_text(folder / HOST_FILE, limit=LIMIT), HOST_FILE, "")
     except CuenvError as error:
         raise InputError(
-            f"{shown(folder)} is neither empty nor a recorded host, and nothing in it was touched: {error.message}",
+            f"{shown(folder)} is neither empty nor a recorded host, so nothing in it was changed: {error.message}",
             hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
         ) from error
 

@@ -116,7 +116,7 @@ def platform_of(system: str, machine: str) -> str:
     if found is None:
         here = f"{describe(system)} on {describe(machine)}"
         raise UsageError(
-            f"cuenv looks at Linux and WSL2 machines (x86_64 or aarch64); this is {here}",
+            f"cuenv inspects Linux and WSL2 machines (x86_64 or aarch64); this is {here}",
             hint="cuenv resolve --gpu 8.6 --driver 535 --platform linux-64",
         )
     return found

@@ -56,7 +56,7 @@ def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | N
         evidence.append(Evidence("driver.kernel_module", f"/{PROC_VERSION}", line))
         evidence.append(Evidence("driver.module_kind", f"/{PROC_VERSION}", line))
         return found
-    gaps.append(Gap("driver.kernel_module", f"/{PROC_VERSION}", answer.reason or "it names no driver version"))
+    gaps.append(Gap("driver.kernel_module", f"/{PROC_VERSION}", answer.reason or "it does not name a driver version"))
     other = read(root, SYS_VERSION)
     try:
         number = check_driver(other.text.strip())

@@ -75,7 +75,7 @@ def find_toolkits(environ: Mapping[str, str], root: Path, run: Run, *, deep: boo
         on_path = nvcc is not None and real == first
         release, source = _release(real, nvcc if on_path else None, environ, run)
         if release is None:
-            gaps.append(Gap(f"toolkits[{len(found)}].release", source, "nothing there tells a release"))
+            gaps.append(Gap(f"toolkits[{len(found)}].release", source, "no file there names a release"))
         else:
             evidence.append(Evidence(f"toolkits[{len(found)}].release", source, release))
         found[real] = FoundToolkit(path=real, release=release, on_path=on_path, via=via)

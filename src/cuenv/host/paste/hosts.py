@@ -68,7 +68,7 @@ def hosts_told(text: str, knowledge: Knowledge, source: str, label: str = "") ->
     broken += [fault for _, fault in found if fault]
     if not hosts and (len(broken) == 1 or not told):
         said = what_it_is(text) or (broken[0].says if broken and (told or "{" in text) else "")
-        raise InputError(f"{source}: {said or 'it tells of no host'}", hint=HINT)
+        raise InputError(f"{source}: {said or 'it describes no host'}", hint=HINT)
     return HostsTold(tuple(hosts), tuple(broken))
 
 
@@ -96,7 +96,7 @@ def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], 
         if fault:
             broken.append(Broken(document.line, one_line(fault)))
         if len(broken) == _FAULTS:
-            unread = f"{_FAULTS} parts before this one are no hosts, so what stands behind it was not read"
+            unread = f"{_FAULTS} parts before this one are not hosts, so the rest was not read"
             broken.append(Broken(document.line, unread))
             break
     single = alone and len(hosts) == 1
@@ -214,7 +214,7 @@ def _grouped(
     for name, all_items in by_host.items():
         items = [item for item in all_items if item.fact != _SILENT]
         if not items:
-            yield None, Broken(all_items[0].line, f"{name}: it tells nothing of a host: {all_items[0].shows}")
+            yield None, Broken(all_items[0].line, f"{name}: it describes no host: {all_items[0].shows}")
             continue
         found = host_told(items, knowledge, name or label, source, name)
         fault = _refusal(found, name)
@@ -227,11 +227,11 @@ def _grouped(
 def _refusal(found: HostTold, name: str) -> str:
     """Why it is no host that cuenv can serve; empty where it is one."""
     if found.refused:
-        return f"it tells two things of one host: {found.refused[0]}"
+        return f"it contradicts itself about one host: {found.refused[0]}"
     if found.system in ("macOS", "ROCm") and not found.facts.gpus:
         kind = "a Mac" if found.system == "macOS" else "a machine with AMD GPUs (ROCm)"
         return f"it is from {kind}, and cuenv resolves for NVIDIA GPUs on Linux"
-    return "" if found.says or name else "it tells neither a driver, a GPU, a C library nor a platform"
+    return "" if found.says or name else "it names no driver, GPU, C library or platform"
 
 
 def _completed(found: HostTold, source: str) -> HostFacts:
@@ -241,7 +241,7 @@ def _completed(found: HostTold, source: str) -> HostFacts:
         reason = f"no line names the processor: {facts.platform} is assumed"
         gaps = (*gaps, Gap("platform", source, reason))
     if found.system == "Windows":
-        gaps = (*gaps, Gap("platform", source, "it is from Windows: what holds is said for the Linux of WSL2 on it"))
+        gaps = (*gaps, Gap("platform", source, "it is from Windows: the result is for Linux in WSL2 on this machine"))
     nvcc = found.others.get("nvcc")
     toolkit = FoundToolkit(path=source, release=nvcc, on_path=True, via="paste") if nvcc else None
     return replace(facts, gaps=gaps, toolkits=(toolkit,) if toolkit else ())
@@ -251,16 +251,16 @@ _SMI = "paste the table of nvidia-smi beside it"
 _KINDS = (
     (
         regex(r"(?m)^NVIDIA-SMI has failed|^Failed to initialize NVML|couldn't communicate with the NVIDIA driver"),
-        "nvidia-smi says there that it does not reach the driver",
+        "nvidia-smi reports there that it cannot reach the driver",
     ),
-    (regex(r"No devices were found"), "nvidia-smi says there that it finds no GPU"),
+    (regex(r"No devices were found"), "nvidia-smi reports there that it finds no GPU"),
     (
         regex(r"NVIDIA System Management Interface -- v|--query-gpu=|(?m:^List of valid properties to query)"),
-        "it is the help of nvidia-smi, which tells of no machine",
+        "it is the help of nvidia-smi, which describes no machine",
     ),
     (
         regex(r"nvidia-smi: (?:command )?not found|'nvidia-smi' is not recognized"),
-        "the shell says there that nvidia-smi is not installed",
+        "the shell reports there that nvidia-smi is not installed",
     ),
     (
         regex(r"ROCm System Manag|rocm-smi|amdgpu|AMD-SMI|gfx[0-9]{3}|\+rocm[0-9]|torch hip version \.+ [0-9]"),
@@ -274,22 +274,22 @@ _KINDS = (
     (regex(r"PyTorch version *:"), "it is the report of collect_env, and names neither driver, GPU nor Linux"),
     (
         regex(r"(?m)^[\w.-]+ {6,}(?:gpu:|\(null\))"),
-        "it is a table of sinfo with columns, which are cut and name no node: use sinfo -o '%N|%G|%f'",
+        "it is an sinfo table whose columns are cut, so nodes are missing: use sinfo -o '%N|%G|%f'",
     ),
-    (regex(r"Cuda compilation tools"), f"it is the banner of nvcc, which tells of a toolkit: {_SMI}"),
+    (regex(r"Cuda compilation tools"), f"it is the banner of nvcc, which describes a toolkit: {_SMI}"),
     (regex(r"(?m)^# packages in environment at|^Package +Version"), f"it is a list of packages: {_SMI}"),
     (
         regex(r"(?m)^[ \t]*(?:Hardware|Chipset Model|Metal)\b.*(?:Apple|Metal)"),
         "it is from a Mac, and cuenv resolves for NVIDIA GPUs on Linux",
     ),
-    (regex(r"VGA compatible controller|3D controller"), f"it is what lspci prints, which tells no driver: {_SMI}"),
+    (regex(r"VGA compatible controller|3D controller"), f"it is the output of lspci, which names no driver: {_SMI}"),
     (
         regex(r"(?mi)^(?:name:.*\n)?(?:channels|dependencies):\s*$"),
-        "it is the file of a conda environment: cuenv lock locks it",
+        "it is a conda environment file: cuenv lock locks it",
     ),
-    (regex(r"(?m)^#SBATCH "), "it is a batch script of Slurm, which tells what a job asks for and of no node"),
-    (regex(r"(?m)^FROM \S+"), "it is a Dockerfile: cuenv lint judges it"),
-    (regex(r"(?i)<!doctype html|<html"), "it is a web page: save what it shows as text"),
+    (regex(r"(?m)^#SBATCH "), "it is a Slurm batch script, which describes a job, not a node"),
+    (regex(r"(?m)^FROM \S+"), "it is a Dockerfile: cuenv lint checks it"),
+    (regex(r"(?i)<!doctype html|<html"), "it is a web page: save its contents as text"),
     (regex(r"(?m)^Traceback \(most recent call last\)"), "it is the log of a program: cuenv diagnose reads it"),
     (
         regex(r"(?m)^[A-Za-z][\w.-]*(?:\[[\w,]+\])?(?:==|>=|~=)[0-9]"),

@@ -121,7 +121,7 @@ def _gpus(labels: Mapping[str, str], capacity: Mapping[str, Any], told: Any, lin
     if not name:
         if offered or slices or labels.get(f"{_GPU}.present") == "true":
             yield told(
-                "gap", f"line {line}: the node offers GPUs, and no label names them", f"capacity {offered}", "gpus"
+                "gap", f"line {line}: the node offers GPUs, but no label names them", f"capacity {offered}", "gpus"
             )
             yield told("gpu", "", f"capacity {_GPU}: {offered}", "0")
         else:
@@ -139,8 +139,7 @@ def _gpus(labels: Mapping[str, str], capacity: Mapping[str, Any], told: Any, lin
     there = offered // max(_number(labels.get(f"{_GPU}.replicas", "")), 1)
     if there > count:
         reason = (
-            f"the labels of a node name one model, any one if it has several: they count {count} x {name}, "
-            f"and the node has {there} GPUs"
+            f"a node's labels name only one of its models: they count {count} x {name}, but the node has {there} GPUs"
         )
         yield told("gap", reason, f"{_GPU}.count={count}, capacity {_GPU}: {offered}", "gpus")
         yield told("gpu", "", f"capacity {_GPU}: {offered}", str(count))

@@ -295,9 +295,7 @@ def _of_board(gpus: Iterable[Gpu], tally: _Tally, knowledge: Knowledge) -> str |
     for gpu in gpus:
         model = find_gpu(gpu.name, knowledge.gpus) if gpu.name else None
         if model and (model.kind in ("jetson", "desktop-soc") or model.name in _GRACE):
-            tally.evidence.append(
-                Evidence("platform", "knowledge base", f"{model.name} has an Arm processor beside it")
-            )
+            tally.evidence.append(Evidence("platform", "knowledge base", f"{model.name} comes with an Arm processor"))
             return "linux-aarch64"
     return None
 
@@ -319,7 +317,7 @@ def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
             if version(value) > branch:
                 tally.contradictions.append(
                     f"line {item.line} shows CUDA {value} beside driver {known}, whose branch supports CUDA {branch}: "
-                    "a forward-compatibility libcuda of an image stands before the driver's own"
+                    "an image's forward-compatibility libcuda precedes the driver's own"
                 )
                 tally.gaps.append(Gap("environment.libcuda", tally.source, tally.contradictions[-1]))
         tally.evidence.append(Evidence("driver.cuda", "knowledge base", f"driver {known} supports CUDA {branch}"))
@@ -369,8 +367,8 @@ def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple
         own = capabilities.get(about)
         if own and model and Capability.parse(own) != model.capability:
             tally.refuse(
-                f"line {item.line} names {item.value}, whose compute capability is {model.capability}, "
-                f"and it is told to be {own}"
+                f"line {item.line} names {item.value}, whose compute capability is {model.capability}, but the "
+                f"text says {own}"
             )
         if model is None and own is None and item.fact == "gpu.name":
             tally.gaps.append(
@@ -389,7 +387,7 @@ def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple
     if not found and "" in capabilities:
         item = next(item for item in items if item.fact == "gpu.capability")
         tally.note("gpus[0].capability", item)
-        tally.gaps.append(Gap("gpus", tally.source, f"line {item.line} tells the lowest compute capability alone"))
+        tally.gaps.append(Gap("gpus", tally.source, f"line {item.line} names only the lowest compute capability"))
         return (Gpu(index=0, name="", capability=Capability.parse(item.value)),)
     return _distinct(found, [about.isdigit() for about in named])
 
