@@ -1309,7 +1309,7 @@ def test_a_release_that_pip_left_out_for_its_python_gets_a_python() -> None:
     missing = "ERROR: No matching distribution found for scipy"
     cause = led(f"{left}{told}{missing}==1.6.2\n")
     assert cause.command == "conda create -y -n py39 python=3.9 && conda activate py39"
-    assert "1.6.2 wants Python >=3.7,<3.10" in cause.because[0]
+    assert "1.6.2 needs Python >=3.7,<3.10" in cause.because[0]
     assert "py311" in led(f"{left}{told}{missing}\n").command
     assert not led(f"{left}{told}{missing}==2.0\n").command
 
