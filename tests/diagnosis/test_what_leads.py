@@ -890,7 +890,9 @@ def test_a_process_that_its_launcher_kills_says_nothing_of_memory() -> None:
     found = read(FRAMES.encode() + b"streams.StreamError: the part has no end\n\n" + says)
     assert found.verdict == "unknown"
     assert found.causes[0].sighting.text == "streams.StreamError: the part has no end"
-    assert ids(read(says))[0] == "host-out-of-memory"
+    assert (read(says).verdict, ids(read(says))[0]) == ("effect", "child-failed")
+    hung = read(b"[2026-01-18 04:11:55 TP0] Watchdog timeout (self.watchdog_timeout=300)\n" + says)
+    assert (hung.verdict, ids(hung)[0]) == ("effect", "sglang-watchdog")
 
 
 def test_a_failure_deep_in_an_endless_line_is_found_at_its_number() -> None:

@@ -25,6 +25,7 @@ _OF_MACHINE = ("driver", "device", "loader", "container", "scope")
 _ANYWHERE = ("scope", "memory")
 """The layer that leads, and one whose errors have the same causes on every system."""
 _BY_HAND, _KILLED, _REPORTED = "interrupted", "host-out-of-memory", "child-failed"
+_BARE = "Killed"
 _STRANGE = 3
 _IN_WORDS = "it is an error (line {}) that cuenv knows only by its words, which say what failed"
 _RAISED = "it is the exception that ended the run (line {}); the last frame of its traceback shows where it comes from"
@@ -116,12 +117,15 @@ def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
 def _stopped(one: SymptomMatch, found: Scan) -> SymptomMatch:
     """A process that was ended follows from the exception before it that no row knows.
 
-    By hand, since the program hung behind it; by its launcher, since that had said that a process failed.
+    By hand, since the program hung behind it; by its launcher, since that had said that a process failed. A shell's
+    bare word that a process was killed follows from such a report alone.
     """
+    told = any(item.symptom.id == _REPORTED and item.line < one.line for item in found.sightings)
+    if told and one.symptom.id == _KILLED and one.text.strip() == _BARE:
+        return replace(one, kind="effect")
     failed = (item for item in found.failures if item.grade == "exception" and not item.outer)
     if not any(found.outlived < item.line < one.line for item in failed):
         return one
-    told = any(item.symptom.id == _REPORTED and item.line < one.line for item in found.sightings)
     ended = one.symptom.id == _BY_HAND or (one.symptom.id == _KILLED and told)
     return replace(one, kind="effect") if ended else one
 
@@ -231,11 +235,12 @@ class _Order:
         """Whether the rank that failed first shows it."""
         return bool(self.found.root) and self.found.root in one.ranks
 
-    def place(self, one: SymptomMatch) -> tuple[int, int, int, int, int, int, int]:
+    def place(self, one: SymptomMatch) -> tuple[int, ...]:
         """Less is further ahead."""
         return (
             _kind_of(one) + any(_no_build(failed, one) for failed in self.built),
             one.symptom.layer not in self.ahead,
+            one.kind == "effect" and one.symptom.id in (_REPORTED, _KILLED),
             _GRADES[one.grade] + (one.grade == "warning" and one.symptom.layer in _BEFOREHAND),
             one.grade == "warning" and one.symptom.layer != "driver",
             not self.first_rank(one),

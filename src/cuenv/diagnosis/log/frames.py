@@ -23,7 +23,7 @@ _FRAME = regex(
     rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,5}-"
 )
 """A frame as Python writes it, as IPython and rich do, and a cell of a notebook."""
-_PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi)$")
+_PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi|xd)$")
 _STANDARD = regex(r"/lib(?:64)?/python[23](?:\.[0-9]{1,2})?/(?!(?:site|dist)-packages/)|^<|/python[0-9.-]{1,8}/Lib/")
 _LIBRARIES = regex(
     r"/(accelerate|deepspeed|diffusers|flash_attn|megatron|peft|pytorch_lightning|sglang|transformers|"
