@@ -23,7 +23,7 @@ COMMANDS = {
     "inspect": "show this machine: driver, GPUs, C library, toolkits, torch",
     "resolve": "choose PyTorch and CUDA for a host, and write environment.yml",
     "lock": "pin every package of environment.yml in lock files",
-    "lint": "find and correct mistakes in environment files, Dockerfiles and others",
+    "lint": "find mistakes in environment files, Dockerfiles and more",
     "check": "check that a lock or an installed environment runs on a host",
     "report": "write a page with pictures of a lock, host or fleet",
     "scan": "list the GPUs that compiled files contain code for",
