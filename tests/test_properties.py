@@ -306,7 +306,7 @@ def test_the_driver_of_a_near_miss_opens_it(gpus: list[Capability], driver: str,
         without = miss.remedy.option == "--no-dev"
         then = decide(case(host(gpus, miss.remedy.driver), dev=dev and not without), everything())
         opened = next(item for item in then.fitting if item.candidate is miss.candidate)
-        rank = Ranking(then.case).key
+        rank = Ranking(then.context).key
         assert rank(then.fitting[0]) <= rank(opened)
         if decision.chosen:
             assert rank(opened) < rank(decision.chosen)

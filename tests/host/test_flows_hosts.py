@@ -115,7 +115,7 @@ def test_gpus_and_a_driver_by_option(here: HostFacts) -> None:
 def test_a_capability_is_a_gpu(here: HostFacts) -> None:
     facts = of(gpus=(" 8.9 ", "12.0", "99.9"))
     assert facts.capabilities == (Capability(8, 9), Capability(12, 0), Capability(99, 9))
-    assert decided(facts).case.facts is facts
+    assert decided(facts).context.facts is facts
 
 
 def test_what_options_leave_open_is_of_this_machine_but_its_kernel(here: HostFacts) -> None:

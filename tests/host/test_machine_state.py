@@ -210,7 +210,7 @@ def test_forward_compatibility_works_from_a_base_driver_that_drives_the_gpu(
     assert got
     assert got.version == (compat if severity == "info" else own)
     # deciding and checking ask for the same driver
-    decided_for = decide(Context(facts=facts, request=Request(dev=False), knowledge=base())).case.facts.driver
+    decided_for = decide(Context(facts=facts, request=Request(dev=False), knowledge=base())).context.facts.driver
     assert decided_for == got
 
 
@@ -231,7 +231,7 @@ def test_under_wsl_the_cuda_level_tells_the_branch(gpu: str, driver: str, level:
     facts = replace(facts, driver=Driver(version=driver, cuda=version(level)))
     decision = decide(Context(facts=facts, request=Request(), knowledge=base()))
     assert bool(decision.chosen) is fits
-    judged = decision.case.facts
+    judged = decision.context.facts
     assert judged.driver
     assert judged.driver.cuda == version(level)
     told = judged.evidence_for("driver.version")

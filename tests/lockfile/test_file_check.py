@@ -230,8 +230,8 @@ def test_a_library_that_requires_one_torch_is_judged_by_that_torch() -> None:
 
 def test_another_torch_does_not_mend_the_glibc_that_other_packages_need() -> None:
     old = replace(options("7.0", driver="470.82.01"), libc=Libc(family="glibc", version=Version("2.17")))
-    late = {"url": "https://files.example/x-1-cp311-cp311-manylinux_2_28_x86_64.whl"}
-    torch, av = replace(wheel("torch", "2.7.1"), **late), replace(wheel("av", "14.0.0"), **late)
+    late = "https://files.example/x-1-cp311-cp311-manylinux_2_28_x86_64.whl"
+    torch, av = replace(wheel("torch", "2.7.1"), url=late), replace(wheel("av", "14.0.0"), url=late)
     other = "with pip: torch==2.6.0+cu118"
     for wheels, fix in (
         ((torch, av), "take releases of av that have wheels for glibc 2.17, and another torch"),

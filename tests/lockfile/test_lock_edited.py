@@ -18,7 +18,7 @@ from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats.conda_lock import parse, render
-from cuenv.resolver.solution_policy import edited
+from cuenv.resolver.solution_policy import edit_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import Lock, PipLocked, content_digest
 
@@ -59,7 +59,7 @@ def with_pip(made: Path) -> str:
 def seen(text: str) -> bool:
     """Whether an edit is refused by the reader or by the digest."""
     try:
-        return bool(list(edited(parse(text, "conda-lock.yml"))))
+        return bool(list(edit_findings(parse(text, "conda-lock.yml"))))
     except InputError:
         return True
 
@@ -122,8 +122,8 @@ def test_a_package_that_is_added_removed_or_doubled_is_seen(with_pip: str, manag
 
 def test_the_hosts_that_a_lock_says_it_runs_on_are_vouched_for(made: Path) -> None:
     lock = read_lock(made / "conda-lock.yml")
-    assert not list(edited(lock))
-    assert list(edited(replace(lock, metadata={**lock.metadata, "cuenv_minimum_glibc": "2.5"})))
+    assert not list(edit_findings(lock))
+    assert list(edit_findings(replace(lock, metadata={**lock.metadata, "cuenv_minimum_glibc": "2.5"})))
 
 
 EVIL = "https://conda.anaconda.org/conda-forge/linux-64/evil-1.0-0.tar.bz2#" + "0" * 32

@@ -21,7 +21,7 @@ from cuenv.host.select import HostOptions
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, read_environment, read_lock, spec_digest
 from cuenv.lockfile.lock import Locked, LockRequest, lock
-from cuenv.lockfile.setups import known_lines
+from cuenv.lockfile.setups import with_build_needs
 from cuenv.solve import environment_yml
 from cuenv.solve.environment_yml import render
 from cuenv.solve.io.sources import Sources
@@ -613,7 +613,7 @@ def test_a_build_against_torch_is_seen_in_a_source_distribution_that_uv_does_not
 
 def test_a_wheel_that_a_url_names_is_taken_for_no_other_project() -> None:
     url = f"apex @ https://x.example/apex-0.1-py3-none-any.whl#sha256={'0' * 64}"
-    lines = known_lines(read_lines((url, "apex")), None, shipped_base())
+    lines = with_build_needs(read_lines((url, "apex")), None, shipped_base())
     assert lines.requirements == (url,)
     assert [item.text for item in lines.aside] == ["git+https://github.com/NVIDIA/apex"]
 

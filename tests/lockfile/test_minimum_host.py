@@ -19,7 +19,7 @@ from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, read_lock
 from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.minimum_host import MINIMUM_GLIBC, SERVED, minimum_host, record_findings, recorded
-from cuenv.resolver.solution_policy import edited
+from cuenv.resolver.solution_policy import edit_findings
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
 from given import base, package, solution
 
@@ -112,11 +112,11 @@ def test_the_driver_of_a_lock_is_that_of_its_first_platform() -> None:
 
 @pytest.mark.parametrize("key", [SERVED + PLATFORM, "cuenv_minimum_driver", MINIMUM_GLIBC])
 def test_an_edited_record_is_seen(lock: Lock, key: str) -> None:
-    assert not [*edited(lock)]
+    assert not [*edit_findings(lock)]
     other = {**lock.metadata, key: lock.metadata[key].replace("5", "4").replace("2.", "1.")}
-    assert [item.code for item in edited(replace(lock, metadata=other))] == ["CU108"]
+    assert [item.code for item in edit_findings(replace(lock, metadata=other))] == ["CU108"]
     gone = {name: text for name, text in lock.metadata.items() if name != key}
-    assert [item.code for item in edited(replace(lock, metadata=gone))] == ["CU108"]
+    assert [item.code for item in edit_findings(replace(lock, metadata=gone))] == ["CU108"]
 
 
 @collect("text", ["8.9", "8.9=magic", "8.9=native:new", "x=native", "8.9=native:\x1b[2J"])

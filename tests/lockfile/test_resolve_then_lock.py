@@ -123,7 +123,7 @@ def test_records_at_hand_are_given_up_after_a_few_solves(monkeypatch: pytest.Mon
         asked.append(item)
         return "the solver cannot satisfy all requirements together"
 
-    monkeypatch.setattr("cuenv.resolver.prove.solved", never)
+    monkeypatch.setattr("cuenv.resolver.prove.solve_candidate", never)
     near = AtHand(sources=Sources(cache=str(tmp_path)), day="2026-11-22")
     answer = resolve(shipped("rtx4090-535"), Request(), base(), at_hand=near)
     assert answer.fits

@@ -20,7 +20,7 @@ from cuenv.lockfile.host_check import candidate_of, drift_findings, host_finding
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.lock_comparison import conda_findings
 from cuenv.resolver.health import machine_findings
-from cuenv.resolver.solution_policy import lock_findings, without_hash
+from cuenv.resolver.solution_policy import lock_findings, missing_hash_findings
 from cuenv.solve.model import LockedPackage, PipLocked, build_cuda
 from given import (
     DRIVERS,
@@ -270,7 +270,7 @@ def test_a_cpu_lock_has_no_twins() -> None:
 def test_a_file_without_any_hash_is_one_finding() -> None:
     """As ``conda list --explicit`` writes it."""
     bare = [package(name, md5=None, sha256=None) for name in ("a", "b", "c", "d")]
-    (finding,) = without_hash(bare, explicit=True)
+    (finding,) = missing_hash_findings(bare, explicit=True)
     assert finding.message.startswith("4 of 4 packages have no hash (a ")
     assert "conda list --explicit --sha256" in (finding.fix or "")
 

@@ -218,7 +218,7 @@ def test_cpu_builds_of_the_pytorch_channel_are_learned_and_composed_without_a_cu
     found = learn(seen, base(), nvccs=(), stack="pytorch", platform=arm, day="2026-12-24")
     request = Request(stack="pytorch", cpu=True)
     host = HostFacts(label="arm", platform=arm, libc=glibc("2.35"))
-    made = compose(decide(Context(facts=host, request=request, knowledge=found)), name="x", version="0")
+    made = compose(decide(Context(facts=host, request=request, knowledge=found)), "x")
     assert made.channels == ("pytorch", "conda-forge")
 
 
@@ -390,7 +390,7 @@ def test_what_is_learned_of_a_library_guards_it_and_chooses_its_torch() -> None:
     decision = decide(
         Context(facts=options("H100", driver="580.95.05"), request=Request(packages=("newlib",)), knowledge=found)
     )
-    made = compose(decision, name="x", version="0")
+    made = compose(decision, "x")
     pins = {pin.name: pin for pin in made.pins}
     assert pins["pytorch"].version == "2.10.0"
     assert pins["newlib"].yaml_text() == "conda-forge::newlib=*=cuda*"

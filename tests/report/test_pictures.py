@@ -116,7 +116,7 @@ def test_the_builds_say_what_the_decision_says() -> None:
 
 def test_the_driver_stands_on_the_line_with_its_sources() -> None:
     decision = settled("v100-rtx5090-575")
-    picture = drivers(choice(decision), decision.minimum_driver, decision.case.facts, base())
+    picture = drivers(choice(decision), decision.minimum_driver, decision.context.facts, base())
     assert picture
     rows = {row[0]: row[1:] for row in picture.rows}
     assert rows["driver of v100-rtx5090-575"] == ("575.57.08", "", "branch 575")

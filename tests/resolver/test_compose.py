@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from cases import collect
 from channel_builder import pkg, write
 from channel_builder import request as asked
+from cuenv.core import __version__
 from cuenv.core.versions import Capability, Target, version
 from cuenv.host.request import pool
 from cuenv.knowledge.rows import STACKS
+from cuenv.resolver.asked_cuda import wants_cuda
 from cuenv.resolver.compose import compose, cuda_channel
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.policy import spec_findings, wants_cuda
+from cuenv.resolver.policy import spec_findings
 from cuenv.solve import environment_yml
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.solver import solve
@@ -39,7 +41,7 @@ POSSIBLE = [each for each in COMBINATIONS if each not in NOTHING_FITS]
 
 
 def composed(decision: Decision) -> EnvironmentSpec:
-    return compose(decision, name="team", version="1.2.3")
+    return compose(decision, "team")
 
 
 def environment(name: str, packages: tuple[str, ...] = (), **wishes: Any) -> EnvironmentSpec:
@@ -116,7 +118,7 @@ def test_every_named_channel_is_listed(decision: Decision) -> None:
 def test_every_asked_role_is_filled_or_lies_inside_the_build(decision: Decision) -> None:
     spec, item = composed(decision), choice(decision)
     filled = {pin.role for pin in spec.pins if pin.role}
-    asked = {"pytorch-cuda", "cudnn", "nccl"} | ({"cudatoolkit-dev"} if decision.case.request.dev else set())
+    asked = {"pytorch-cuda", "cudnn", "nccl"} | ({"cudatoolkit-dev"} if decision.context.request.dev else set())
     if item.build.stack == "pytorch":
         asked -= {"cudnn", "nccl"}
         assert not spec.pin("cudnn")
@@ -131,7 +133,7 @@ def test_every_asked_role_is_filled_or_lies_inside_the_build(decision: Decision)
 def test_with_a_compiler_come_headers_ninja_and_a_host_compiler_that_nvcc_accepts(decision: Decision) -> None:
     spec, item = composed(decision), choice(decision)
     gxx = spec.pin(f"gxx_{item.build.platform}")
-    if not decision.case.request.dev:
+    if not decision.context.request.dev:
         names = {pin.name for pin in spec.pins}
         assert not names & {"cuda-nvcc", "cuda-toolkit", "ninja", f"gxx_{item.build.platform}", "libcublas-dev"}
         return
@@ -339,7 +341,7 @@ def test_cudnn_is_capped_exactly_where_a_gpu_is_older_than_it_serves(decision: D
     pin = next((pin for pin in spec.pins if pin.role == "cudnn"), None)
     if pin is None:
         return
-    oldest = decision.case.facts.capabilities[0]
+    oldest = decision.context.facts.capabilities[0]
     asked = choice(decision).build.cudnn
     assert asked
     cut = oldest < Capability(7, 5) and asked.overlaps(version("9.11"), None)
@@ -350,7 +352,7 @@ def test_cudnn_is_capped_exactly_where_a_gpu_is_older_than_it_serves(decision: D
 @every
 def test_the_arch_list_is_exactly_the_gpus(decision: Decision) -> None:
     listed = composed(decision).variables["TORCH_CUDA_ARCH_LIST"].split(";")
-    assert listed == [str(gpu) for gpu in decision.case.facts.capabilities]
+    assert listed == [str(gpu) for gpu in decision.context.facts.capabilities]
 
 
 @examples(25)
@@ -415,7 +417,7 @@ def test_every_pin_says_why_and_every_role_is_named(decision: Decision) -> None:
     for pin in spec.pins:
         if pin.role:
             assert f"# role: {pin.role}" in text
-    assert "1.2.3" in text
+    assert __version__ in text
     assert base().edition in text
     assert str(decision.minimum_driver) in text
 

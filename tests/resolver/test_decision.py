@@ -21,7 +21,7 @@ from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.resolver import prove
 from cuenv.resolver.candidates import Candidate, admits, admits_all, candidates, distance, pythons
-from cuenv.resolver.compose import compose, composed, cuda_channel
+from cuenv.resolver.compose import compose, cuda_channel
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.decision_json import decision_plain
 from cuenv.resolver.explain import hints, minimum_text, summary
@@ -82,11 +82,11 @@ def test_a_build_that_nobody_saw_in_a_channel_loses_to_the_next_unless_the_chann
 def native_everywhere(decision: Decision) -> bool:
     code = choice(decision).build.code
     assert code
-    return all(isinstance(support_of(code, gpu), Native) for gpu in decision.case.facts.capabilities)
+    return all(isinstance(support_of(code, gpu), Native) for gpu in decision.context.facts.capabilities)
 
 
 def pins(decision: Decision) -> dict[str, str]:
-    made = compose(decision, name="x", version="0")
+    made = compose(decision, "x")
     return {pin.name: pin.yaml_text() for pin in made.pins}
 
 
@@ -278,7 +278,7 @@ def test_what_cuenv_alone_writes_for_conda_forge_is_by_its_policy(platform: str,
     decision = decide(Context(facts=facts, request=request, knowledge=shipped_base()))
     assert decision.fitting
     for item in decision.fitting:
-        found = composed(replace(decision, fitting=(item,)), name="cuenv")
+        found = compose(replace(decision, fitting=(item,)), "cuenv", header=False)
         assert found.channels == ("conda-forge",)
         assert spec_findings(found, shipped_base(), libraries=False) == (), found
 
@@ -289,7 +289,7 @@ def test_what_cuenv_writes_for_the_channel_pytorch_exists() -> None:
     decision = decide(Context(facts=facts, request=request, knowledge=shipped_base()))
     assert {item.candidate.build.of_cudatoolkit for item in decision.fitting} == {True, False}
     for item in decision.fitting:
-        found = composed(replace(decision, fitting=(item,)), name="cuenv")
+        found = compose(replace(decision, fitting=(item,)), "cuenv", header=False)
         toolkit = "cudatoolkit" if item.candidate.build.version < version("1.13") else "pytorch-cuda"
         assert found.pin(toolkit)
         assert "error" not in {finding.severity for finding in spec_findings(found, shipped_base())}, found
@@ -306,7 +306,7 @@ def test_what_is_asked_for_is_judged_by_the_policy() -> None:
 def decides_or_says_why_not(facts: HostFacts, wanted: Request) -> None:
     decision = decide(Context(facts=facts, request=wanted, knowledge=base()))
     if decision.chosen:
-        found = compose(decision, name=wanted.name, version="0")
+        found = compose(decision, wanted.name)
         assert found.pins
         assert headers_missing(found, base()) == ()  # all that its libraries compile with is there
         assert {item.code for item in spec_findings(found, base())} == set()
@@ -437,7 +437,7 @@ def test_a_hint_is_what_its_command_then_gives(
     told = list(decision.near_misses)
     for hint in hints(decision):
         facts, wanted = followed(hint.command)
-        facts = decision.case.facts if "--host" in hint.command else facts  # the recorded machines as they are
+        facts = decision.context.facts if "--host" in hint.command else facts  # the recorded machines as they are
         best = choice(decide(Context(facts=facts, request=wanted, knowledge=base())))
         if not told:
             assert str(best) in hint.text
@@ -453,7 +453,7 @@ def test_a_hint_is_what_its_command_then_gives(
 def test_hints_judge_only_what_may_rank_first_and_say_what_judging_all_would(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = (decided(settled(name).case.facts, **more) for more in ({}, {"dev": False}, {"prefer": "native"}))
+    every = (decided(settled(name).context.facts, **more) for more in ({}, {"dev": False}, {"prefer": "native"}))
     found = [(decision, decision.near_misses) for decision in every]
     monkeypatch.setattr(Ranking, "rivals", lambda _, items, __: list(items))
     assert [quick for _, quick in found] == [replace(decision).near_misses for decision, _ in found]
@@ -469,9 +469,7 @@ def test_a_label_that_cannot_be_read_is_asked_once_for_all_candidates_of_it(monk
 
     monkeypatch.setattr(prove, "absent", unread)
     decision = decided(machine("8.0", driver="525.60.13"), stack="pytorch")
-    proven, solution = prove.prove(
-        decision, lambda item: compose(item, name="x", version="0"), Sources(offline=True), None
-    )
+    proven, solution = prove.solving(decision, "x", Sources(offline=True), None)
     assert solution is None
     assert len(tried) == len(set(tried)) < len(proven.skipped)
     assert all(why.endswith("cannot be reached") for _, why in proven.skipped)
@@ -537,7 +535,7 @@ def test_a_hint_is_better_than_the_choice(name: str) -> None:
     decision = settled(name)
     for miss in decision.near_misses:
         if miss.remedy.option:
-            case = replace(decision.case, request=replace(decision.case.request, dev=False))
+            case = replace(decision.context, request=replace(decision.context.request, dev=False))
             assert choice(decide(case)).build is miss.candidate.build
             continue
         item = next(item for item in decision.assessments if item.candidate is miss.candidate)
@@ -574,10 +572,10 @@ def test_the_minimum_driver_runs_the_choice_and_no_earlier_one_does(name: str) -
         return
     assert lowest
     item = choice(decision)
-    texts = [str(gpu) for gpu in decision.case.facts.capabilities]
+    texts = [str(gpu) for gpu in decision.context.facts.capabilities]
 
     def runs(driver: str) -> bool:
-        facts = machine(*texts, driver=driver, libc="2.39", platform=decision.case.facts.platform)
+        facts = machine(*texts, driver=driver, libc="2.39", platform=decision.context.facts.platform)
         return decide(case(facts), [item]).chosen is not None
 
     assert runs(lowest)
@@ -595,7 +593,7 @@ def test_a_driver_of_cuda_10_gets_the_last_build_for_it(gpu: str) -> None:
     assert (str(chosen.build.version), str(chosen.cuda)) == ("1.12.1", "10.2")
     assert found.minimum_driver == "440.33"
     assert decided(machine(gpu, driver="418.39"), dev=False).chosen is None
-    pins = {pin.name: pin.condition() for pin in compose(found, name="old", version="0").pins}
+    pins = {pin.name: pin.condition() for pin in compose(found, "old").pins}
     assert pins["cuda-version"] == "10.2.*"
     assert "cudatoolkit" in pins
 
@@ -903,7 +901,7 @@ def test_every_loser_loses_on_a_criterion_where_the_choice_is_better(
         if found:
             criterion, ours, theirs = found
             assert decision.chosen
-            ranking = Ranking(decision.case)
+            ranking = Ranking(decision.context)
             at = ranking.criteria.index(criterion)
             assert ranking.key(decision.chosen)[at] < ranking.key(item)[at]
             assert ours
@@ -924,7 +922,7 @@ def test_why_not_agrees_with_the_decision(gpus: list[Capability], driver: str | 
     answer = why_not(decision, question)
     key, _, value = question.partition("=")
     wishes: dict[str, Any] = {key: value} if key == "stack" else {key: value.removeprefix("==")}
-    alone = decided(decision.case.facts, **wishes) if value != "mamba" else None
+    alone = decided(decision.context.facts, **wishes) if value != "mamba" else None
     if answer.says.startswith("it is the choice"):
         assert alone
         same = str(choice(alone)) == str(choice(decision))

@@ -188,7 +188,7 @@ def test_how_each_gpu_is_served(name: str) -> None:
         assert found == []
         assert served_lines(decision) == []
         return
-    assert [text for text, _ in found] == [str(gpu) for gpu in decision.case.facts.capabilities]
+    assert [text for text, _ in found] == [str(gpu) for gpu in decision.context.facts.capabilities]
     for line, (text, how) in zip(served_lines(decision), found, strict=True):
         assert line.startswith(f"compute capability {text}")
         assert isinstance(how, (Native, Jit))

@@ -22,7 +22,7 @@ from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import decide
 from cuenv.resolver.explain import hints, summary
 from cuenv.resolver.lookup import package
-from cuenv.resolver.policy import judged_requests, spec_findings
+from cuenv.resolver.policy import judgeable_libraries, spec_findings
 from cuenv.resolver.requirements import (
     broken,
     covered,
@@ -54,7 +54,7 @@ def of_profile(name: str) -> EnvironmentSpec | None:
     wanted = read_profile(name)
     there = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wanted)
     decision = decide(Context(facts=there, request=wanted, knowledge=base()))
-    return compose(decision, name=wanted.name, version="0") if decision.chosen else None
+    return compose(decision, wanted.name) if decision.chosen else None
 
 
 # what is asked for
@@ -500,7 +500,7 @@ def test_a_wish_for_a_bad_release_is_rejected_where_training_offloads(release: s
 
 def test_a_conda_requirement_gets_the_exclusion_and_keeps_its_guard() -> None:
     decision = decided(A100, packages=("deepspeed>=0.14",), offload="cpu")
-    pin = compose(decision, name="x", version="0").pin("deepspeed")
+    pin = compose(decision, "x").pin("deepspeed")
     assert pin
     assert pin.version == ">=0.14,!=0.14.1,!=0.14.2"
     assert pin.build.startswith("cuda")
@@ -568,7 +568,7 @@ def test_a_file_without_compiler_is_warned_and_not_refused() -> None:
     assert [item.severity for item in found] == ["warning"]
     assert "nvcc" in found[0].message
     assert judge_spec(theirs, A100, base()) == ()
-    assert judged_requests(theirs, base(), nvcc=False) == ((), ())
+    assert judgeable_libraries(theirs, base(), nvcc=False) == ((), ())
     assert request_of(theirs, base()).pip == ()
 
 

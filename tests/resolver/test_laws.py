@@ -12,7 +12,8 @@ from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.host.request import Request
 from cuenv.lockfile.file_check import judge_spec, request_of
-from cuenv.resolver.policy import spec_findings, wants_cuda
+from cuenv.resolver.asked_cuda import wants_cuda
+from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.match_spec import parse_spec

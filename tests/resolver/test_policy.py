@@ -9,9 +9,10 @@ import pytest
 from cases import collect
 from cuenv.core.findings import Finding
 from cuenv.core.record import replace
-from cuenv.lockfile.file_check import judge_file, judge_spec, named_cuda, request_of
+from cuenv.lockfile.file_check import judge_file, judge_spec, request_of
 from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.repair.intent import intent_of
+from cuenv.resolver.asked_cuda import named_cuda
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse

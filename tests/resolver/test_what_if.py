@@ -18,12 +18,12 @@ from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.resolver.candidates import environment_key
 from cuenv.resolver.resolve import Resolution, decide_any, resolve
-from cuenv.resolver.what_if import Asked, ChangeOptions, DecisionChange, Group, changed, difference, what_if
+from cuenv.resolver.what_if import ChangeOptions, DecisionChange, Group, WhatIf, changed, difference, what_if
 from given import CAPABILITIES, DRIVERS, base, machine, options, shipped
 from thorough import examples
 
 
-def asked(*hosts: str, driver: str | None = None, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()) -> Asked:
+def asked(*hosts: str, driver: str | None = None, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()) -> WhatIf:
     change = ChangeOptions(driver=driver, add=add, remove=remove)
     return what_if(host_facts(HostOptions(hosts=hosts, environ={}), base()), change, Request(), base())
 
@@ -43,8 +43,8 @@ def test_the_example_of_the_docs() -> None:
     assert before
     assert after
     assert (str(before.candidate.cuda), str(after.candidate.cuda)) == ("12.9", "13.0")
-    assert [str(item) for item in found.after.decision.case.facts.capabilities] == ["12.0"]
-    assert found.answer.appear[0].cuda == "13.0"
+    assert [str(item) for item in found.after.decision.context.facts.capabilities] == ["12.0"]
+    assert found.appear[0].cuda == "13.0"
 
 
 @pytest.mark.slow
@@ -69,14 +69,13 @@ def test_it_equals_the_difference_of_two_full_resolves(
     has = fitting(options(*[item for item in gpus if item not in gone], *more, driver=then or now))
     assert {environment_key(item.candidate) for item in found.before.decision.fitting} == had
     assert {environment_key(item.candidate) for item in found.after.decision.fitting} == has
-    assert total(found.answer.appear) == len(has - had)
-    assert total(found.answer.vanish) == len(had - has)
+    assert total(found.appear) == len(has - had)
+    assert total(found.vanish) == len(had - has)
 
 
 def test_nothing_lies_between_a_decision_and_itself() -> None:
     one = resolve(shipped("rtx4090-535"), Request(), base()).decision
-    answer = difference(one, one)
-    assert (answer.appear, answer.vanish) == ((), ())
+    assert difference(one, one) == ((), ())
 
 
 def test_a_choice_of_the_channels_and_one_of_the_tables_differ_by_the_host_alone(
@@ -88,7 +87,7 @@ def test_a_choice_of_the_channels_and_one_of_the_tables_differ_by_the_host_alone
         found = resolve(facts, request, base())
         if facts.driver and facts.driver.version == "545.23.06":
             return found
-        decision = decide_any(replace(found.decision.case, proving=True))
+        decision = decide_any(replace(found.decision.context, proving=True))
         first, *rest = decision.fitting
         other = replace(first, candidate=replace(first.candidate, python="3.99"))
         return replace(found, decision=replace(decision, fitting=(other, *rest), proven=True))
@@ -96,15 +95,15 @@ def test_a_choice_of_the_channels_and_one_of_the_tables_differ_by_the_host_alone
     monkeypatch.setattr("cuenv.resolver.what_if.resolve", one_proven)
     found = asked("rtx4090-535", driver="545.23.06")
     assert found.before.decision.proven is not found.after.decision.proven
-    assert (found.answer.appear, found.answer.vanish) == ((), ())
+    assert (found.appear, found.vanish) == ((), ())
 
 
 def test_a_bound_on_a_layer_comes_and_goes_with_the_gpu_that_needs_it(tmp_path: Path) -> None:
     """The torch build stays: only the file says that cuDNN may be newer."""
-    found = asked("v100-rtx5090-575", remove=("7.0",)).answer
+    found = asked("v100-rtx5090-575", remove=("7.0",))
     cap = ("libcudnn<9.11", None, ("release 9.11 dropped compute capability 7.0",))
     assert [(item.before, item.after, item.why) for item in found.bounds] == [cap]
-    assert asked("rtx4090-535", add=("7.0",)).answer.bounds[0].after == "libcudnn<9.11"
+    assert asked("rtx4090-535", add=("7.0",)).bounds[0].after == "libcudnn<9.11"
     gone = ("what-if", "--host", "v100-rtx5090-575", "--remove-gpu", "7.0")
     says = "\nbound   libcudnn<9.11 is removed: release 9.11 dropped compute capability 7.0\n"
     assert says in run(*gone, folder=tmp_path).stdout
@@ -113,17 +112,17 @@ def test_a_bound_on_a_layer_comes_and_goes_with_the_gpu_that_needs_it(tmp_path: 
 
 
 def test_what_the_choice_says_is_no_bound_and_a_compiler_that_moves_is_one() -> None:
-    bounds = asked("v100-rtx5090-575", driver="580", remove=("7.0",)).answer.bounds
+    bounds = asked("v100-rtx5090-575", driver="580", remove=("7.0",)).bounds
     assert {(item.before, item.after) for item in bounds} == {
         ("libcudnn<9.11", None),
         ("gxx_linux-64=14.*", "gxx_linux-64=15.*"),
     }
-    assert asked("rtx4090-535", driver="545.23.06").answer.bounds == ()
+    assert asked("rtx4090-535", driver="545.23.06").bounds == ()
 
 
 def test_a_gpu_goes_by_its_name_or_its_capability() -> None:
     for text in ("RTX 5090", "12.0"):
-        after = asked("v100-rtx5090-575", remove=(text,)).after.decision.case.facts
+        after = asked("v100-rtx5090-575", remove=(text,)).after.decision.context.facts
         assert [str(item) for item in after.capabilities] == ["7.0"]
     with pytest.raises(UsageError, match=r"the host has no 9\.0; it has 7\.0, 12\.0") as caught:
         asked("v100-rtx5090-575", remove=("9.0",))
@@ -155,8 +154,8 @@ def test_in_a_pool_each_machine_changes() -> None:
 def test_without_the_last_gpu_nothing_fits() -> None:
     found = asked("rtx4090-535", remove=("8.9",))
     assert not found.after.fits
-    assert found.answer.appear == ()
-    assert total(found.answer.vanish) == len(found.before.decision.fitting)
+    assert found.appear == ()
+    assert total(found.vanish) == len(found.before.decision.fitting)
 
 
 def test_the_command_says_both_choices_and_its_exit_code(tmp_path: Path) -> None:

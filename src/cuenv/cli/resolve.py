@@ -138,7 +138,7 @@ def basis_line(answer: Resolution) -> str:
         return (
             f"proven  with the channel records of {answer.records} on this machine: {count}; --prove asks the channels"
         )
-    as_of = answer.decision.case.request.as_of
+    as_of = answer.decision.context.request.as_of
     if answer.decision.proven:
         return f"proven  on the channels{f' as of {as_of}' if as_of else ''}: {count}"
     chosen = answer.decision.chosen
@@ -180,7 +180,7 @@ def _repair_options(path: Path, decision: Decision, values: LockValues | Resolvi
     from cuenv.host.describe import host_options  # noqa: PLC0415 - not needed for --help
 
     new = path.parent / f"{path.stem or 'environment'}.new.yml"
-    return ("--repair", "-o", str(new), *host_options(decision.case.facts), *channel_words(values))
+    return ("--repair", "-o", str(new), *host_options(decision.context.facts), *channel_words(values))
 
 
 def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[str, ...] = (), *, quiet: bool) -> None:
@@ -302,7 +302,7 @@ def resolve_first(
 
 def host_of_choice(answer: Resolution, knowledge: Knowledge) -> HostFacts:
     """The host of a decision; if it has no driver, the minimum driver of the decision is added."""
-    facts, lowest = answer.decision.case.facts, answer.decision.minimum_driver
+    facts, lowest = answer.decision.context.facts, answer.decision.minimum_driver
     if lowest and not facts.driver:
         return replace(facts, driver=Driver(version=lowest, cuda=knowledge.cuda_of(lowest)))
     return facts

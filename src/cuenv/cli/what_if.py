@@ -63,15 +63,15 @@ def command(**values: Unpack[WhatIfValues]) -> int:
     facts = host_facts(host, knowledge, request)
     sources = channel_sources(values) if values["prove"] else None
     near = None if sources else local_records(values, facts.platform)  # as `cuenv resolve` decides
-    asked = what_if(facts, options, request, knowledge, prove=sources, at_hand=near)
+    answer = what_if(facts, options, request, knowledge, prove=sources, at_hand=near)
     if values["as_json"]:
-        emit_json(what_if_v1.plain(asked))
-    elif not values["quiet"] or not asked.after.fits:
+        emit_json(what_if_v1.plain(answer))
+    elif not values["quiet"] or not answer.after.fits:
         from cuenv.cli.resolve import basis_line  # noqa: PLC0415 - as above
 
-        grounds = [basis_line(asked.after)] if asked.after.fits else []
-        emit_lines([*what_if_v1.lines(asked.answer, verbose=values["verbose"]), *grounds])
+        grounds = [basis_line(answer.after)] if answer.after.fits else []
+        emit_lines([*what_if_v1.lines(answer, verbose=values["verbose"]), *grounds])
         if not facts.gpus and values["driver"] and not values["add"]:
             words = ["--gpu", "RTX 4090", "--driver-now", "535.129.03", "--driver", values["driver"]]
             say([f"hint: name the GPU of the host: {shlex.join(['cuenv', 'what-if', *words])}"])
-    return ExitCode.OK if asked.after.fits else ExitCode.NEGATIVE
+    return ExitCode.OK if answer.after.fits else ExitCode.NEGATIVE

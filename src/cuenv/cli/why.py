@@ -114,7 +114,7 @@ def answer_question(values: AskingValues, answer: Callable[[Decision], Answer]) 
         emit_json(answer_plain(given, knowledge))
     else:
         cited: dict[str, int] | None = {} if values["verbose"] else None
-        lines = [f"{given.question}, for {host_line(decision.case.facts)}", given.says]
+        lines = [f"{given.question}, for {host_line(decision.context.facts)}", given.says]
         lines += _verdict_lines(given, knowledge, cited)
         lines += [basis_line(found)] if found.fits and given.of_choice else []
         lines += source_lines(cited, knowledge) if cited is not None else _sources_hint(given)

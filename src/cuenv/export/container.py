@@ -109,12 +109,12 @@ def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[s
     """
     if decision.chosen is None:
         raise ValueError("nothing was chosen")
-    candidate, request = decision.chosen.candidate, decision.case.request
-    row = decision.case.knowledge.cuda(candidate.cuda) if candidate.cuda else None
+    candidate, request = decision.chosen.candidate, decision.context.request
+    row = decision.context.knowledge.cuda(candidate.cuda) if candidate.cuda else None
     known = [item for item in (candidate.build.glibc, row.glibc if row else None) if item]
     return Content(
         locked=False,
-        platforms=spec.platforms or (decision.case.facts.platform,),
+        platforms=spec.platforms or (decision.context.facts.platform,),
         cuda=candidate.cuda,
         torch=candidate.build.version,
         stack=candidate.build.stack,

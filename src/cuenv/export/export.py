@@ -32,7 +32,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import environment_files, lock_there, read_environment, read_lock, recorded_host
 from cuenv.lockfile.formats import requirements_txt
 from cuenv.lockfile.host_check import candidate_of
-from cuenv.resolver.solution_policy import edited
+from cuenv.resolver.solution_policy import edit_findings
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
 from cuenv.solve.model import Lock, content_digest
 
@@ -200,7 +200,7 @@ def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | 
     requirements = _inside(beside, folder, asked.kind) if kind == "explicit" and is_file(beside) else ""
     origin = f"{path.name}, content {content_digest(lock.solutions)[:16]}"
     about = {"kind": kind, "file": _inside(path, folder, asked.kind), "requirements": requirements, "origin": origin}
-    notes = [item.message for item in edited(lock)]
+    notes = [item.message for item in edit_findings(lock)]
     aside = [item.text for solution in lock.solutions[:1] for item in solution.aside]
     if aside:
         notes.append(f"the image lacks the pip requirements that the lock does not pin: {', '.join(aside)}")

@@ -18,8 +18,8 @@ from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats.others.pixi_lock import PixiEnvironment, PixiPlatform, render
 from cuenv.lockfile.wheel_target import WheelTarget
+from cuenv.resolver.asked_cuda import asks_for_cpu, wants_cuda
 from cuenv.resolver.asked_torch import torch_asked
-from cuenv.resolver.policy import asks_for_cpu, wants_cuda
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, normalise
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import LockedPackage, Solution

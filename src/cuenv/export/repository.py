@@ -16,7 +16,7 @@ from cuenv.export.tables import load_delivery
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import LOCK_NAME, environment_files
-from cuenv.resolver.solution_policy import edited
+from cuenv.resolver.solution_policy import edit_findings
 from cuenv.solve.environment_spec import NVCC
 from cuenv.solve.model import Lock, content_digest
 
@@ -128,7 +128,7 @@ def _repository(
         host=host_words(facts) if options.given else (),
     )
     talk = (
-        *(f"warning {item.message}" for item in edited(lock)),
+        *(f"warning {item.message}" for item in edit_findings(lock)),
         f"note    put it in {usual}; its paths start at the repository's root",
         f"cuenv   {mine.url or f'{shown(path.parent / mine.name)}, which the repository must contain'}",
     )

@@ -21,7 +21,7 @@ from cuenv.lockfile.wheel_target import WheelTarget
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.requirements import OF_TORCH, with_torch
 from cuenv.resolver.rules import Context
-from cuenv.resolver.wheels import INDEX, last_for
+from cuenv.resolver.wheels import INDEX, last_wheel_note
 from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.uv_output import toml_string
 
@@ -91,21 +91,21 @@ def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: 
         build = decision.chosen.candidate.build if decision.chosen else None
         if refused or not isinstance(build, TorchWheel):
             return refused or Refused(because="no wheel of torch fits", hint="cuenv resolve --stack wheels")
-        left = decision.case.request
+        left = decision.context.request
         if left.packages:
             raise UsageError(
                 f"--with {left.packages[0]} is a conda package, which uv cannot install",
                 hint=f"--with {shlex.quote(f'pip:{left.packages[0]}')}",
             )
         beside = tuple(with_torch(text, build, knowledge) for text in left.pip)
-        notes = tuple(last_for(build, facts, knowledge))
+        notes = tuple(last_wheel_note(build, facts, knowledge))
         made.append(Chosen(name=name, facts=facts, wheel=build, needs=(f"torch=={build.name}", *beside), notes=notes))
     return made
 
 
 def _apart(decision: Decision) -> dict[str, list[Capability]]:
     """The GPUs of a host by the tag of the wheel that each would have alone; empty where one has none."""
-    case, tags = decision.case, dict[str, list[Capability]]()
+    case, tags = decision.context, dict[str, list[Capability]]()
     for capability in case.facts.capabilities:
         gpus = tuple(gpu for gpu in case.facts.gpus if gpu.capability == capability)
         alone = decide(replace(case, facts=replace(case.facts, gpus=gpus, members=()))).chosen
@@ -117,7 +117,7 @@ def _apart(decision: Decision) -> dict[str, list[Capability]]:
 
 def _refused(name: str, decision: Decision, options: HostOptions) -> Refused | None:
     """Why no wheel supports a set, with the sets that its GPUs make; ``None`` where one does."""
-    chosen, facts = decision.chosen, decision.case.facts
+    chosen, facts = decision.chosen, decision.context.facts
     if chosen and not chosen.open_layers:
         return None
     tags = _apart(decision)
@@ -132,7 +132,7 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> Refused | N
         words += ["--set", f"{tag}={','.join(map(str, capabilities))}"]
     words += ["--driver", facts.driver.version] if facts.driver and facts.driver.version else []
     words += ["--glibc", options.glibc] if options.glibc else []
-    asked = decision.case.request
+    asked = decision.context.request
     specs = {"--pytorch": asked.pytorch, "--cuda": asked.cuda, "--python": asked.python}
     given = [word for option, spec in specs.items() if spec for word in (option, spec.text)]
     look = shlex.join(["cuenv", "resolve", "--stack", "wheels", *given, *host_options(facts)])

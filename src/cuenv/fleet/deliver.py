@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from cuenv.host.host_json import dump
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import MACHINES
-from cuenv.resolver.resolve import composed
+from cuenv.resolver.compose import environment_of
 from cuenv.solve.environment_spec import ADVICE, WRITTEN_BY
 from cuenv.solve.environment_yml import render
 from cuenv.solve.io.sources import Sources
@@ -92,10 +91,9 @@ def deliver(
     for item in plan.environments:
         decision = item.decision(plan.request, knowledge)
         if prove and sources:
-            from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
+            from cuenv.resolver.prove import solving  # noqa: PLC0415 - the solver is heavy
 
-            plain = partial(composed, name=item.name, header=False)
-            decision, _ = ask(decision, plain, sources, progress)
+            decision, _ = solving(decision, item.name, sources, progress)
         if decision.chosen is None:
             faults.append(f"{item.name}: the channels can satisfy no candidate that runs on its hosts")
             continue
@@ -105,7 +103,7 @@ def deliver(
                 f"{item.name}: the channels cannot satisfy {item.candidate}; {chosen.candidate} is used instead"
             )
         path = folder / item.name / "environment.yml"
-        spec = composed(decision, item.name)
+        spec = environment_of(decision, item.name)
         # the options of a pool would give every GPU of it the lowest driver of it
         spec = replace(spec, header=(*spec.header[:-1], f"  cuenv lock environment.yml --host {HOSTS}"))
         aside = write_product(path, render(spec), WRITTEN_BY, ADVICE)
@@ -114,7 +112,7 @@ def deliver(
         written += [path, path.with_name(HOSTS)]
         found.append(chosen)
         if sources:
-            locks, fault = _locked(path, decision.case.facts, sources, knowledge, progress)
+            locks, fault = _locked(path, decision.context.facts, sources, knowledge, progress)
             written += locks
             faults += [f"{item.name}: {fault}"] if fault else []
     # prices speak of candidates of the tables, which these channels do not all have

@@ -69,7 +69,7 @@ def serving(decision: Decision) -> tuple[Assessment, ...]:
     """The candidates that serve the GPUs of a host as well as its choice does."""
     if decision.chosen is None:
         return ()
-    ranking = Ranking(decision.case)
+    ranking = Ranking(decision.context)
     counts = [number for number, item in enumerate(ranking.criteria) if item in SERVICE]
 
     def stands(item: Assessment) -> tuple[object, ...]:
@@ -82,7 +82,7 @@ def serving(decision: Decision) -> tuple[Assessment, ...]:
 
 def _against(decision: Decision, theirs: Iterable[Candidate]) -> Rejection | None:
     """What keeps a host from most of what serves another."""
-    found = decide(decision.case, among=theirs).rejections
+    found = decide(decision.context, among=theirs).rejections
     return found[0] if found else None
 
 
@@ -112,7 +112,9 @@ def nothing_serves(kind: NodeKind, request: Request, knowledge: Knowledge) -> He
         return Help("stack", decision.conda, f"torch {release} as a wheel: --stack wheels")
     meant = [item for item in decision.assessments if not any(each.rule in _NOT_MEANT for each in item.objections)]
     least = min(len(item.objections) for item in meant or decision.assessments)
-    best = Ranking(decision.case).best(item for item in meant or decision.assessments if len(item.objections) == least)
+    best = Ranking(decision.context).best(
+        item for item in meant or decision.assessments if len(item.objections) == least
+    )
     near = best.objections if best else ()
     helps = [miss.remedy.text for miss in decision.near_misses[:1]]
     if decision.without_request:

@@ -21,7 +21,7 @@ from cuenv.install.io.bundles import README, install_script, is_tar, keep_only, 
 from cuenv.install.io.installer import state_text
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock
 from cuenv.lockfile.formats import explicit_txt, requirements_txt
-from cuenv.resolver.solution_policy import edited, without_hash
+from cuenv.resolver.solution_policy import edit_findings, missing_hash_findings
 from cuenv.solve.io.cache import use
 from cuenv.solve.io.download import JOBS, Wanted, digest, fetch
 from cuenv.solve.io.pip import logins
@@ -72,10 +72,10 @@ def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, 
 
 def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
     """Why nothing of a lock is fetched: it was edited (CU108), or something in it has no hash (CU105, CU513)."""
-    yield from edited(lock)
+    yield from edit_findings(lock)
     for solution in solutions:
         yield from _unpinned(solution, lock.again) if lock.program else ()
-        yield from without_hash(solution.packages, explicit=not lock.channels)
+        yield from missing_hash_findings(solution.packages, explicit=not lock.channels)
         if solution.pip:
             from cuenv.lockfile.pip_findings import pip_findings  # noqa: PLC0415 - most locks have no pip part
 

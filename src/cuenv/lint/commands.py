@@ -16,7 +16,7 @@ from cuenv.lint import Edit, Lint, Machine, in_its_place, of_commands, told
 from cuenv.lint.environment_file import arch_list_lints, frozen_finding, post_link_finding, sparse_attention
 from cuenv.lint.pip import unfit
 from cuenv.lint.shell import ON, PIP, WORD, InstallCommand, ShellCommands, Word, words_of
-from cuenv.resolver.asked_torch import unlisted_finding
+from cuenv.resolver.asked_torch import asked_torch_not_in_tables
 from cuenv.resolver.policy import REPAIR, spec_findings
 from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
 from cuenv.solve.environment_spec import NVCC
@@ -232,7 +232,7 @@ def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge,
     spec = asked.spec()
     judged = list(spec_findings(spec, knowledge))
     frozen = frozen_finding(spec, knowledge, machine)
-    unlisted = unlisted_finding(replace(spec, pip=()), knowledge)
+    unlisted = asked_torch_not_in_tables(replace(spec, pip=()), knowledge)
     judged += [item for item in (frozen, unlisted) if item]
     gone = {finding.subject for finding in judged if finding.code == "CU110"}
     for pin, word in asked.pins:

@@ -29,8 +29,8 @@ from cuenv.lint.commands import (
 )
 from cuenv.lint.pip import REMOVES_TORCH, brings_torch, file_lints, second_torch, unfit, unread_lints, wheel_lints
 from cuenv.lint.shell import ListReader, ShellCommands, asked_in, expanded, without_comments
-from cuenv.resolver.asked_torch import unlisted
-from cuenv.resolver.policy import spec_of
+from cuenv.resolver.asked_cuda import version_spec_of
+from cuenv.resolver.asked_torch import torch_not_in_tables
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 _SYSTEMS = (
@@ -342,13 +342,13 @@ def _of_image(stage: _Stage, machine: Machine, knowledge: Knowledge, *, involved
     base, (image, at) = stage.base, stage.named
     if base is None:
         if image and involved and not stage.torch:
-            yield Lint(finding=unlisted(f"what {image} contains", "image"), at=at)
+            yield Lint(finding=torch_not_in_tables(f"what {image} contains", "image"), at=at)
         return
     image = f"{base.name}:{base.tag or 'latest'}"
     if base.is_tensorflow:
-        yield Lint(finding=unlisted(f"the TensorFlow of {image}", "image"), at=base.at)
+        yield Lint(finding=torch_not_in_tables(f"the TensorFlow of {image}", "image"), at=base.at)
     elif involved and not (stage.torch or base.is_cuda or base.has_torch or base.is_system):
-        yield Lint(finding=unlisted(f"what {image} contains", "image"), at=base.at)
+        yield Lint(finding=torch_not_in_tables(f"what {image} contains", "image"), at=base.at)
     if machine.facts is None or stage.torch or base.cuda is None:
         return
     if base.torch:
@@ -384,11 +384,11 @@ def _installed(
     image = f"{base.name}:{base.tag or 'latest'}" if base else ""
     own = f"torch=={base.torch}" if base and base.torch else ""
     if base and base.has_torch and all(str(row.version) != base.torch for row in knowledge.wheels):
-        yield Lint(finding=unlisted(f"the torch of {image}", "image"), at=base.at)
+        yield Lint(finding=torch_not_in_tables(f"the torch of {image}", "image"), at=base.at)
     empty = base is not None and (base.is_cuda or base.is_system)  # an image of a stranger may have a torch
     pins = [pin for one in asked for pin, _ in one.pins if pin.name == "python"]
     own_python = _python(base, stage.runs) if base else None
-    python = own_python if not pins else spec_of(pins[0]) if len(asked) == 1 else None
+    python = own_python if not pins else version_spec_of(pins[0]) if len(asked) == 1 else None
 
     def copied(name: str) -> tuple[str, ...] | None:
         """A list that was copied into the image is read where it comes from; another one was made there."""

@@ -17,9 +17,10 @@ from cuenv.core.versions import parse_arch_list
 from cuenv.host.describe import host_options
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, Node, in_its_place, lines_at, told, written
-from cuenv.lockfile.file_check import judge_file, named_cuda
-from cuenv.resolver.asked_torch import unlisted_finding
-from cuenv.resolver.policy import spec_findings, written_elsewhere
+from cuenv.lockfile.file_check import judge_file
+from cuenv.resolver.asked_cuda import named_cuda
+from cuenv.resolver.asked_torch import asked_torch_not_in_tables
+from cuenv.resolver.policy import prefix_is_foreign, spec_findings
 from cuenv.resolver.rules.device import device_code
 from cuenv.resolver.verdict import named_capability
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -183,7 +184,8 @@ def environment_lints(
     yield from _variables(tree)
     if spec is None:
         return
-    unlisted = None if machine.gpus else unlisted_finding(spec, knowledge)  # where a host is known, the rules say it
+    # where a host is known, the rules say it
+    unlisted = None if machine.gpus else asked_torch_not_in_tables(spec, knowledge)
     judged = (*spec_findings(spec, knowledge), *((unlisted,) if unlisted else ()))
     yield from _on_host(tree, entries, spec, machine, knowledge)
     for item in _policy(text, tree, entries, judged):
@@ -314,7 +316,7 @@ def _part(tree: Node, entries: tuple[_Entry, ...], finding: Finding) -> Node:
 def _of_linux(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
     """A lint without the edit that asks for CUDA on macOS, in a file for both whose line is for both."""
     first, last = lines_at(text, lint.at, lint.at)
-    elsewhere = any(platform.startswith("osx") for platform in spec.platforms) or written_elsewhere(spec)
+    elsewhere = any(platform.startswith("osx") for platform in spec.platforms) or prefix_is_foreign(spec)
     if lint.finding.code != "CU104" or not elsewhere or "[linux" in text[first:last]:
         return lint
     fix = f"{lint.finding.fix} in a line for Linux alone, which ends with # [linux]"

@@ -320,7 +320,7 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
     from cuenv.lint.environment_file import environment_lints, number_lints  # noqa: PLC0415 - as above
     from cuenv.lint.marks import marked_yaml  # noqa: PLC0415 - as above
     from cuenv.lockfile.requirement_files import with_lists  # noqa: PLC0415 - as above
-    from cuenv.resolver.policy import for_file  # noqa: PLC0415 - as above
+    from cuenv.resolver.policy import with_file_in_fix  # noqa: PLC0415 - as above
     from cuenv.solve import environment_yml  # noqa: PLC0415 - each kind loads its own reader
 
     tree = marked_yaml(text, source)
@@ -336,17 +336,17 @@ def _environment(text: str, source: str, machine: Machine, knowledge: Knowledge)
     folder = Path(source).parent if is_file(source) else None
     spec = with_lists(spec, folder) if spec and folder else spec
     for item in environment_lints(text, tree, spec, knowledge, machine, folder=folder):
-        yield from (replace(item, finding=finding) for finding in for_file([item.finding], source))
+        yield from (replace(item, finding=finding) for finding in with_file_in_fix([item.finding], source))
 
 
 def _lock(text: str, source: str, _: Machine, knowledge: Knowledge) -> Iterator[Lint]:
     """The policy for locks, each at the package that it is about; nothing here is mended by hand."""
     from cuenv.lockfile.check import named_platform  # noqa: PLC0415 - as above
     from cuenv.lockfile.pip_findings import pip_findings  # noqa: PLC0415 - as above
-    from cuenv.resolver.solution_policy import edited, lock_findings  # noqa: PLC0415 - as above
+    from cuenv.resolver.solution_policy import edit_findings, lock_findings  # noqa: PLC0415 - as above
 
     lock = parse_lock(text, source)
-    found = [*edited(lock)]
+    found = [*edit_findings(lock)]
     for solution in lock.solutions:
         one = [*lock_findings(solution.packages, solution.platform, knowledge), *pip_findings(solution, lock.program)]
         found += (named_platform(item, solution.platform) for item in one) if solution in lock.solutions[1:] else one

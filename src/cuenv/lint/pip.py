@@ -39,13 +39,13 @@ from cuenv.lockfile.requirement_files import with_lists
 from cuenv.resolver.asked_torch import (
     NO_OTHER,
     AskedTorch,
+    asked_torch_not_in_tables,
     index_findings,
-    library_of_torch,
-    named_wheel,
+    library_requiring_torch,
     pair_findings,
     torch_asked,
-    unlisted_finding,
-    unnamed,
+    torch_not_named,
+    wheel_as_requirement,
     wheels_asked,
 )
 from cuenv.resolver.candidates import Candidate
@@ -103,7 +103,7 @@ def wheel_lints(
                 yield from _pairs(words, packages, knowledge)
             elif not NO_DEPS.search(found["rest"]):
                 yield from _pairs_later(words, packages, before, knowledge)
-            unlisted = unlisted_finding(_spec(lines), knowledge)
+            unlisted = asked_torch_not_in_tables(_spec(lines), knowledge)
             if unlisted:
                 yield Lint(finding=unlisted, at=_start_of(asked.text if asked else "", words))
             wheels = wheels_asked(asked, PLATFORMS[0], python, knowledge, lines) if asked else ()
@@ -208,9 +208,9 @@ def _unread_projects(words: Sequence[Word]) -> Iterator[Lint]:
 
 def _brought(packages: Iterable[str], words: Sequence[Word], knowledge: Knowledge) -> Iterator[Lint]:
     """The first package that requires a torch, of a command that names none."""
-    found = library_of_torch(packages, knowledge)
+    found = library_requiring_torch(packages, knowledge)
     if found:
-        finding = unnamed(found[0], "no command names", "name torch, with its release, in the same command")
+        finding = torch_not_named(found[0], "no command names", "name torch, with its release, in the same command")
         yield Lint(finding=finding, at=_start_of(found[0], words))
 
 
@@ -431,7 +431,7 @@ def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowled
         if spec.pip and not found and machine.gpus and names_nothing(spec, knowledge):
             yield nothing_named("the list")
     else:
-        unlisted = unlisted_finding(spec, knowledge)
+        unlisted = asked_torch_not_in_tables(spec, knowledge)
         yield from (unlisted,) if unlisted else ()
 
 
@@ -454,7 +454,7 @@ def _place(finding: Finding, lines: list[tuple[int, str]]) -> int:
         return min(quoted)[3]
     names = finding.subject.split(", ")
     named = (at for at, line in lines if requirement_name(line) in names or _begins(message, line))
-    torch = (at for at, line in lines if requirement_name(named_wheel(line) or line) == "torch")
+    torch = (at for at, line in lines if requirement_name(wheel_as_requirement(line) or line) == "torch")
     return next(chain(named, torch, (at for at, _ in lines)), 0)
 
 

@@ -16,8 +16,8 @@ from cuenv.lint.environment_file import login_finding, with_login
 from cuenv.lint.pip import nothing_named
 from cuenv.lockfile.file_check import judge_file, names_nothing
 from cuenv.lockfile.formats.others.uv_lock import toml_document
-from cuenv.lockfile.setups import compiles, of_index
-from cuenv.resolver.asked_torch import places_on_linux, torch_asked, unlisted_finding
+from cuenv.lockfile.setups import compiles, name_on_index
+from cuenv.resolver.asked_torch import asked_torch_not_in_tables, places_on_linux, torch_asked
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, normalise, requirement_name
 
@@ -152,7 +152,7 @@ def _isolated(parts: Iterable[_List], uv: Mapping[str, Any], text: str, knowledg
         return
     for part in parts:
         for line in part.lines:
-            name = of_index(line)
+            name = name_on_index(line)
             if not name or name in apart or not compiles(name, knowledge):
                 continue
             apart.add(name)
@@ -173,7 +173,7 @@ def _found(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Ite
     if machine.facts:
         yield from judge_file(spec, machine.facts, knowledge, alone=True)
     else:
-        unlisted = unlisted_finding(spec, knowledge)
+        unlisted = asked_torch_not_in_tables(spec, knowledge)
         yield from (unlisted,) if unlisted else ()
 
 

@@ -29,13 +29,13 @@ from cuenv.lockfile.files import (
 )
 from cuenv.lockfile.formats import LockPart, mended_there
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
-from cuenv.lockfile.host_check import candidate_of, cpu_findings, host_findings
+from cuenv.lockfile.host_check import candidate_of, cpu_torch_findings, host_findings
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.lockfile.setups import build_findings
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import driver_findings, machine_findings
-from cuenv.resolver.solution_policy import edited, lock_findings
+from cuenv.resolver.solution_policy import edit_findings, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import OF_CPU, Lock, Solution
 
@@ -101,7 +101,7 @@ class CheckedLock:
         self.lock = lock = read_lock(path, part or LockPart(), words=words)
         self._knowledge = knowledge
         asked = cache(lambda: tuple(environments(lock, path.parent)))
-        self._own = (*edited(lock), *companion_findings(lock, path, asked), *_environment(lock, asked()))
+        self._own = (*edit_findings(lock), *companion_findings(lock, path, asked), *_environment(lock, asked()))
         self._alone: dict[str, tuple[Finding, ...]] = {}
 
     def check(
@@ -123,10 +123,10 @@ class CheckedLock:
             chosen = ()
         for solution in chosen:
             host = judged if options.platform else replace(judged, platform=solution.platform)
-            one = [*self._of(solution), *host_findings(solution, host, knowledge)]
+            one = [*self._package_findings(solution), *host_findings(solution, host, knowledge)]
             one += build_findings(solution, host, knowledge)
             if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
-                one += cpu_findings(solution, host, asked="cuenv_content" in lock.metadata)
+                one += cpu_torch_findings(solution, host, asked="cuenv_content" in lock.metadata)
             by_record = _by_record(lock, solution, host, knowledge)
             # where the lock itself says what it serves, the silence of the tables is no doubt
             one = [replace(item, unknown=item.unknown and not by_record) for item in one] + [*by_record]
@@ -142,7 +142,7 @@ class CheckedLock:
         told = report(str(self.path), lenient, looked)
         return LockCheck(report=told, facts=facts, components=components, part=lock.part, lock=lock)
 
-    def _of(self, solution: Solution) -> tuple[Finding, ...]:
+    def _package_findings(self, solution: Solution) -> tuple[Finding, ...]:
         """What is true of the packages of one platform, whatever the host."""
         if solution.platform not in self._alone:
             lock = self.lock

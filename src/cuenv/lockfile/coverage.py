@@ -94,8 +94,8 @@ def served_alone(
     one = _only(facts, device)
     if len(one.gpus) < len(facts.gpus):
         one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
-    case = Context(facts=one, request=request, knowledge=knowledge)
-    verdicts = Judge(case, map(rule_named, rules)).verdicts(candidate)
+    context = Context(facts=one, request=request, knowledge=knowledge)
+    verdicts = Judge(context, map(rule_named, rules)).verdicts(candidate)
     return [(device, _how(candidate, device, verdict, knowledge), verdict) for verdict in verdicts]
 
 

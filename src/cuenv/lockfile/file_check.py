@@ -15,26 +15,50 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, STACKS, WHEELS, TorchBuild
-from cuenv.lockfile.host_check import RUNTIMES, as_findings, build_name, choose_anew, one_cause, unknown_build
-from cuenv.lockfile.programs import CUDA_PROGRAMS, CUDNN_USERS, cpu_asked, newer_cuda, on_cpu, programs_asked
+from cuenv.lockfile.host_check import (
+    RUNTIMES,
+    as_findings,
+    build_name,
+    build_not_in_tables,
+    resolve_again,
+    without_consequences,
+)
+from cuenv.lockfile.programs import (
+    CUDA_PROGRAMS,
+    CUDNN_USERS,
+    as_cpu_warning,
+    cpu_builds_asked,
+    newer_cuda,
+    programs_asked,
+)
+from cuenv.resolver.asked_cuda import (
+    asks_for_cpu,
+    cuda_pins,
+    nvcc_asked,
+    oldest_cuda,
+    release_of_pin,
+    toolkit_asked,
+    torch_channel,
+    version_spec_of,
+    wants_cuda,
+)
 from cuenv.resolver.asked_torch import (
     CONDA_TORCHES,
     AskedTorch,
-    library_of_torch,
-    never_made,
-    no_python,
+    asked_torch_not_in_tables,
+    library_requiring_torch,
     on_linux,
+    python_findings,
     torch_asked,
-    unlisted,
-    unlisted_finding,
-    unnamed,
+    torch_not_in_tables,
+    torch_not_named,
     wheels_asked,
+    wheels_with_other_tags,
     with_companions,
 )
 from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
-from cuenv.resolver.compilers import nvcc_asked
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.policy import asks_for_cpu, cuda_pins, judged_requests, spec_of, wants_cuda
+from cuenv.resolver.policy import judgeable_libraries
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH, pip_demand
 from cuenv.resolver.rules import RULES, Context, Judge, Verdict, rule_named, verdict_of
@@ -43,8 +67,7 @@ from cuenv.resolver.verdict import cited
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import build_cuda
 
-_FROM = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
-_MAJOR = regex(
+_MAJOR_IN_NAME = regex(
     r"\s*[A-Za-z0-9._-]+?(?:-cu(?:da)?(?P<name>1\d)x?\s*(?:[\[=<>!~@,]|\Z)|\s*\[[^\]]*\bcuda(?P<extra>1\d)(?:_\w+)?\b"
     r"|\s*==[0-9.]+\+cuda(?P<local>1\d))"
 )
@@ -60,20 +83,22 @@ def judge_file(
         alone: nothing is solved afterwards, so that what pip takes, and what nobody can judge, is said as well.
     """
     spec = _with_torch(spec)
-    found = _each_once([*judge_spec(spec, facts, knowledge), *_judge_asked(spec, facts, knowledge, alone=alone)])
+    found = _without_double_cudnn(
+        [*judge_spec(spec, facts, knowledge), *_judge_pip_torch(spec, facts, knowledge, alone=alone)]
+    )
     told = any(item.severity == "error" for item in found)
-    listed = covered(spec) and not any(item.code == "CU111" for item in found)
+    listed = torch_in_tables(spec) and not any(item.code == "CU111" for item in found)
     found += () if told else _judge_cuda(spec, facts, knowledge, listed=listed)
     if alone and facts.gpus and not any(item.severity == "error" or item.unknown for item in found):
-        found += [*_of_other_channel(spec), *_programs(spec, facts, knowledge)]
+        found += [*_other_channel_findings(spec), *_unlisted_program_findings(spec, facts, knowledge)]
     if alone:
         found = [*(with_companions(item, spec.pip, knowledge) for item in found), *_too_old(spec, facts, knowledge)]
-    return (*_of_cpu(spec, facts), *found)
+    return (*_cpu_asked_findings(spec, facts), *found)
 
 
 def names_nothing(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
     """Whether a pip part names no torch and no program of which `judge_file` could say anything."""
-    return not (torch_asked(spec.pip) or _of_wheels(spec)[1] or programs_asked(spec.pip, knowledge))
+    return not (torch_asked(spec.pip) or _cuda_of_wheels(spec)[1] or programs_asked(spec.pip, knowledge))
 
 
 def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -82,33 +107,33 @@ def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> I
         demand = pip_demand(text) if on_linux(text) else None
         if demand and any(row.serves_from for row in knowledge.extension(demand.name)):
             candidate = bare_candidate(knowledge.cudas[-1].version, facts.platform)
-            case = Context(facts=facts, request=Request(dev=True, pip=(demand.text,)), knowledge=knowledge)
-            found = verdict_of("extensions", candidate, case)
+            context = Context(facts=facts, request=Request(dev=True, pip=(demand.text,)), knowledge=knowledge)
+            found = verdict_of("extensions", candidate, context)
             if found.outcome == "reject" and "needs compute capability" in found.because:
-                yield from (replace(item, subject=demand.name) for item in as_findings(found, candidate, case))
+                yield from (replace(item, subject=demand.name) for item in as_findings(found, candidate, context))
 
 
-def _each_once(found: list[Finding]) -> list[Finding]:
+def _without_double_cudnn(found: list[Finding]) -> list[Finding]:
     """Without the cuDNN of a torch that has no code for the GPU either: another torch mends both."""
     mends = {item.fix for item in found if item.code == "CU403"}
     return [item for item in found if item.code != "CU405" or item.fix not in mends]
 
 
-def _of_other_channel(spec: EnvironmentSpec) -> Iterator[Finding]:
+def _other_channel_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
     """A torch of a channel whose builds the tables do not list, such as ``defaults``."""
     torch = spec.pin("pytorch")
-    if torch and not covered(spec) and not asks_for_cpu(spec):
-        yield unlisted(f"{torch.yaml_text()} of the channel {torch_channel(spec) or 'defaults'}", "pytorch")
+    if torch and not torch_in_tables(spec) and not asks_for_cpu(spec):
+        yield torch_not_in_tables(f"{torch.yaml_text()} of the channel {torch_channel(spec) or 'defaults'}", "pytorch")
 
 
-def _programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _unlisted_program_findings(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """Programs for GPUs of which no row says for which they hold code, and CPU builds of them."""
-    yield from cpu_asked(spec.pip, facts, knowledge)
+    yield from cpu_builds_asked(spec.pip, facts, knowledge)
     of_cpu = [text for text, row in programs_asked(spec.pip, knowledge) if row.cuda is None]
     names = [pin.name for pin in spec.pins if pin.name in CUDA_PROGRAMS and "cpu" not in pin.build]
     lines = {text: requirement_name(text) for text in spec.pip if not text.startswith("-") and text not in of_cpu}
     known = (*CUDA_PROGRAMS, *(name for name in lines.values() if name.startswith("cupy-cuda")))
-    theirs = {text for text, name in lines.items() if _MAJOR.match(text) and not name.startswith("nvidia-")}
+    theirs = {text for text, name in lines.items() if _MAJOR_IN_NAME.match(text) and not name.startswith("nvidia-")}
     names += [name for text, name in lines.items() if name in known or text in theirs]
     if names and not asks_for_cpu(spec):
         yield Finding(
@@ -128,7 +153,7 @@ def _with_torch(spec: EnvironmentSpec) -> EnvironmentSpec:
     return replace(spec, pins=(*spec.pins, Pin(name="pytorch")))
 
 
-def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
+def _cpu_asked_findings(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
     """A file that asks for a CPU build of torch, for a host with GPUs; of what cuenv wrote, somebody asked for that."""
     if not asks_for_cpu(spec) or not facts.gpus:
         return
@@ -140,7 +165,7 @@ def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
             subject="pytorch",
             message="cpuonly of the channel pytorch chooses among the builds of that channel alone: conda-forge, whose "
             "pytorch comes first here, may give a CUDA build",
-            edits=(FileEdit(how="write", entries=(_of_cpu_build(torch),)),),
+            edits=(FileEdit(how="write", entries=(_with_cpu_build(torch),)),),
         )
     elif any(map(spec.pin, CONDA_TORCHES)) or not spec.of_cpu:
         yield Finding(
@@ -151,7 +176,7 @@ def _of_cpu(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:
         )
 
 
-def _of_cpu_build(torch: Pin) -> str:
+def _with_cpu_build(torch: Pin) -> str:
     return replace(torch, version=torch.condition().removeprefix("=="), build="cpu*").exact_text()
 
 
@@ -164,32 +189,36 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
     exact = toolkit_asked(spec)
     if torch_asked(spec.pip) or asks_for_cpu(spec):
         return
-    wheels, wheel = _of_wheels(spec)
+    wheels, wheel = _cuda_of_wheels(spec)
     cuda = exact or oldest_cuda(spec) or wheels
     if cuda is None:
         yield from _judge_programs(spec, facts, knowledge)
         return
-    nvcc, cudnn = nvcc_asked(spec), spec_of(spec.pin("cudnn") or spec.pin("libcudnn")) if exact else None
+    nvcc, cudnn = nvcc_asked(spec), version_spec_of(spec.pin("cudnn") or spec.pin("libcudnn")) if exact else None
     release = version(cudnn.text) if cudnn and cudnn.prefix else None
     candidate = replace(bare_candidate(cuda, facts.platform), cudnn=release, compiler=nvcc[0].release if nvcc else None)
-    case = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
+    context = Context(facts=facts, request=Request(dev=bool(nvcc)), knowledge=knowledge)
     # A torch without rows calls cuDNN as every torch does.
     users = CUDNN_USERS if listed else {*CUDNN_USERS, *CONDA_TORCHES}
-    calls_cudnn = release or (exact and users.intersection(_names(spec)))
+    calls_cudnn = release or (exact and users.intersection(_package_names(spec)))
     names = ("driver-gpu", "driver-floor", "nvcc", *(("cudnn",) if calls_cudnn else ()))
-    verdicts = [verdict_of(name, candidate, case) for name in names]
+    verdicts = [verdict_of(name, candidate, context) for name in names]
     rejects = [verdict for verdict in verdicts if verdict.outcome == "reject"]
     unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown" and verdict.rule == "cudnn"]
     for verdict in rejects or unknown:
-        found = [*as_findings(verdict, candidate, case)]
+        found = [*as_findings(verdict, candidate, context)]
         if exact and not release:
-            found = [*_of(next(pin.yaml_text() for pin in cuda_pins(spec) if toolkit_of(pin)), found)]
+            found = [
+                *_naming_cudnn_source(next(pin.yaml_text() for pin in cuda_pins(spec) if release_of_pin(pin)), found)
+            ]
         elif not exact and not oldest_cuda(spec):
             found = [replace(item, message=f"{wheel}: {item.message}") for item in found]
         if any(map(spec.pin, CONDA_TORCHES)) or verdict.remedy:
             yield from found
         else:  # another torch is no help for a program that is none
-            yield from (replace(item, fix=newer_cuda(_names(spec), facts, knowledge), edits=()) for item in found)
+            yield from (
+                replace(item, fix=newer_cuda(_package_names(spec), facts, knowledge), edits=()) for item in found
+            )
 
 
 def _judge_programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -198,36 +227,36 @@ def _judge_programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledg
         if row.cuda is None:
             continue
         candidate = replace(bare_candidate(row.cuda, facts.platform), cudnn=row.cudnn)
-        case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
+        context = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
         names = ("driver-gpu", "driver-floor", *(("cudnn",) if row.cudnn else ()))
-        rejects = [one for name in names if (one := verdict_of(name, candidate, case)).outcome == "reject"]
-        for item in (item for verdict in rejects for item in as_findings(verdict, candidate, case)):
-            told = on_cpu(text, row, item)
+        rejects = [one for name in names if (one := verdict_of(name, candidate, context)).outcome == "reject"]
+        for item in (item for verdict in rejects for item in as_findings(verdict, candidate, context)):
+            told = as_cpu_warning(text, row, item)
             if told == item:
                 told = replace(item, message=f"{text} loads CUDA {row.cuda}: {item.message}", edits=())
-            yield told if item.subject != "cudnn" else replace(told, fix=newer_cuda(_names(spec), facts, knowledge))
+            yield (
+                told
+                if item.subject != "cudnn"
+                else replace(told, fix=newer_cuda(_package_names(spec), facts, knowledge))
+            )
 
 
-def _names(spec: EnvironmentSpec) -> Iterator[str]:
+def _package_names(spec: EnvironmentSpec) -> Iterator[str]:
     yield from (pin.name for pin in spec.pins)
     yield from (requirement_name(text) for text in spec.pip)
 
 
-def oldest_cuda(spec: EnvironmentSpec) -> Version | None:
-    """The oldest CUDA release that a file admits, where it names no release: ``cuda-version>=12``."""
-    bounds = (_FROM.match(pin.version) for pin in cuda_pins(spec))
-    return next((version(f"{found[1]}.{found[2] or 0}") for found in bounds if found), None)
-
-
-def _of_wheels(spec: EnvironmentSpec) -> tuple[Version | None, str]:
+def _cuda_of_wheels(spec: EnvironmentSpec) -> tuple[Version | None, str]:
     """The oldest release of the CUDA major that wheels bear, ``jax[cuda12]``, ``cupy-cuda12x``, and who bears it."""
-    lines = [(line, _MAJOR.match(line.partition(";")[0])) for line in spec.pip if not line.startswith("-")]
+    lines = [(line, _MAJOR_IN_NAME.match(line.partition(";")[0])) for line in spec.pip if not line.startswith("-")]
     majors = [(int(item["name"] or item["extra"] or item["local"]), line) for line, item in lines if item]
     last, wheel = max(majors, key=lambda pair: pair[0], default=(0, ""))
     return version(f"{last}.0") if wheel else None, wheel
 
 
-def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool) -> Iterator[Finding]:
+def _judge_pip_torch(
+    spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool
+) -> Iterator[Finding]:
     """Errors where none of the wheels of torch that a pip part admits runs on the host; the nearest says why.
 
     Where one runs and pip takes another, that is a warning for a file that is judged alone.
@@ -235,23 +264,25 @@ def _judge_asked(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, 
     if any(map(spec.pin, CONDA_TORCHES)):
         return
     asked = torch_asked(spec.pip)
-    library = library_of_torch(spec.pip, knowledge) if asked is None and alone else None  # a lock judges what it solves
+    library = (
+        library_requiring_torch(spec.pip, knowledge) if asked is None and alone else None
+    )  # a lock judges what it solves
     if library and library[1]:
         asked = torch_asked((*spec.pip, f"torch=={library[1]}"))
         told = f"{library[0]} requires torch {library[1]}"
-        for item in _judge_torch(asked, spec, facts, knowledge, alone=alone) if asked else ():
+        for item in _judge_wheels(asked, spec, facts, knowledge, alone=alone) if asked else ():
             whole = replace(item, message=f"{told}: {item.message}")
             # A library with CUDA code of its own is made for one CUDA, whatever the torch beside it is.
             yield whole if requirement_name(library[0]) in OF_TORCH else replace(whole, fix=None, edits=())
     elif library and facts.gpus:
-        yield unnamed(library[0], "the file does not name", "name torch, with its release")
+        yield torch_not_named(library[0], "the file does not name", "name torch, with its release")
     elif asked:
-        yield from _judge_torch(asked, spec, facts, knowledge, alone=alone)
-    elif alone and facts.gpus and (built := unlisted_finding(spec, knowledge)):  # somebody's own build
+        yield from _judge_wheels(asked, spec, facts, knowledge, alone=alone)
+    elif alone and facts.gpus and (built := asked_torch_not_in_tables(spec, knowledge)):  # somebody's own build
         yield built
 
 
-def _judge_torch(
+def _judge_wheels(
     asked: AskedTorch, spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool
 ) -> Iterator[Finding]:
     if asked.of_cpu:
@@ -264,36 +295,38 @@ def _judge_torch(
                 f"use the GPUs of {facts.label}",
             )
         return
-    python = spec_of(spec.pin("python"))
+    python = version_spec_of(spec.pin("python"))
     meant = wheels_asked(asked, facts.platform, python, knowledge, spec.pip)
     if not meant:
         wheels = [row for row in knowledge.wheels if row.platform == facts.platform]
-        if not never_made(asked, wheels):  # that is said of the file, on any host
-            yield from _no_wheel(asked, python, facts, knowledge)
+        if not wheels_with_other_tags(asked, wheels):  # that is said of the file, on any host
+            yield from _no_wheel_findings(asked, python, facts, knowledge)
         return
-    judged, case = _judged(meant, facts, knowledge)
+    judged, context = _rejections(meant, facts, knowledge)
     nearest, objections = min(
         reversed(judged), key=lambda pair: (bool(pair[1]), asked.rank(pair[0].build), len(pair[1]))
     )
-    yield from one_cause((item for verdict in objections for item in as_findings(verdict, nearest, case)), facts)
+    yield from without_consequences(
+        (item for verdict in objections for item in as_findings(verdict, nearest, context)), facts
+    )
     if alone and not (objections or asked.elsewhere):
         oldest = min((one.libc.version for one in facts.machines if one.libc), default=None)
         loads = [pair for pair in judged if not (oldest and pair[0].build.glibc and pair[0].build.glibc > oldest)]
         taken, why = max(loads, key=lambda pair: pair[0].build.version)  # pip takes no wheel for a later glibc
         for verdict in why[:1]:
             name = f"torch {taken.build.version} ({taken.build.build})"
-            for item in as_findings(verdict, taken, case):
+            for item in as_findings(verdict, taken, context):
                 told = f"pip takes {name} for {asked.text} today: {item.message.removeprefix(f'{build_name(taken)}: ')}"
                 yield replace(item, severity="warning", message=told)
 
 
-def _judged(
+def _rejections(
     wheels: Iterable[Candidate], facts: HostFacts, knowledge: Knowledge
 ) -> tuple[list[tuple[Candidate, list[Verdict]]], Context]:
     """Wheels of torch, each with what rejects it on the host."""
-    case = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
-    judge = Judge(case, (one for one in RULES if one.locked))
-    return [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in wheels], case
+    context = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
+    judge = Judge(context, (one for one in RULES if one.locked))
+    return [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in wheels], context
 
 
 def runnable_torch(
@@ -312,7 +345,7 @@ def runnable_torch(
         return None
     there = asked._replace(anywhere=False)  # what another index has nobody knows
     wheels = wheels_asked(there, facts.platform, parse_version_spec(python, what="python"), knowledge, spec.pip)
-    judged, case = _judged(wheels, facts, knowledge)
+    judged, context = _rejections(wheels, facts, knowledge)
     able = {item.build.version for item, objections in judged if not objections}
     if not able:
         return None
@@ -325,7 +358,7 @@ def runnable_torch(
     newest, objections = max(judged, key=lambda pair: pair[0].build.version)
     if newest.build.version == last:
         return first, last, None
-    why = next((item.message for verdict in objections for item in as_findings(verdict, newest, case)), "")
+    why = next((item.message for verdict in objections for item in as_findings(verdict, newest, context)), "")
     told = f"the file leaves torch open, and {last} is the newest that runs there: {why}"
     return first, last, Finding(code="CU520", severity="info", subject="torch", message=told)
 
@@ -334,29 +367,26 @@ def _of_what(asked: AskedTorch) -> str:
     return "" if asked.tag else " of the index cpu"
 
 
-def _of(what: str, found: Iterable[Finding]) -> Iterator[Finding]:
+def _naming_cudnn_source(what: str, found: Iterable[Finding]) -> Iterator[Finding]:
     """Findings about a cuDNN that the file does not name, with what brings it."""
     for item in found:
         yield replace(item, message=f"{what}: {item.message}") if item.subject == "cudnn" else item
 
 
-def _no_wheel(
+def _no_wheel_findings(
     asked: AskedTorch, python: VersionSpec | None, facts: HostFacts, knowledge: Knowledge
 ) -> Iterator[Finding]:
     """Why no wheel is as the pip part asks for it: the Python, or a release that the tables do not have."""
-    found = tuple(no_python(asked, python, facts.platform, knowledge))
+    found = tuple(python_findings(asked, python, facts.platform, knowledge))
     if found:
         yield from found if facts.platform != PLATFORMS[0] else ()  # else it is said of the file, on any host
     elif asked.exact and not any(
         asked.tag in ("", row.build) for row in knowledge.wheels_of(asked.exact, facts.platform)
     ):
         strange = no_row(WHEELS, asked.exact, None, asked.tag, facts.platform)
-        yield unknown_build(Candidate(build=strange, cuda=None, python="3"))
+        yield build_not_in_tables(Candidate(build=strange, cuda=None, python="3"))
     elif not asked.exact:
-        yield unlisted(asked.text, "torch")
-
-
-_NUMBERS_OF = regex(r"\d+\.\d+")
+        yield torch_not_in_tables(asked.text, "torch")
 
 
 def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
@@ -369,13 +399,13 @@ def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     # A compiler of another channel is judged by the one-channel check, and does not ask this stack to fill the role.
     nvcc = any(pin and (stack != "conda-forge" or not pin.channel.startswith("nvidia")) for pin in compilers)
     own = build_cuda(torch.build) if torch else None
-    toolkit = spec_of(cuda)
-    packages, pip = judged_requests(spec, knowledge, nvcc=nvcc)
+    toolkit = version_spec_of(cuda)
+    packages, pip = judgeable_libraries(spec, knowledge, nvcc=nvcc)
     return Request(
         stack=stack,
-        pytorch=spec_of(torch),
+        pytorch=version_spec_of(torch),
         cuda=toolkit or (parse_version_spec(f">={own},<{own.major + 1}", what="version") if own else None),
-        python=spec_of(python),
+        python=version_spec_of(python),
         dev=nvcc,
         packages=packages,
         pip=pip,
@@ -387,27 +417,10 @@ _FIRST_NVCC = 12
 """The first CUDA major of which conda-forge has an nvcc; an earlier one comes from a channel of NVIDIA."""
 
 
-def _of_nvidia(spec: EnvironmentSpec) -> bool:
+def _nvcc_is_nvidias(spec: EnvironmentSpec) -> bool:
     """Whether the nvcc of a file can only come from a channel of NVIDIA that it lists."""
     older = any(item.release.major < _FIRST_NVCC for item in nvcc_asked(spec))
     return older and any(short_channel(item).split("/")[0] == "nvidia" for item in spec.channels)
-
-
-def named_cuda(spec: EnvironmentSpec) -> Version | None:
-    """The CUDA release that a file names: by its pin on the toolkit, else by torch's build string."""
-    torch = spec.pin("pytorch")
-    return toolkit_asked(spec) or (build_cuda(torch.build) if torch else None)
-
-
-def toolkit_asked(spec: EnvironmentSpec) -> Version | None:
-    """The CUDA release that a file pins its toolkit to."""
-    return next((release for pin in cuda_pins(spec) if (release := toolkit_of(pin))), None)
-
-
-def toolkit_of(pin: Pin) -> Version | None:
-    """The CUDA release that one pin names."""
-    found = _NUMBERS_OF.match(pin.version.lstrip("="))
-    return version(found[0]) if found else None
 
 
 def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
@@ -422,38 +435,33 @@ def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
 def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge an environment file by the tables: whether anything that it admits can exist and run on the host."""
     request = request_of(spec, knowledge)
-    if (request.cpu and not facts.gpus) or asks_for_cpu(spec) or facts.platform not in PLATFORMS or not covered(spec):
+    if (
+        (request.cpu and not facts.gpus)
+        or asks_for_cpu(spec)
+        or facts.platform not in PLATFORMS
+        or not torch_in_tables(spec)
+    ):
         return ()
     open_ = request.cpu  # it names no CUDA; the CPU build that it admits as well does not use the GPUs of the host
     request = replace(request, cpu=False)
-    case = Context(facts=facts, request=request, knowledge=knowledge)
+    context = Context(facts=facts, request=request, knowledge=knowledge)
     pool = candidates(knowledge, facts.platform, request.python)
-    asked = Judge(case, (rule_named("wish"),))
+    asked = Judge(context, (rule_named("wish"),))
     meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
     if not meant:
-        none = _never_built(request, facts, knowledge)
+        none = _no_build_finding(request, facts, knowledge)
         return () if open_ and not none.unknown else (none,)
     nvcc = nvcc_asked(spec)
     meant = [replace(item, compiler=nvcc[0].release) for item in meant] if nvcc else meant
-    judge = Judge(case)
+    judge = Judge(context)
     if any(all(verdict.outcome != "reject" for verdict in judge.verdicts(item)) for item in reversed(meant)):
         return ()  # of most files the newest that is meant runs there
-    return tuple(_unsatisfiable(decide(case, meant), knowledge, nvcc_elsewhere=_of_nvidia(spec)))
+    return tuple(_unsatisfiable(decide(context, meant), knowledge, nvcc_elsewhere=_nvcc_is_nvidias(spec)))
 
 
-def covered(spec: EnvironmentSpec) -> bool:
+def torch_in_tables(spec: EnvironmentSpec) -> bool:
     """Whether the tables know the channel that torch comes from."""
     return spec.pin("pytorch") is not None and torch_channel(spec) in STACKS
-
-
-def torch_channel(spec: EnvironmentSpec) -> str:
-    """The channel that torch comes from: its own, else the first that may hold it; empty where none is named."""
-    torch = spec.pin("pytorch")
-    listed = [short_channel(item) for item in spec.channels]
-    if spec.pin("pytorch-cuda") and "pytorch" in listed and not (torch and torch.channel):
-        return "pytorch"  # its builds alone depend on that metapackage
-    first = next((channel for channel in listed if channel.split("/")[0] != "nvidia"), "")
-    return (torch.channel if torch else "") or first
 
 
 def _unsatisfiable(decision: Decision, knowledge: Knowledge, *, nvcc_elsewhere: bool) -> Iterable[Finding]:
@@ -462,12 +470,12 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge, *, nvcc_elsewhere: 
     Args:
         nvcc_elsewhere: the nvcc of the file comes from a channel of NVIDIA, whatever conda-forge has.
     """
-    nearest = max(decision.assessments, key=_near)
+    nearest = max(decision.assessments, key=_nearness)
     name = build_name(nearest.candidate)
     for verdict in nearest.objections:
         if verdict.rule == "roles" and nvcc_elsewhere:
             continue
-        judged = tuple(as_findings(verdict, nearest.candidate, decision.case))
+        judged = tuple(as_findings(verdict, nearest.candidate, decision.context))
         if verdict.rule == "cudnn":  # the file names torch alone
             judged = tuple(replace(item, message=f"{name}: {item.message}") for item in judged)
         evidence = tuple(cited(reason, knowledge) for reason in verdict.reasons)
@@ -483,13 +491,13 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge, *, nvcc_elsewhere: 
         ]
 
 
-def _near(item: Assessment) -> tuple[int, Version, Version]:
+def _nearness(item: Assessment) -> tuple[int, Version, Version]:
     """A solver takes the newest of several that nothing else tells apart."""
     build = item.candidate.build
     return -len(item.objections), build.version, item.candidate.cuda or _NO_RELEASE
 
 
-def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Finding:
+def _no_build_finding(request: Request, facts: HostFacts, knowledge: Knowledge) -> Finding:
     """No build is as the file wants it: an error where the tables know the release, else only how far they reach."""
     asked = {"pytorch": request.pytorch, "CUDA": request.cuda, "python": request.python, "stack": request.stack}
     text = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
@@ -508,7 +516,7 @@ def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Fi
             continue
         if not _admits_any(asks, map(str, seen)) and _admits_any(asks, _after(max(seen))):
             unknown = f"; the tables end at {name} {max(seen)}"
-        elif rows and _older(request.pytorch, first) and _admits_any(asks, _before(min(have))):
+        elif rows and _admits_older(request.pytorch, first) and _admits_any(asks, _before(min(have))):
             unknown = f"; the tables begin at pytorch {first} and {name} {min(have)}"
     others = "" if unknown else _built_for(request, rows)
     return Finding(
@@ -516,7 +524,7 @@ def _never_built(request: Request, facts: HostFacts, knowledge: Knowledge) -> Fi
         severity="warning" if unknown else "error",
         subject="pytorch",
         message=f"no build with {text} is known for {facts.platform}{unknown or others}",
-        fix=None if unknown else choose_anew(facts, Context(facts=facts, request=request, knowledge=knowledge)),
+        fix=None if unknown else resolve_again(facts, Context(facts=facts, request=request, knowledge=knowledge)),
         unknown=bool(unknown),
     )
 
@@ -551,7 +559,7 @@ def _before(first: Version) -> list[str]:
     return own + [f"{major}.{minor}" for major in range(first.major) for minor in range(10)]
 
 
-def _older(request: VersionSpec | None, first: Version) -> bool:
+def _admits_older(request: VersionSpec | None, first: Version) -> bool:
     """Whether the version spec of torch admits a release before the first that the tables know."""
     return request is None or any(
         request.admits(version(f"{text}.{patch}")) for text in _before(first) for patch in range(4)

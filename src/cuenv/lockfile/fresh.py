@@ -26,7 +26,7 @@ from cuenv.lockfile.files import (
 )
 from cuenv.lockfile.formats import LockPart
 from cuenv.lockfile.wheel_lock import wheel_locks, wheel_path
-from cuenv.resolver.solution_policy import edited
+from cuenv.resolver.solution_policy import edit_findings
 from cuenv.solve import WHEEL_LOCKS
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import AS_OF, Lock
@@ -112,7 +112,7 @@ def _of_lock(of: _Fresh, options: HostOptions, platforms: tuple[str, ...], outpu
         again += f" -o {shlex.quote(str(output))}" if output else ""
     day, locked_day = of.as_of or day_in(path), lock.metadata.get(AS_OF, "")
     again += f" --as-of {day or locked_day}" if day or locked_day else ""
-    yield from (replace(item, fix=again) if not own else item for item in edited(lock))
+    yield from (replace(item, fix=again) if not own else item for item in edit_findings(lock))
     yield from companion_findings(lock, target)
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:

@@ -21,9 +21,16 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import WHEELS, TorchBuild
-from cuenv.lockfile.programs import loader_findings, newer_cuda, on_cpu, program_findings, programs_of, without_cuda
+from cuenv.lockfile.programs import (
+    as_cpu_warning,
+    findings_without_cuda,
+    loader_findings,
+    newer_cuda,
+    program_findings,
+    programs_of,
+)
 from cuenv.resolver.candidates import NO_TORCH, Candidate, no_row
-from cuenv.resolver.compilers import locked_gcc
+from cuenv.resolver.compilers import locked_gcc_findings
 from cuenv.resolver.conflicts import locked_conflicts
 from cuenv.resolver.requirements import demands
 from cuenv.resolver.rules import LAYERS, Context, Judge, Reason, Verdict, rule_named, verdict_of
@@ -32,10 +39,10 @@ from cuenv.resolver.rules.libraries import glibc_verdict, range_for
 from cuenv.resolver.verdict import cited, told
 from cuenv.resolver.wheels import (
     cuda_in_names,
+    cuda_major_findings,
     cuda_of_wheels,
     library_advice,
     locked_libraries,
-    mixed_findings,
     uses_no_gpu,
     wheel_advice,
     wheel_candidate,
@@ -50,9 +57,9 @@ RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
 _NUMBERS = regex(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 _SHOWN = 3
-_CHOSEN = ("device-code", "nvcc", "glibc")
+_NEED_OTHER_ENVIRONMENT = ("device-code", "nvcc", "glibc")
 """Rules whose objection is lifted by choosing another environment, and by no driver or option."""
-_NEEDED = ("device-code", "cudnn")
+_OF_EVERY_PROGRAM = ("device-code", "cudnn")
 """Those of them that every program on a GPU needs: not to know is a warning."""
 _SEVERITY: dict[str, Severity] = {"reject": "error", "warn": "warning", "unknown": "info"}
 
@@ -67,12 +74,14 @@ def candidate_of(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     if torch is None or release is None:
         return wheel_candidate(solution.pip, solution.platform, knowledge, _python(solution)) if solution.pip else None
     own = build_cuda(torch.build)
-    return _candidate(solution, _row(torch, release, own, solution.platform, knowledge), _release(solution) or own)
+    return _candidate(
+        solution, _torch_row(torch, release, own, solution.platform, knowledge), _toolkit_release(solution) or own
+    )
 
 
-def without_torch(solution: Solution, knowledge: Knowledge) -> Candidate | None:
+def candidate_without_torch(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     """An environment that has CUDA and no torch, as a candidate of which no device code is known."""
-    cuda = cuda_beside(solution)
+    cuda = cuda_of_solution(solution)
     loaded = next((row for _, row in programs_of(solution.pip, knowledge) if row.cuda), None)
     if cuda is None and loaded:  # the libraries are those of the host
         made = _candidate(solution, no_row("", NO_TORCH, loaded.cuda, "", solution.platform), loaded.cuda)
@@ -81,10 +90,10 @@ def without_torch(solution: Solution, knowledge: Knowledge) -> Candidate | None:
     return _candidate(solution, no_row("", NO_TORCH, cuda, "", solution.platform), cuda) if cuda else None
 
 
-def cuda_beside(solution: Solution) -> Version | None:
+def cuda_of_solution(solution: Solution) -> Version | None:
     """The CUDA release of the libraries in an environment, or of what is built for it there."""
     built = [found for package in solution.packages if (found := build_cuda(package.build))]
-    return _release(solution) or cuda_of_wheels(solution.pip) or max(built, default=None)
+    return _toolkit_release(solution) or cuda_of_wheels(solution.pip) or max(built, default=None)
 
 
 def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
@@ -104,7 +113,7 @@ def _python(solution: Solution) -> str:
     return ".".join((python.version if python else solution.python).split(".")[:2])
 
 
-def _row(
+def _torch_row(
     torch: LockedPackage, release: Version, own: Version | None, platform: str, knowledge: Knowledge
 ) -> TorchBuild:
     """The table's row of a locked torch, or a row that admits to knowing nothing."""
@@ -115,7 +124,7 @@ def _row(
     return known or no_row(torch.channel_name, release, own, torch.build, platform)
 
 
-def _release(solution: Solution) -> Version | None:
+def _toolkit_release(solution: Solution) -> Version | None:
     # Beside a build of the pytorch channel cuda-version may be of any release: it binds nothing there.
     for name in RUNTIMES:
         found = _version(solution, name)
@@ -138,56 +147,56 @@ def _version(solution: Solution, name: str) -> Version | None:
 
 def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     """Judge a solved environment against a host by the rules that decide."""
-    found = [_platform(solution, facts)] if solution.platform != facts.platform else []
+    found = [_platform_finding(solution, facts)] if solution.platform != facts.platform else []
     found += locked_conflicts(solution.packages, solution.pip, knowledge)
-    found += locked_gcc(solution.packages, knowledge)
-    found += _by_the_rules(solution, facts, knowledge)
+    found += locked_gcc_findings(solution.packages, knowledge)
+    found += _rule_findings(solution, facts, knowledge)
     if not any(item.code == rule_named("glibc").code and item.severity == "error" for item in found):
-        found += _glibc(solution, facts)
+        found += _glibc_findings(solution, facts)
     return tuple(found)
 
 
-def _by_the_rules(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _rule_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     torch = candidate_of(solution, knowledge)
     by_pip = torch is not None and torch.build.stack == WHEELS
     if torch and torch.cuda is None and uses_no_gpu(torch.build) and facts.gpus:
-        yield _of_cpu(torch, facts, knowledge)
+        yield _cpu_wheel_finding(torch, facts, knowledge)
     elif torch and torch.cuda is None and by_pip:
-        yield unknown_build(torch)  # a wheel of which not even the CUDA release is known
-    of_host = torch is None and cuda_beside(solution) is None and bool(programs_of(solution.pip, knowledge))
-    candidate = torch or (without_torch(solution, knowledge) if facts.gpus or not of_host else None)
+        yield build_not_in_tables(torch)  # a wheel of which not even the CUDA release is known
+    of_host = torch is None and cuda_of_solution(solution) is None and bool(programs_of(solution.pip, knowledge))
+    candidate = torch or (candidate_without_torch(solution, knowledge) if facts.gpus or not of_host else None)
     if candidate is None or candidate.cuda is None:
-        yield from without_cuda(solution, facts, knowledge) if torch is None else ()
+        yield from findings_without_cuda(solution, facts, knowledge) if torch is None else ()
         return
     if by_pip:
-        yield from mixed_findings(solution.pip, candidate.build)
-    case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
-    found = [item for verdict in verdicts for item in as_findings(verdict, candidate, case)]
-    found = _by_all_packages(found, solution, candidate, case)
+        yield from cuda_major_findings(solution.pip, candidate.build)
+    context, verdicts = judge_solution(solution, candidate, facts, knowledge)
+    found = [item for verdict in verdicts for item in as_findings(verdict, candidate, context)]
+    found = _with_glibc_of_packages(found, solution, candidate, context)
     if torch is None:  # another torch is no help for a program that is none
         names = [package.name for package in solution.packages] + [item.name for item in solution.pip]
-        anew, better = choose_anew(facts, case), newer_cuda(names, facts, knowledge)
+        anew, better = resolve_again(facts, context), newer_cuda(names, facts, knowledge)
         found = [replace(item, fix=better) if item.fix == anew else item for item in found]
-    found = _at_once(found, case) if torch else found
+    found = _with_common_fix(found, context) if torch else found
     if torch and not torch.build.sources:
-        yield unknown_build(torch)
+        yield build_not_in_tables(torch)
         found = [item for item in found if item.subject != LAYERS[0] or not item.unknown]
     refused = any(item.severity == "error" for item in found)
     loaded = [(f"{item.name}=={item.version}", row) for item, row in programs_of(solution.pip, knowledge) if row.cuda]
     for name, row in loaded[:1] if of_host else ():
-        found = [on_cpu(name, row, item) for item in found]
-    yield from one_cause(found, facts, by_pip=by_pip)
-    beside = None if torch else cuda_beside(solution)
+        found = [as_cpu_warning(name, row, item) for item in found]
+    yield from without_consequences(found, facts, by_pip=by_pip)
+    beside = None if torch else cuda_of_solution(solution)
     loads = [] if torch or refused else [*loader_findings(solution, beside, facts, knowledge)]
     yield from loads
     cuda, said = None if torch else candidate.cuda, [item.subject for item in loads]
     yield from program_findings(solution, facts, cuda, knowledge, exact=bool(beside) and not refused, told_of=said)
 
 
-def _at_once(found: list[Finding], case: Context) -> list[Finding]:
+def _with_common_fix(found: list[Finding], context: Context) -> list[Finding]:
     """The errors of one host, with a fix that mends all of them where one does: another environment, or torch."""
     errors = [item for item in found if item.severity == "error" and item.fix and not item.fix.startswith(_OLDER)]
-    whole = choose_anew(case.facts, case)
+    whole = resolve_again(context.facts, context)
     for item in errors:
         if item.fix == whole or (item.subject == "device-code" and item.edits):
             return [replace(each, fix=item.fix, edits=item.edits) if each in errors else each for each in found]
@@ -196,12 +205,12 @@ def _at_once(found: list[Finding], case: Context) -> list[Finding]:
         from cuenv.resolver.decision import decide  # noqa: PLC0415 - only where several fixes stand beside each other
 
         both = f"{last.fix}; or, in place of {'both' if len(errors) == 2 else 'all'} fixes: {whole}"
-        if decide(replace(case, request=Request(dev=False))).chosen:
+        if decide(replace(context, request=Request(dev=False))).chosen:
             return [replace(each, fix=both) if each == last else each for each in found]
     return found
 
 
-def one_cause(found: Iterable[Finding], facts: HostFacts, *, by_pip: bool = True) -> list[Finding]:
+def without_consequences(found: Iterable[Finding], facts: HostFacts, *, by_pip: bool = True) -> list[Finding]:
     """The findings on a torch; one without code for a GPU explains the cuDNN, NCCL and triton that come with it.
 
     What is mended by the same is evidence of the first; on a host with one kind of GPU another torch ends every doubt.
@@ -226,27 +235,27 @@ def one_cause(found: Iterable[Finding], facts: HostFacts, *, by_pip: bool = True
     return [replace(item, evidence=evidence) if item is first else item for item in every if item not in rest]
 
 
-def verdicts_on(
+def judge_solution(
     solution: Solution, candidate: Candidate, facts: HostFacts, knowledge: Knowledge
 ) -> tuple[Context, tuple[Verdict, ...]]:
-    """What the rules that judge a solved environment say of it, each about something that is there, and the case."""
+    """What the rules that judge a solved environment say of it, each about something that is there, and the context."""
     torch = candidate.build.version != NO_TORCH
     has_nvcc = any(package.name in NVCC for package in solution.packages)
-    beside = (*locked_libraries(solution.pip, knowledge), *_to_build(solution, knowledge)) if torch else ()
+    beside = (*locked_libraries(solution.pip, knowledge), *_libraries_to_build(solution, knowledge)) if torch else ()
     # A wheel is built already: it needs no nvcc, whatever its source would need.
-    case = Context(facts=facts, request=Request(dev=has_nvcc or bool(beside), pip=beside), knowledge=knowledge)
+    context = Context(facts=facts, request=Request(dev=has_nvcc or bool(beside), pip=beside), knowledge=knowledge)
     there = {"nvcc": has_nvcc, "device-code": torch, "cudnn": torch or candidate.cudnn, "nccl": torch or candidate.nccl}
-    there["glibc"] = torch or cuda_beside(solution)  # what the host has runs there
+    there["glibc"] = torch or cuda_of_solution(solution)  # what the host has runs there
     found = (
-        one for one in Judge(case).verdicts(candidate) if rule_named(one.rule).locked and there.get(one.rule, True)
+        one for one in Judge(context).verdicts(candidate) if rule_named(one.rule).locked and there.get(one.rule, True)
     )
-    return case, tuple(found)
+    return context, tuple(found)
 
 
 _RELEASE = regex(r"[-_](\d[\w.+!]*?)\.(?:tar\.\w+|tgz|zip)(?:#|\Z)")
 
 
-def _to_build(solution: Solution, knowledge: Knowledge) -> Iterator[str]:
+def _libraries_to_build(solution: Solution, knowledge: Knowledge) -> Iterator[str]:
     """The libraries that pip is to build against torch, as requirements of their releases."""
     for item in solution.aside:
         name, release = project_of(item.text), _RELEASE.search(item.text)
@@ -254,7 +263,7 @@ def _to_build(solution: Solution, knowledge: Knowledge) -> Iterator[str]:
             yield f"{name}=={release[1]}" if release else name
 
 
-def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding:
+def _cpu_wheel_finding(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding:
     """A wheel that uses no GPU on a host that has one."""
     build = torch.build
     what = f"the wheel of torch {build.version} for {build.platform}"
@@ -269,7 +278,7 @@ def _of_cpu(torch: Candidate, facts: HostFacts, knowledge: Knowledge) -> Finding
     )
 
 
-def cpu_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterator[Finding]:
+def cpu_torch_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterator[Finding]:
     """A CPU build of conda's torch for a host with GPUs.
 
     Args:
@@ -284,11 +293,11 @@ def cpu_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterat
             subject=torch.name,
             message=f"{torch.name} {torch.version} {torch.build} is a CPU build: it does not use the GPUs of "
             f"{facts.label}",
-            fix=None if asked else choose_anew(facts),
+            fix=None if asked else resolve_again(facts),
         )
 
 
-def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
+def _glibc_findings(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
     """What the packages themselves require of the C library, which may be more than the rows on torch say."""
     needs = solution.glibcs
     lowest = max((needed for _, needed in needs), default=None)
@@ -306,21 +315,23 @@ def _glibc(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
                 severity="error",
                 subject="glibc",
                 message=verdict.because,
-                fix=_for_this_glibc(lacking, solution, libc, facts),
+                fix=_glibc_fix(lacking, solution, libc, facts),
             )
 
 
-def _by_all_packages(found: list[Finding], solution: Solution, candidate: Candidate, case: Context) -> list[Finding]:
+def _with_glibc_of_packages(
+    found: list[Finding], solution: Solution, candidate: Candidate, context: Context
+) -> list[Finding]:
     """The errors on the C library, with what the packages require where that is more than the rows say: told once."""
     code = rule_named("glibc").code
     errors = [item for item in found if item.code == code and item.severity == "error"]
     lowest = max((needed for _, needed in solution.glibcs), default=None)
     if not errors or lowest is None:
         return found
-    enough = replace(case.facts, libc=Libc(family="glibc", version=lowest), members=())
-    if verdict_of("glibc", candidate, replace(case, facts=enough)).outcome == "reject":
+    enough = replace(context.facts, libc=Libc(family="glibc", version=lowest), members=())
+    if verdict_of("glibc", candidate, replace(context, facts=enough)).outcome == "reject":
         return found
-    own = [replace(item, fix=item.fix or errors[0].fix) for item in _glibc(solution, case.facts)]
+    own = [replace(item, fix=item.fix or errors[0].fix) for item in _glibc_findings(solution, context.facts)]
     return [*(item for item in found if item not in errors), *own]
 
 
@@ -329,13 +340,13 @@ _OLDER = "take releases of "
 """How the fix begins of what another torch does not mend."""
 
 
-def _for_this_glibc(lacking: Sequence[str], solution: Solution, libc: Libc | None, facts: HostFacts) -> str | None:
+def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, facts: HostFacts) -> str | None:
     """What mends it; ``None`` where another torch does, since what needs a later glibc comes with torch.
 
     Wheels for an older C library stand beside the others in an index: locking for the host takes those.
     """
     if not {item.name for item in solution.pip}.issuperset(lacking) or any(map(solution.package, lacking)):
-        return choose_anew(facts)
+        return resolve_again(facts)
     if not any(item.name == "torch" for item in solution.pip):
         return shlex.join(["cuenv", "lock", *host_options(facts)])
     others = [name for name in lacking if not _WITH_TORCH.fullmatch(name)]
@@ -345,7 +356,7 @@ def _for_this_glibc(lacking: Sequence[str], solution: Solution, libc: Libc | Non
     return f"{_OLDER}{first_of(others, _SHOWN)} that have wheels for glibc {libc.version}{beside}"
 
 
-def _platform(solution: Solution, facts: HostFacts) -> Finding:
+def _platform_finding(solution: Solution, facts: HostFacts) -> Finding:
     return Finding(
         code="CU106",
         severity="error",
@@ -355,7 +366,7 @@ def _platform(solution: Solution, facts: HostFacts) -> Finding:
     )
 
 
-def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterator[Finding]:
+def as_findings(verdict: Verdict, candidate: Candidate, context: Context) -> Iterator[Finding]:
     """A verdict on a candidate as a finding, where its rule judges a solved environment and it is no plain pass."""
     rule = rule_named(verdict.rule)
     severity = _SEVERITY.get(verdict.outcome)
@@ -363,9 +374,9 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         return
     if verdict.rule == "driver-level":
         severity = "info"
-    elif verdict.outcome == "unknown" and verdict.rule in _NEEDED:
+    elif verdict.outcome == "unknown" and verdict.rule in _OF_EVERY_PROGRAM:
         severity = "warning"
-    fix, edits = _fix(verdict, candidate, case)
+    fix, edits = _fix(verdict, candidate, context)
     message = verdict.because.replace(THIS_BUILD, build_name(candidate), 1)
     # Its cuDNN and its CUDA come with torch, and bear no name of their own.
     if (verdict.rule == "cudnn" or rule.code == "CU401") and candidate.build.stack == WHEELS:
@@ -375,7 +386,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, case: Context) -> Iterat
         severity=severity,
         subject=verdict.rule,
         message=message,
-        evidence=tuple(cited(reason, case.knowledge) for reason in verdict.reasons),
+        evidence=tuple(cited(reason, context.knowledge) for reason in verdict.reasons),
         fix=fix,
         edits=edits,
         unknown=verdict.outcome == "unknown" and verdict.rule in (*LAYERS, "extensions"),
@@ -395,25 +406,25 @@ _Fix: TypeAlias = tuple[str | None, tuple[FileEdit, ...]]
 """What mends a finding, in words and as edits of the environment file."""
 
 
-def _fix(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
+def _fix(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
     """What mends it: a driver to install, an edit, or a command; nothing for what is only not known."""
-    if verdict.outcome != "reject" or _outdone(verdict, candidate, case):
+    if verdict.outcome != "reject" or _other_driver_is_newer(verdict, candidate, context):
         return None, ()
     if verdict.rule == "extensions":
 
         def suits(text: str) -> bool:
-            alone = replace(case, request=replace(case.request, pip=(text,)))
+            alone = replace(context, request=replace(context.request, pip=(text,)))
             return verdict_of("extensions", candidate, alone).outcome in ("pass", "warn")
 
         if verdict.because.startswith(("flash-attn", "flash_attn")) and "compute capability" in verdict.because:
             return _OTHER_ATTENTION, ()
-        better = library_advice(case.request.pip, candidate.build.version, case.knowledge, suits)
+        better = library_advice(context.request.pip, candidate.build.version, context.knowledge, suits)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
-    if candidate.build.stack == WHEELS and verdict.rule in (*_CHOSEN, "driver-floor", "cudnn", "nccl"):
-        return _other_wheel(verdict, candidate, case)
-    if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _narrowed(candidate, case)):
+    if candidate.build.stack == WHEELS and verdict.rule in (*_NEED_OTHER_ENVIRONMENT, "driver-floor", "cudnn", "nccl"):
+        return _other_wheel(verdict, candidate, context)
+    if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _cudnn_bound(candidate, context)):
         return None, (narrowed,)
-    return _command(verdict, candidate, case), ()
+    return _command(verdict, candidate, context), ()
 
 
 _OTHER_ATTENTION = 'take flash-attn out, and load the model with attn_implementation="sdpa", which is PyTorch\'s own'
@@ -421,13 +432,13 @@ _OTHER_ATTENTION = 'take flash-attn out, and load the model with attn_implementa
 _DRIVER_RULES = ("driver-gpu", "driver-floor")
 
 
-def _outdone(verdict: Verdict, candidate: Candidate, case: Context) -> bool:
+def _other_driver_is_newer(verdict: Verdict, candidate: Candidate, context: Context) -> bool:
     """Whether the other rule on the driver rejects too and asks for a later one, whose command mends both."""
     lowest = _lowest_driver(verdict)
     if lowest is None:
         return False
     (name,) = {*_DRIVER_RULES} - {verdict.rule}
-    other = _lowest_driver(verdict_of(name, candidate, case))
+    other = _lowest_driver(verdict_of(name, candidate, context))
     return other is not None and (other > lowest or (other == lowest and name == "driver-gpu"))
 
 
@@ -436,40 +447,42 @@ def _lowest_driver(verdict: Verdict) -> tuple[int, ...] | None:
     return driver_key(remedy.driver) if remedy and remedy.driver and not remedy.upto else None
 
 
-def _driver_is_no_cure(verdict: Verdict, candidate: Candidate, case: Context) -> bool:
+def _driver_does_not_help(verdict: Verdict, candidate: Candidate, context: Context) -> bool:
     """Whether the driver that is asked for runs no more than this one: a GPU has no code in the build."""
     others = LAYERS if candidate.build.stack == WHEELS else LAYERS[:1]  # conda's cuDNN and NCCL can be pinned
-    rejects = [] if _lowest_driver(verdict) is None else [verdict_of(name, candidate, case) for name in others]
+    rejects = [] if _lowest_driver(verdict) is None else [verdict_of(name, candidate, context) for name in others]
     return any(item.outcome == "reject" and not (item.remedy and item.remedy.driver) for item in rejects)
 
 
-def _command(verdict: Verdict, candidate: Candidate, case: Context) -> str | None:
+def _command(verdict: Verdict, candidate: Candidate, context: Context) -> str | None:
     """The command that mends what no edit does."""
-    if _driver_is_no_cure(verdict, candidate, case):
-        return choose_anew(case.facts, case)
+    if _driver_does_not_help(verdict, candidate, context):
+        return resolve_again(context.facts, context)
     if verdict.remedy:
         return (
             f"install {verdict.remedy.text}"
             if verdict.remedy.driver
-            else _resolve(case.facts, *_libraries(case.request, case.knowledge), verdict.remedy.option)
+            else _resolve_command(context.facts, *_libraries(context.request, context.knowledge), verdict.remedy.option)
         )
     if verdict.rule == "gpu":
         return "name the machine that it is for: --gpu NAME --driver VERSION, or --host FILE (cuenv inspect --json)"
-    return choose_anew(case.facts, case) if verdict.rule in (*_CHOSEN, "cudnn", "nccl") else None
+    return (
+        resolve_again(context.facts, context) if verdict.rule in (*_NEED_OTHER_ENVIRONMENT, "cudnn", "nccl") else None
+    )
 
 
-def _other_wheel(verdict: Verdict, candidate: Candidate, case: Context) -> _Fix:
+def _other_wheel(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
     """A wheel of torch that runs on the host, or the driver that this one needs."""
-    helps = verdict.remedy and verdict.remedy.driver and not _driver_is_no_cure(verdict, candidate, case)
+    helps = verdict.remedy and verdict.remedy.driver and not _driver_does_not_help(verdict, candidate, context)
     driver = f"install {verdict.remedy.text}" if verdict.remedy and helps else ""
-    words, edits = wheel_advice(candidate, case.facts, case.knowledge)
+    words, edits = wheel_advice(candidate, context.facts, context.knowledge)
     return ", or ".join(filter(None, (driver, words))) or None, edits
 
 
-def choose_anew(facts: HostFacts, case: Context | None = None) -> str:
+def resolve_again(facts: HostFacts, context: Context | None = None) -> str:
     """The command that chooses another environment for the host that was judged, whichever machine it is typed on."""
-    libraries = _libraries(case.request, case.knowledge) if case else ()
-    return _resolve(facts, *libraries, "--prove", "-o", "environment.new.yml")
+    libraries = _libraries(context.request, context.knowledge) if context else ()
+    return _resolve_command(facts, *libraries, "--prove", "-o", "environment.new.yml")
 
 
 def _libraries(request: Request, knowledge: Knowledge) -> list[str]:
@@ -483,20 +496,20 @@ def _libraries(request: Request, knowledge: Knowledge) -> list[str]:
     return [word for text in found for word in ("--with", text)]
 
 
-def _resolve(facts: HostFacts, *options: str | None) -> str:
+def _resolve_command(facts: HostFacts, *options: str | None) -> str:
     return shlex.join(["cuenv", "resolve", *host_options(facts), *filter(None, options)])
 
 
-def _narrowed(candidate: Candidate, case: Context) -> FileEdit | None:
+def _cudnn_bound(candidate: Candidate, context: Context) -> FileEdit | None:
     """The bound on cuDNN that supports the oldest GPU again, where the torch build admits such a release."""
     asked = candidate.build.cudnn or Requirement(package="libcudnn", first=None, below=None)
-    if candidate.build.cuda is None or not case.facts.capabilities or candidate.build.stack == WHEELS:
+    if candidate.build.cuda is None or not context.facts.capabilities or candidate.build.stack == WHEELS:
         return None  # a torch from pip asks for one cuDNN exactly
-    found = range_for("cudnn", asked, case.facts.capabilities[0], candidate.build.cuda, case.knowledge)
+    found = range_for("cudnn", asked, context.facts.capabilities[0], candidate.build.cuda, context.knowledge)
     return FileEdit(how="add", entries=(f"{asked.package}<{found.below}",)) if found.answer == "below" else None
 
 
-def unknown_build(candidate: Candidate) -> Finding:
+def build_not_in_tables(candidate: Candidate) -> Finding:
     """The finding that the tables do not know a torch build."""
     build = candidate.build
     by_pip = build.stack == WHEELS
@@ -519,7 +532,7 @@ def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowled
         return ()
     torch = solution.package("pytorch")
     of_cpu = candidate.cuda is None and torch is not None and names_cpu(torch.build)
-    found = [] if candidate.build.sources or of_cpu else [unknown_build(candidate)]
+    found = [] if candidate.build.sources or of_cpu else [build_not_in_tables(candidate)]
     python = spec.pin("python")
     known = candidate.build.pythons
     if known and python and candidate.python not in known:

@@ -10,10 +10,10 @@ from cuenv.core.regex import regex
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.file_check import runnable_torch
+from cuenv.resolver.asked_cuda import version_spec_of
 from cuenv.resolver.asked_torch import torch_asked
 from cuenv.resolver.candidates import admits
 from cuenv.resolver.conflicts import conflict_bounds
-from cuenv.resolver.policy import spec_of
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Solution
 
@@ -33,7 +33,7 @@ def open_pythons(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[str, ...]
     A torch of pip leaves those that have its wheels.
     """
     pin, asked = spec.pin("python"), torch_asked(spec.pip)
-    bound = spec_of(pin)
+    bound = version_spec_of(pin)
     admitted = tuple(text for text in _LIKELY_PYTHONS if bound is None or admits(bound, text))
     if not spec.pip or (pin and pin.version and bound is None) or len(admitted) < 2:
         return ()
@@ -43,7 +43,7 @@ def open_pythons(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[str, ...]
 
 def with_python(spec: EnvironmentSpec, python: str) -> EnvironmentSpec:
     """A file that names one of the Pythons that it leaves open."""
-    pin, bound = spec.pin("python"), spec_of(spec.pin("python"))
+    pin, bound = spec.pin("python"), version_spec_of(spec.pin("python"))
     if pin is None:
         return replace(spec, pins=(*spec.pins, Pin(name="python", version=f"={python}")))
     wanted = f"{pin.version},{python}.*" if bound and bound.prefix is None else f"={python}"

@@ -23,7 +23,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.companions import create_commands, write_formats
 from cuenv.lockfile.engines import Engine, default_channel_findings, solve_with, verify_answer
-from cuenv.lockfile.file_check import judge_file, named_cuda, oldest_cuda
+from cuenv.lockfile.file_check import judge_file
 from cuenv.lockfile.files import (
     LOCK_NAME,
     day_in,
@@ -49,7 +49,8 @@ from cuenv.lockfile.wheel_lock import (
     wheel_solutions,
     write_wheels,
 )
-from cuenv.resolver.policy import cpu_builds_asked, for_file, spec_findings, wants_cuda
+from cuenv.resolver.asked_cuda import cpu_builds_asked, named_cuda, oldest_cuda, wants_cuda
+from cuenv.resolver.policy import spec_findings, with_file_in_fix
 from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import LISTS, WRITTEN_BY, EnvironmentSpec, Pin, with_named
@@ -334,7 +335,7 @@ def _file_findings(job: _Job, facts: HostFacts) -> list[Finding]:
     """What is wrong with the environment file itself, and on each host, before anything is solved."""
     spec = _with_user_indexes(job.spec, job.request)
     found = [
-        *for_file(spec_findings(spec, job.knowledge), str(job.request.path)),
+        *with_file_in_fix(spec_findings(spec, job.knowledge), str(job.request.path)),
         *before_pip(job.spec, job.request.allow),
         *_without_cuda(job, facts),
     ]
@@ -412,7 +413,7 @@ def _solution_findings(job: _Job, solutions: list[Solution]) -> tuple[list[Findi
     offers, (judged, least) = meanwhile(lambda: [ask() for ask in questions], judge)
     for host, solution, offered, found in zip(job.hosts, solutions, offers, judged, strict=True):
         of_solution = solved_findings(solution, job.spec, host, offered, knowledge)
-        after += [*for_file(of_solution, str(job.request.path)), *found]
+        after += [*with_file_in_fix(of_solution, str(job.request.path)), *found]
     return after, least
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 
 from cuenv.core.errors import ChannelError, NoChannelError, OutsideError, Progress, UsageError
 from cuenv.core.record import dataclass, replace
@@ -12,11 +11,12 @@ from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.repair.intent import intent_of
+from cuenv.resolver.asked_cuda import asks_for_cpu
+from cuenv.resolver.compose import environment_of
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import request_options
-from cuenv.resolver.policy import asks_for_cpu
-from cuenv.resolver.prove import prove
-from cuenv.resolver.resolve import composed, decidable
+from cuenv.resolver.prove import solving
+from cuenv.resolver.resolve import decidable
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.sources import Sources
@@ -60,9 +60,8 @@ def instead(
     for request in requests:
         decision = decide(Context(facts=decidable(facts), request=request, knowledge=knowledge, proving=True))
         try:
-            decision = _solving(decision, spec.name or "cuenv", sources, progress)
-            plain = partial(composed, name=spec.name or "cuenv", header=False)
-            found, solution = prove(decision, plain, sources, progress, limit=_TRIES)
+            decision = _from_first_solving(decision, spec.name or "cuenv", sources, progress)
+            found, solution = solving(decision, spec.name or "cuenv", sources, progress, limit=_TRIES)
         except (ChannelError, OutsideError, UsageError):
             return None
         if solution is not None:
@@ -70,14 +69,14 @@ def instead(
     return None
 
 
-def _solving(decision: Decision, name: str, sources: Sources, progress: Progress | None) -> Decision:
+def _from_first_solving(decision: Decision, name: str, sources: Sources, progress: Progress | None) -> Decision:
     """A decision without the candidates before the first that solves, found by one solve for each channel."""
     from cuenv.solve.io.choosing import choose  # noqa: PLC0415 - the solver is heavy
 
     tries = [(place, item) for place, fit in enumerate(decision.fitting) for item in decision.variants(fit)][:_LOOKS]
     groups: dict[tuple[str, ...], list[tuple[int, EnvironmentSpec]]] = {}
     for place, item in tries:
-        made = composed(replace(decision, fitting=(item,)), name, header=False)
+        made = environment_of(replace(decision, fitting=(item,)), name, header=False)
         groups.setdefault(made.channels, []).append((place, made))
     first = len(decision.fitting)
     for channels, rows in groups.items():
@@ -88,7 +87,7 @@ def _solving(decision: Decision, name: str, sources: Sources, progress: Progress
             spec=replace(rows[0][1], pins=()),
             channels=channels,
             platform=rows[0][1].platforms[0],
-            virtual_packages=virtual_packages(decision.case.facts),
+            virtual_packages=virtual_packages(decision.context.facts),
         )
         with suppress(NoChannelError):
             found = choose(request, (tuple(made.pins for _, made in before),), sources) if before else None

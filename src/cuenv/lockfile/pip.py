@@ -24,7 +24,7 @@ from cuenv.lockfile.pip_findings import (
     origin_findings,
     pip_findings,
 )
-from cuenv.lockfile.setups import compiles, known_lines, of_index
+from cuenv.lockfile.setups import compiles, name_on_index, with_build_needs
 from cuenv.resolver.wheels import made_for
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.io.sources import Sources
@@ -70,9 +70,9 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
     """
     if not spec.pip:
         return ()
-    lines = known_lines(read_lines(spec.pip, dict(spec.unread)), folder, knowledge)
+    lines = with_build_needs(read_lines(spec.pip, dict(spec.unread)), folder, knowledge)
     own = () if lines.options.lines() else lines.requirements  # an index of the user's own may have wheels
-    built = (text for text in own if compiles(of_index(text), knowledge))
+    built = (text for text in own if compiles(name_on_index(text), knowledge))
     aside = (*lines.aside, *(SetAside(text=shown(text), why=_COMPILED, build=True) for text in built))
     return (*before_pip(spec), *findings_aside(aside, None), *ignored_lines(lines), *built_lines(lines))
 
@@ -123,7 +123,7 @@ def lock_pip(
         made = [replace(item, aside=whole, options=lines.options.lines()) for item in solutions]
         return made, [finding for item in made for finding in findings_aside(item.aside, None)]
     made, found = [], [*ignored_lines(lines), *built_lines(lines)]
-    lines = known_lines(lines, folder, knowledge)
+    lines = with_build_needs(lines, folder, knowledge)
     for solution in solutions:
         kept = old.solution(solution.platform) if old else None
         moving = set(map(normalise, update))

@@ -82,9 +82,9 @@ def loader_findings(
     for item, row in programs_of(solution.pip, knowledge):
         name = f"{item.name} {item.version}"
         if row.cuda is None:
-            yield _of_cpu(item.name, name, row, facts)
+            yield _cpu_build_finding(item.name, name, row, facts)
         elif beside is None:
-            bound, cudnn = _toolkit(row, knowledge), f" and cuDNN {row.cudnn}" if row.cudnn else ""
+            bound, cudnn = _toolkit_edits(row, knowledge), f" and cuDNN {row.cudnn}" if row.cudnn else ""
             yield Finding(
                 code="CU403",
                 severity="warning",
@@ -110,7 +110,7 @@ def loader_findings(
             )
 
 
-def _of_cpu(package: str, name: str, row: Program, facts: HostFacts) -> Finding:
+def _cpu_build_finding(package: str, name: str, row: Program, facts: HostFacts) -> Finding:
     """A wheel without code for GPUs on a host that has one."""
     return Finding(
         code="CU103",
@@ -122,7 +122,7 @@ def _of_cpu(package: str, name: str, row: Program, facts: HostFacts) -> Finding:
     )
 
 
-def on_cpu(name: str, row: Program, item: Finding) -> Finding:
+def as_cpu_warning(name: str, row: Program, item: Finding) -> Finding:
     """What rejects the CUDA that a program takes from the host; tensorflow, which asks for no GPU, starts without."""
     if row.package != "tensorflow" or "[" in name or item.severity != "error":
         return item
@@ -130,14 +130,14 @@ def on_cpu(name: str, row: Program, item: Finding) -> Finding:
     return replace(item, severity="warning", message=f"{name} runs on the CPU: {because}: {item.message}", edits=())
 
 
-def cpu_asked(lines: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def cpu_builds_asked(lines: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """The CPU builds among the wheels that a pip part names."""
     for text, row in programs_asked(lines, knowledge) if facts.gpus else ():
         if row.cuda is None:
-            yield _of_cpu(row.package, text, row, facts)
+            yield _cpu_build_finding(row.package, text, row, facts)
 
 
-def _toolkit(row: Program, knowledge: Knowledge) -> tuple[FileEdit, ...]:
+def _toolkit_edits(row: Program, knowledge: Knowledge) -> tuple[FileEdit, ...]:
     """The libraries that a wheel loads as conda packages; none where conda-forge has no such release."""
     ended = knowledge.discontinued("cudatoolkit")
     there = ended and any(text.startswith(f"{row.cuda}.") for text in ended.versions)
@@ -146,7 +146,7 @@ def _toolkit(row: Program, knowledge: Knowledge) -> tuple[FileEdit, ...]:
     return (FileEdit(how="add", entries=(f"cudatoolkit={row.cuda}", f"cudnn>={row.cudnn},<{row.cudnn.major + 1}")),)
 
 
-def without_cuda(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def findings_without_cuda(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """Programs for GPUs that come by pip without any part of CUDA: they load that of the host, or hold their own."""
     yield from loader_findings(solution, None, facts, knowledge)
     known = [item.name for item, _ in programs_of(solution.pip, knowledge)]

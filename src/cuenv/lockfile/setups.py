@@ -29,7 +29,7 @@ _LONGEST = 1 << 20
 _SHOWN = 4
 
 
-def known_lines(lines: PipLines, folder: Path | None, knowledge: Knowledge) -> PipLines:
+def with_build_needs(lines: PipLines, folder: Path | None, knowledge: Knowledge) -> PipLines:
     """The lines with what is known of those that are set aside: whether a build needs torch, and compiles CUDA code.
 
     A name under which the index has another project is set aside as well: the one that is meant is in its repository.
@@ -41,14 +41,14 @@ def known_lines(lines: PipLines, folder: Path | None, knowledge: Knowledge) -> P
     """
     moved = {} if lines.options.lines() else {text: _of_repository(text, knowledge) for text in lines.requirements}
     aside = (*lines.aside, *(item for item in moved.values() if item))
-    known = (_of_project(_of_folder(item, folder) if folder else item, knowledge) for item in aside)
+    known = (_of_known_project(_read_setup(item, folder) if folder else item, knowledge) for item in aside)
     left = tuple(text for text in lines.requirements if not moved.get(text))
     return replace(lines, requirements=left, aside=tuple(known))
 
 
 def _of_repository(text: str, knowledge: Knowledge) -> SetAside | None:
     """A requirement by a name that is no package of a project, but that of its repository: NVIDIA's apex."""
-    name = of_index(text)
+    name = name_on_index(text)
     row = next((row for row in knowledge.extensions if row.builds and name and name == _repository(row)), None)
     if row is None or knowledge.extension(name):
         return None
@@ -56,7 +56,7 @@ def _of_repository(text: str, knowledge: Knowledge) -> SetAside | None:
     return SetAside(text=f"git+https://github.com/{row.repository}", why=why, build=True)
 
 
-def of_index(text: str) -> str:
+def name_on_index(text: str) -> str:
     """The package of an index that a requirement names; empty for a URL, whose file is meant and no other."""
     demand = pip_demand(text)
     return demand.name if demand else ""
@@ -67,7 +67,7 @@ def _repository(row: Extension) -> str:
     return normalise(row.repository.rpartition("/")[2])
 
 
-def _of_folder(item: SetAside, folder: Path) -> SetAside:
+def _read_setup(item: SetAside, folder: Path) -> SetAside:
     name = folder_of(item.text)
     if not name:
         return item
@@ -84,7 +84,7 @@ def _of_folder(item: SetAside, folder: Path) -> SetAside:
     return replace(item, build=bool(_TORCH.search(text)))
 
 
-def _of_project(item: SetAside, knowledge: Knowledge) -> SetAside:
+def _of_known_project(item: SetAside, knowledge: Knowledge) -> SetAside:
     """A repository or a package of a project that the tables know, such as flash-attention."""
     name = project_of(item.text)
     known = name and any(name in (row.package, _repository(row)) for row in knowledge.extensions if row.builds)

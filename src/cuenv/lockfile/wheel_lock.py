@@ -24,9 +24,9 @@ from cuenv.lockfile.formats import (
     requirements_txt,
     unlocked_txt,
 )
+from cuenv.resolver.asked_cuda import version_spec_of
 from cuenv.resolver.asked_torch import torch_asked, wheels_asked
 from cuenv.resolver.candidates import admits, distance
-from cuenv.resolver.policy import spec_of
 from cuenv.solve import WHEEL_LOCKS
 from cuenv.solve.environment_spec import LISTS, WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, Solution, content_digest
@@ -67,7 +67,7 @@ def wheel_solutions(
 def _python(spec: EnvironmentSpec, platform: str, knowledge: Knowledge) -> str | None:
     """The minor that the file asks for, nearest to 3.12 where torch leaves several open."""
     pin = spec.pin("python")
-    asked = spec_of(pin)
+    asked = version_spec_of(pin)
     if pin and pin.version and asked is None:
         return None
     torch = torch_asked(spec.pip)

@@ -63,7 +63,7 @@ from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.effective_driver import effective
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.rules import Context, Judge
-from cuenv.resolver.solution_policy import cpu_builds, cpu_variants, cuda_components, one_source
+from cuenv.resolver.solution_policy import cpu_variants, cuda_components, one_channel_findings, unlisted_cpu_builds
 from cuenv.resolver.wheels import INDEX, wheel_for
 from cuenv.solve.model import Solution
 
@@ -154,7 +154,7 @@ def check_sources(subject: Subject) -> Check:
     anew = subject.prefix.remake or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
     mixed = (
         replace(item, fix=anew) if item.code == "CU101" else item
-        for item in one_source(subject.prefix.conda, subject.knowledge)
+        for item in one_channel_findings(subject.prefix.conda, subject.knowledge)
     )
     findings = [*mixed, *library_source_findings(files, subject.prefix)]
     channels = sorted({package.channel_name for package in components})
@@ -248,7 +248,7 @@ def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)
     twins = (
-        [variant for judge in (cpu_variants, cpu_builds) for variant in judge(prefix.conda, subject.knowledge)]
+        [variant for judge in (cpu_variants, unlisted_cpu_builds) for variant in judge(prefix.conda, subject.knowledge)]
         if cuda
         else []
     )

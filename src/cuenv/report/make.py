@@ -13,7 +13,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
 from cuenv.lockfile.check import LockCheck
 from cuenv.lockfile.coverage import coverage
-from cuenv.lockfile.host_check import candidate_of, verdicts_on, without_torch
+from cuenv.lockfile.host_check import candidate_of, candidate_without_torch, judge_solution
 from cuenv.report.builds import builds
 from cuenv.report.components import component_grid, components_of, driver_of, extensions_of, limit
 from cuenv.report.drivers import drivers
@@ -46,7 +46,7 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = ()) -> Repor
     Args:
         findings: what is odd about the machine or the request.
     """
-    case, chosen = decision.case, decision.chosen
+    case, chosen = decision.context, decision.chosen
     facts, knowledge = case.facts, case.knowledge
     sections = []
     lead = []
@@ -192,12 +192,12 @@ def _environment_page(
     parts: Sequence[SizedPackage] | None = None,
 ) -> ReportPage:
     torch = candidate_of(solution, knowledge) if solution else None
-    candidate = torch or (without_torch(solution, knowledge) if solution else None)
+    candidate = torch or (candidate_without_torch(solution, knowledge) if solution else None)
     lead: list[str] = []
     sections: list[ReportSection] = []
     verdicts: tuple[Verdict, ...] = ()
     if solution and candidate and candidate.cuda:
-        case, verdicts = verdicts_on(solution, candidate, facts, knowledge)
+        case, verdicts = judge_solution(solution, candidate, facts, knowledge)
         every = [*components, *extensions_of(candidate, case.request.pip, case)] if facts.capabilities else []
         every = _with_driver(candidate, every, case)
         picture = component_grid(every, facts)

@@ -23,18 +23,18 @@ from cuenv.solve.environment_spec import EnvironmentSpec, index_option, normalis
 from cuenv.solve.model import names_cpu
 from cuenv.solve.pip_lines import without_options
 
-_OWN = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
+_PYTORCH_INDEX = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
 _TAG = regex(r"cu\d{2,3}")
-_FIRST = 100
-_MAIN = ("-i", "--index-url")
+_FIRST_LISTED_TAG = 100
+_MAIN_INDEX = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+(?:post[0-9]+)?)")
-_FILE = regex(
+_WHEEL_FILE = regex(
     r"(?:torch\s*@\s*)?(?:https?|file)://\S*/torch-(?P<release>[0-9.]+(?:\.?post[0-9]+)?)"
     r"(?:(?:%2B|\+)(?P<tag>[a-z0-9.]+))?-cp[0-9]+-[a-z0-9_]+-(?:many)?linux\S*\.whl(?:#\S*)?\s*(?:;.*)?",
     re.IGNORECASE,
 )
 """One wheel of torch for Linux, by its place."""
-_LABEL = regex(r"cu\d{2,3}|cpu")
+_OFFICIAL_LOCAL = regex(r"cu\d{2,3}|cpu")
 """A local version of PyTorch's own wheels; another is somebody's own build, for whatever torch was there."""
 CONDA_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 """The torches of conda, beside which another from pip is a mistake of its own."""
@@ -87,22 +87,26 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
     """What a pip part asks of torch; ``None`` where it asks for none on Linux, or by a URL that names no release."""
     lines = tuple(requirements)
     options = [option for option in map(index_option, lines) if option]
-    main = [option for option in options if option[0] in _MAIN]
+    main = [option for option in options if option[0] in _MAIN_INDEX]
     options = [option for option in options if option not in main[:-1]]  # of several pip takes the last
-    own = [(option, found["tag"]) for option, url in options if (found := _OWN.match(url))]
+    own = [(option, found["tag"]) for option, url in options if (found := _PYTORCH_INDEX.match(url))]
     tags = tuple(dict.fromkeys(tag for _, tag in own if tag))
-    alone = any(option in _MAIN for option, _ in own)
+    alone = any(option in _MAIN_INDEX for option, _ in own)
     # The page of all tags, also one that a variable of a shell names; of nightly builds nobody knows which are there.
-    whole = any(_OWN.match(url) and "/nightly" not in url for _, url in options) and not all(tag for _, tag in own)
+    whole = any(_PYTORCH_INDEX.match(url) and "/nightly" not in url for _, url in options) and not all(
+        tag for _, tag in own
+    )
     for line in lines:
-        text = named_wheel(line) or line
+        text = wheel_as_requirement(line) or line
         demand = pip_demand(text) if requirement_name(text) == "torch" else None
         if demand is None or not on_linux(text):
             continue
         condition, _, local = demand.condition.partition("+")
         named = _EXACT.fullmatch(condition)
         exact = version(named[1]) if named else None
-        foreign = [option for option, url in options if (found := _OWN.match(url)) is None or not found["tag"]]
+        foreign = [
+            option for option, url in options if (found := _PYTORCH_INDEX.match(url)) is None or not found["tag"]
+        ]
         return AskedTorch(
             text=demand.text.strip(),
             demand=replace(demand, condition=condition),
@@ -111,14 +115,14 @@ def torch_asked(requirements: Iterable[str]) -> AskedTorch | None:
             tags=tags,
             pypi=not alone,
             elsewhere=bool(foreign) or text != line,
-            anywhere=any(option not in _MAIN for option in foreign) or whole,
+            anywhere=any(option not in _MAIN_INDEX for option in foreign) or whole,
         )
     return None
 
 
-def named_wheel(line: str) -> str:
+def wheel_as_requirement(line: str) -> str:
     """The release of torch that a line names by the file of its wheel, as a requirement; empty for another line."""
-    found = _FILE.fullmatch(line.strip())
+    found = _WHEEL_FILE.fullmatch(line.strip())
     return f"torch=={found['release']}{'+' if found['tag'] else ''}{found['tag'] or ''}" if found else ""
 
 
@@ -154,7 +158,7 @@ def on_linux(text: str) -> frozenset[_Place]:
     return places_on_linux(text.partition(";")[2])
 
 
-def library_of_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple[str, Version | None] | None:
+def library_requiring_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple[str, Version | None] | None:
     """The first library of a pip part that requires torch, and the one release that it requires.
 
     ``None`` for the release where it is another condition, and for all where the tables know no such library, or the
@@ -197,12 +201,12 @@ def _goes_with(row: TorchWheel, demand: Demand, knowledge: Knowledge) -> bool:
             return any(pin.admits(point) and demand.admits(point) for point in (*pin.points(), *demand.points()))
     every = tuple(each for each in knowledge.extension(demand.name) if each.torch and "wheel" in each.comes)
     if demand.name == "triton":  # each torch from 2.0 on requires one
-        mine = [each for each in every if _for(each, (row.version,))]
+        mine = [each for each in every if _made_for_any(each, (row.version,))]
         return not mine or any(meets(demand, each) for each in mine)
     if any("wheel" not in each.comes and each.builds for each in knowledge.extension(demand.name)):
         return True  # pip compiles it for whatever torch is there
     meant = tuple(each for each in every if meets(demand, each))
-    return not (meant and covered(demand, meant, every)) or any(_for(each, (row.version,)) for each in meant)
+    return not (meant and covered(demand, meant, every)) or any(_made_for_any(each, (row.version,)) for each in meant)
 
 
 def with_companions(finding: Finding, requirements: Iterable[str], knowledge: Knowledge) -> Finding:
@@ -213,10 +217,12 @@ def with_companions(finding: Finding, requirements: Iterable[str], knowledge: Kn
         return finding
     lines = [line for line in requirements if on_linux(line) and requirement_name(line) != "torch"]
     wrong = [item for line in lines if (item := pip_demand(line)) and not _goes_with(row, item, knowledge)]
-    better, out = [], []
+    better, out = list[str](), list[str]()
     for item in wrong:
         ready = (
-            each for each in knowledge.extension(item.name) if "wheel" in each.comes and _for(each, (row.version,))
+            each
+            for each in knowledge.extension(item.name)
+            if "wheel" in each.comes and _made_for_any(each, (row.version,))
         )
         release = max((one for each in ready for one in each.releases), default=None)
         named = bool(release) or item.name in OF_TORCH  # of which pip finds the release for that torch by itself
@@ -245,13 +251,13 @@ def index_findings(requirements: Sequence[str], python: VersionSpec | None, know
     if asked is None or asked.of_cpu or (asked.tag and not _TAG.fullmatch(asked.tag)):
         return
     rows = list(_wheels(PLATFORMS[0], python, knowledge))
-    passed = next((found for line in requirements if (found := _passed_over(line, asked, rows))), None)
+    passed = next((found for line in requirements if (found := _ignored_index_finding(line, asked, rows))), None)
     if passed:
         yield passed
         return
     if not any(map(asked.has, rows)):
-        yield from no_python(asked, python, PLATFORMS[0], knowledge)
-    told = _of_tag(asked, rows) if asked.tag else _of_index(asked, rows)
+        yield from python_findings(asked, python, PLATFORMS[0], knowledge)
+    told = _tag_problem(asked, rows) if asked.tag else _index_problem(asked, rows)
     if told:
         severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
         yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
@@ -271,7 +277,7 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
         found = _LOCAL.fullmatch(line.strip())
         if not found or requirement_name(line) == "torch" or not on_linux(line):
             continue
-        own = _LABEL.fullmatch(found["local"]) is not None and normalise(found["name"]) in OF_TORCH
+        own = _OFFICIAL_LOCAL.fullmatch(found["local"]) is not None and normalise(found["name"]) in OF_TORCH
         if own and asked and asked.tag:
             continue  # the index of torch has it as well
         public = re.match(r"[0-9.]*[0-9]", found["release"])
@@ -292,11 +298,11 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
         )
 
 
-def _passed_over(line: str, asked: AskedTorch, rows: Iterable[TorchWheel]) -> Finding | None:
+def _ignored_index_finding(line: str, asked: AskedTorch, rows: Iterable[TorchWheel]) -> Finding | None:
     """An index that stands behind torch itself, where pip does not read it; ``None`` for another line."""
     text, options = without_options(line)
     site = index_option(options.split(" #")[0])
-    if text.strip() != asked.text or not site or not _OWN.match(site[1]) or asked.tags:
+    if text.strip() != asked.text or not site or not _PYTORCH_INDEX.match(site[1]) or asked.tags:
         return None
     plain = max((row for row in rows if "pypi" in row.comes and asked.has(row)), key=_release, default=None)
     if plain and not asked.tag and plain.build in site[1]:
@@ -312,7 +318,9 @@ def _passed_over(line: str, asked: AskedTorch, rows: Iterable[TorchWheel]) -> Fi
     )
 
 
-def no_python(asked: AskedTorch, python: VersionSpec | None, platform: str, knowledge: Knowledge) -> Iterator[Finding]:
+def python_findings(
+    asked: AskedTorch, python: VersionSpec | None, platform: str, knowledge: Knowledge
+) -> Iterator[Finding]:
     """A torch that has wheels, and none for the Python that is asked for."""
     rows = [row for row in knowledge.wheels if row.platform == platform and row.cuda and asked.has(row)]
     if rows and python:
@@ -326,18 +334,18 @@ def no_python(asked: AskedTorch, python: VersionSpec | None, platform: str, know
         )
 
 
-def never_made(asked: AskedTorch, rows: Iterable[TorchWheel]) -> list[str]:
+def wheels_with_other_tags(asked: AskedTorch, rows: Iterable[TorchWheel]) -> list[str]:
     """The wheels that exist of a release whose wheel for the tag that is asked for was never made; else none."""
     have = [row.name for row in rows if row.version == asked.exact and "index" in row.comes and row.cuda]
-    known = _TAG.fullmatch(asked.tag) and int(asked.tag.removeprefix("cu")) >= _FIRST
+    known = _TAG.fullmatch(asked.tag) and int(asked.tag.removeprefix("cu")) >= _FIRST_LISTED_TAG
     return have if known and f"{asked.exact}+{asked.tag}" not in have else []  # the tables have every tag from there on
 
 
-def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
+def _tag_problem(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
     """The requirement names a tag: that wheel must exist, and the index of the tag must be asked."""
     here = [row for row in rows if row.version == asked.exact]
     name = f"torch {asked.exact}+{asked.tag}"
-    if have := never_made(asked, rows):
+    if have := wheels_with_other_tags(asked, rows):
         return f"{name} does not exist; PyTorch's indexes have {', '.join(have)}", _nearest(asked, rows)
     if asked.tag in asked.tags or asked.elsewhere:
         return None
@@ -349,7 +357,7 @@ def _of_tag(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileE
     return f"{name} is not on PyPI{but}", fix
 
 
-def _of_index(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
+def _index_problem(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
     """The pip part names an index: it must have a release that is asked for, and pip must not prefer PyPI's."""
     tags = [tag for tag in asked.tags if tag != "cpu"]
     of_index = [row for row in rows if "index" in row.comes and row.build in tags]
@@ -382,20 +390,20 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
     asked, pin = torch_asked(spec.pip), spec.pin("pytorch")
     if pin and (torch := pin_demand(pin)):
         beside = [item for each in spec.pins if each.name in OF_TORCH and (item := pin_demand(each))]
-        yield from _unpaired(beside, torch, ("conda-forge", "pytorch", "wheel"), knowledge)
+        yield from _library_conflicts(beside, torch, ("conda-forge", "pytorch", "wheel"), knowledge)
     elif asked:
         lines = (line for line in spec.pip if on_linux(line) & on_linux(asked.text))
         found = [item for line in lines if (item := pip_demand(line)) and item.name != "torch"]
         beside = [item for item in found if not (asked.of_cpu and item.name == "triton")]  # of CUDA builds alone
-        yield from _unpaired(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)
-        yield from _unpinned(beside, asked, knowledge)
+        yield from _library_conflicts(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)
+        yield from _nvidia_wheel_conflicts(beside, asked, knowledge)
 
 
 NO_OTHER = ", and pip installs no other release beside it"
 """Of one command; a later one puts another release in its place."""
 
 
-def _unpinned(beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge) -> Iterator[Finding]:
+def _nvidia_wheel_conflicts(beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge) -> Iterator[Finding]:
     """Wheels of NVIDIA of which torch requires one exact release, and the pip part another: pip refuses both."""
     rows = [row for row in _wheels(PLATFORMS[0], None, knowledge) if asked.has(row)]
     if not asked.exact or not rows or not all(row.pins for row in rows):
@@ -419,7 +427,7 @@ def _unpinned(beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge)
         )
 
 
-def unlisted_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | None:
+def asked_torch_not_in_tables(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | None:
     """That the tables list no build of the torch that is asked for; ``None`` where they do, or none is asked for."""
     pin, asked = spec.pin("pytorch"), torch_asked(spec.pip)
     of_cpu = (
@@ -437,10 +445,10 @@ def unlisted_finding(spec: EnvironmentSpec, knowledge: Knowledge) -> Finding | N
         return None
     named = demand.text if demand else redact(text)
     what = f"{named} of PyTorch's nightly builds" if nightly else named
-    return unlisted(what, "pytorch" if pin else "torch")
+    return torch_not_in_tables(what, "pytorch" if pin else "torch")
 
 
-def unlisted(what: str, subject: str) -> Finding:
+def torch_not_in_tables(what: str, subject: str) -> Finding:
     """The finding that nobody can say for which GPUs a torch has code."""
     return Finding(
         code="CU111",
@@ -451,13 +459,13 @@ def unlisted(what: str, subject: str) -> Finding:
     )
 
 
-def unnamed(library: str, where: str, fix: str) -> Finding:
+def torch_not_named(library: str, where: str, fix: str) -> Finding:
     """The finding that a library brings a torch that nobody named, so that no release of it was judged."""
     message = f"{library} brings a torch that {where}, so whether it runs on the GPUs was not checked"
     return Finding(code="CU327", severity="info", subject=library, message=message, fix=fix, unknown=True)
 
 
-def _unpaired(
+def _library_conflicts(
     libraries: Iterable[Demand], torch: Demand, ways: tuple[str, ...], knowledge: Knowledge
 ) -> Iterator[Finding]:
     named = [item for item in libraries if item.condition]
@@ -468,17 +476,17 @@ def _unpaired(
     for library in named:
         rows = [row for row in knowledge.extension(library.name) if row.torch and set(row.comes) & set(ways)]
         condition, _, local = library.condition.partition("+")
-        if local and not _LABEL.fullmatch(local):
+        if local and not _OFFICIAL_LOCAL.fullmatch(local):
             continue
         exact = _EXACT.fullmatch(condition)
         meant = replace(library, condition=condition)
         fit = [row for row in rows if any(map(meant.admits, row.releases))]
         ranges = [row for row in rows if not row.releases]
-        fit += [row for row in ranges if (row.covers(version(exact[1])) if exact else _reaches(meant, row))]
-        if not fit or any(_for(row, releases) for row in fit):
+        fit += [row for row in ranges if (row.covers(version(exact[1])) if exact else _admits_an_end(meant, row))]
+        if not fit or any(_made_for_any(row, releases) for row in fit):
             continue
-        mine = sorted({release for row in rows for release in row.releases if _for(row, releases)})
-        if library.name == "triton" and not any(_for(row, releases) for row in rows):
+        mine = sorted({release for row in rows for release in row.releases if _made_for_any(row, releases)})
+        if library.name == "triton" and not any(_made_for_any(row, releases) for row in rows):
             continue  # torch before 2.0 requires no triton, so that any may lie beside it
         equals = "==" if "wheel" in library.ways else "="
         better = f"{library.name}{equals}{mine[-1]}" if mine else ""
@@ -503,7 +511,7 @@ def _unpaired(
         )
 
 
-def _reaches(library: Demand, row: Extension) -> bool:
+def _admits_an_end(library: Demand, row: Extension) -> bool:
     """Whether a condition admits a release of a range: its first one, or the last where the range is open."""
     ends = (row.first, _LAST if row.below is None else None)
     return any(end is not None and library.admits(end) for end in ends)
@@ -515,10 +523,12 @@ _LAST = version("9999")
 def _compiles(library: Demand, release: Version, torch: Iterable[Version], knowledge: Knowledge) -> bool:
     """Whether pip compiles a release from its source where no wheel is for this torch."""
     rows = (row for row in knowledge.extension(library.name) if "source" in row.comes and row.builds)
-    return "source" in library.ways and any(row.covers(release) and (not row.torch or _for(row, torch)) for row in rows)
+    return "source" in library.ways and any(
+        row.covers(release) and (not row.torch or _made_for_any(row, torch)) for row in rows
+    )
 
 
-def _for(row: Extension, releases: Iterable[Version]) -> bool:
+def _made_for_any(row: Extension, releases: Iterable[Version]) -> bool:
     return row.torch is not None and any(map(row.torch.admits, releases))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cuenv.core import __version__
+from cuenv.core.errors import UsageError
 from cuenv.core.record import replace
 from cuenv.core.versions import VersionSpec, target_for
 from cuenv.host.describe import host_line
@@ -15,7 +17,7 @@ from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import lock_command, minimum_text, served_lines
 from cuenv.resolver.rules import Context
 from cuenv.resolver.rules.libraries import range_for
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name, together
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name, requirement_name, together
 
 HEADERS = ("cuda-cudart-dev", "libcusparse-dev", "libcublas-dev", "libcusolver-dev", "libcurand-dev")
 """Packages of the headers that torch's own headers include, by name: the metapackages pin cuBLAS exactly."""
@@ -30,39 +32,55 @@ DECIDED = {
 """Packages whose version is the decision itself, and the option that asks for another."""
 
 
-def compose(decision: Decision, *, name: str, version: str) -> EnvironmentSpec:
+def environment_of(decision: Decision, name: str, *, header: bool = True) -> EnvironmentSpec:
+    """The environment of a decision, as `compose` writes it, for what a user typed.
+
+    Raises:
+        UsageError: a requested package is no spec or asks for what another option decides, or the name is invalid.
+    """
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise UsageError(f"invalid environment name: {error}", hint="cuenv resolve --name train") from error
+    try:
+        return compose(decision, name, header=header)
+    except ValueError as error:
+        raise UsageError(f"--with: {error}", hint="cuenv resolve --with 'transformers>=4.36'") from error
+
+
+def compose(decision: Decision, name: str, *, header: bool = True) -> EnvironmentSpec:
     """Write what was chosen as an environment.
+
+    Args:
+        header: whether its head says what it was chosen for: that costs more than all the rest, and is left out where
+            many candidates are tried.
 
     Raises:
         ValueError: no candidate fits, or a requested package is no spec or asks for what another option decides.
     """
-    return headed(composed(decision, name=name), decision, version=version)
-
-
-def composed(decision: Decision, *, name: str) -> EnvironmentSpec:
-    """The environment without its header, which costs more than all the rest: for many candidates of a decision."""
     if decision.chosen is None:
         raise ValueError("no candidate fits")
-    candidate, case = decision.chosen.candidate, decision.case
-    own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, case)
-    pins = [*own, _python(candidate, case.request.python), *_compiler(candidate, case)]
-    pip, _ = _pip(candidate.build, case)
+    candidate, context = decision.chosen.candidate, decision.context
+    own = _cpu(candidate) if candidate.cuda is None else _cuda(candidate, context)
+    pins = [*own, _python(candidate, context.request.python), *_compiler(candidate, context)]
+    pip, _ = _pip(candidate.build, context)
     if pip:
         pins.append(Pin(name="pip", why=("installs the pip part",)))
-    return EnvironmentSpec(
+    spec = EnvironmentSpec(
         ours=True,
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
-        pins=_merged(pins, _beside_torch(candidate, _requested_pins(candidate, case), case.knowledge)),
+        pins=_merged(pins, _beside_torch(candidate, _requested_pins(candidate, context), context.knowledge)),
         pip=pip,
-        variables=_variables(candidate, case),
+        variables=_variables(candidate, context),
     )
+    return with_header(spec, decision) if header else spec
 
 
-def headed(spec: EnvironmentSpec, decision: Decision, *, version: str) -> EnvironmentSpec:
-    """An environment with the header that says what it was chosen for."""
-    return replace(spec, header=_header(decision, version))
+def with_header(spec: EnvironmentSpec, decision: Decision) -> EnvironmentSpec:
+    """The environment with the header that says what it was chosen for."""
+    return replace(spec, header=_header(decision))
 
 
 def _beside_torch(candidate: Candidate, requested: list[Pin], knowledge: Knowledge) -> list[Pin]:
@@ -74,13 +92,13 @@ def _beside_torch(candidate: Candidate, requested: list[Pin], knowledge: Knowled
     return [pin for pin in requested if pin.name != "pytorch" and roles.get(pin.name) not in brought]
 
 
-def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:
-    if not case.request.packages:
+def _requested_pins(candidate: Candidate, context: Context) -> list[Pin]:
+    if not context.request.packages:
         return []
     from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs request no package
 
     asked: dict[str, Pin] = {}
-    for pin in map(parse_spec, case.request.packages):
+    for pin in map(parse_spec, context.request.packages):
         if pin.name in DECIDED and (pin.version or pin.build):
             raise ValueError(
                 f"{pin.yaml_text()}: cuenv chooses the version of {pin.name}; write {DECIDED[pin.name]} VERSION"
@@ -88,8 +106,8 @@ def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:
         asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.resolver.requirements import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
-    known, when = case.knowledge, broken_when(case.request.offload)
-    _, base = case.request.origin or ("", None)
+    known, when = context.knowledge, broken_when(context.request.offload)
+    _, base = context.request.origin or ("", None)
     of_profile = {parse_spec(text).name for text in base.packages} if base else set()
 
     def whose(pin: Pin) -> str:
@@ -98,22 +116,25 @@ def _requested_pins(candidate: Candidate, case: Context) -> list[Pin]:
     return [pin_without_broken(requested(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
 
 
-def _pip(build: TorchBuild, case: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if not case.request.pip and not isinstance(build, TorchWheel):
+def _pip(build: TorchBuild, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not context.request.pip and not isinstance(build, TorchWheel):
         return (), ()
     from cuenv.resolver.requirements import pip_part, with_torch  # noqa: PLC0415 - as above
 
-    texts, reasons = pip_part(case.request, case.knowledge)
+    texts, reasons = pip_part(context.request, context.knowledge)
     if not isinstance(build, TorchWheel):
         return texts, reasons
-    from cuenv.resolver.wheels import INDEX, last_for  # noqa: PLC0415 - only with wheels
+    from cuenv.resolver.wheels import INDEX, last_wheel_note  # noqa: PLC0415 - only with wheels
 
     second = next((text for text in texts if requirement_name(text) == "torch"), None)
     if second:
         raise ValueError(f"pip:{second}: cuenv chooses the version of torch; write --pytorch VERSION")
     index = (f"--extra-index-url {INDEX}{build.build}",) if "index" in build.comes else ()
-    beside = (with_torch(text, build, case.knowledge) for text in texts)
-    return (*index, f"torch=={build.name}", *beside), (*reasons, *last_for(build, case.facts, case.knowledge))
+    beside = (with_torch(text, build, context.knowledge) for text in texts)
+    return (*index, f"torch=={build.name}", *beside), (
+        *reasons,
+        *last_wheel_note(build, context.facts, context.knowledge),
+    )
 
 
 def _merged(pins: list[Pin], requests: list[Pin]) -> tuple[Pin, ...]:
@@ -173,10 +194,10 @@ def _cpu(candidate: Candidate) -> list[Pin]:
     return [Pin(name="pytorch", version=str(build.version), build=build.build, channel=build.stack, why=why)]
 
 
-def _cuda(candidate: Candidate, case: Context) -> list[Pin]:
+def _cuda(candidate: Candidate, context: Context) -> list[Pin]:
     if candidate.build.stack == WHEELS:
-        return _beside_wheel(candidate, case)
-    return _pytorch(candidate, case) if candidate.build.stack == "pytorch" else _conda_forge(candidate, case)
+        return _beside_wheel(candidate, context)
+    return _pytorch(candidate, context) if candidate.build.stack == "pytorch" else _conda_forge(candidate, context)
 
 
 def _torch(candidate: Candidate, channel: str) -> Pin:
@@ -191,7 +212,7 @@ def _torch(candidate: Candidate, channel: str) -> Pin:
     )
 
 
-def _conda_forge(candidate: Candidate, case: Context) -> list[Pin]:
+def _conda_forge(candidate: Candidate, context: Context) -> list[Pin]:
     channel, cuda = "conda-forge", candidate.cuda
     pins = [
         _torch(candidate, channel),
@@ -205,10 +226,10 @@ def _conda_forge(candidate: Candidate, case: Context) -> list[Pin]:
     ]
     if cuda and cuda.major < 12:
         pins.append(Pin(name="cudatoolkit", channel=channel, role="pytorch-cuda", why=("the runtime libraries",)))
-    if case.request.dev:
-        pins += _nvcc(case.knowledge)
-    pins.append(_layer_pin("cudnn", candidate.build.cudnn, candidate, case))
-    pins.append(_layer_pin("nccl", candidate.build.nccl, candidate, case))
+    if context.request.dev:
+        pins += _nvcc(context.knowledge)
+    pins.append(_layer_pin("cudnn", candidate.build.cudnn, candidate, context))
+    pins.append(_layer_pin("nccl", candidate.build.nccl, candidate, context))
     return pins
 
 
@@ -217,24 +238,24 @@ def _nvcc(knowledge: Knowledge) -> Iterator[Pin]:
     yield from (_header_pin(name, "conda-forge", knowledge) for name in HEADERS)
 
 
-def _beside_wheel(candidate: Candidate, case: Context) -> list[Pin]:
+def _beside_wheel(candidate: Candidate, context: Context) -> list[Pin]:
     """The compiler of conda-forge for a torch that pip brings with its CUDA runtime."""
-    toolkit = _compiles_with(candidate, case)
+    toolkit = _compiles_with(candidate, context)
     if toolkit is None:
         return []
     why = (f"pins the compiler and the headers to CUDA {toolkit.version}; torch is built with CUDA {candidate.cuda}",)
     release = Pin(
         name="cuda-version", version=str(toolkit.version), channel="conda-forge", role="cudatoolkit-dev", why=why
     )
-    return [release, *_nvcc(case.knowledge)]
+    return [release, *_nvcc(context.knowledge)]
 
 
-def _compiles_with(candidate: Candidate, case: Context) -> Cuda | None:
+def _compiles_with(candidate: Candidate, context: Context) -> Cuda | None:
     """The CUDA release of the compiler in an environment; ``None`` for one without."""
-    if not case.request.dev or candidate.cuda is None:
+    if not context.request.dev or candidate.cuda is None:
         return None
     by_pip = candidate.build.stack == WHEELS
-    return case.knowledge.conda_compiler(candidate.cuda) if by_pip else case.knowledge.cuda(candidate.cuda)
+    return context.knowledge.conda_compiler(candidate.cuda) if by_pip else context.knowledge.cuda(candidate.cuda)
 
 
 def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
@@ -243,20 +264,20 @@ def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
     return Pin(name=name, channel=channel, role="cudatoolkit-dev", why=(headers or "headers of the runtime",))
 
 
-def _layer_pin(library: str, requirement: Requirement | None, candidate: Candidate, case: Context) -> Pin:
+def _layer_pin(library: str, requirement: Requirement | None, candidate: Candidate, context: Context) -> Pin:
     name = requirement.package if requirement and requirement.package else library
     why = (f"{library} in the version that this PyTorch build requires",)
     bound = ""
-    if case.facts.capabilities and candidate.build.cuda:
-        oldest = case.facts.capabilities[0]
-        found = range_for(library, requirement, oldest, candidate.build.cuda, case.knowledge)
+    if context.facts.capabilities and candidate.build.cuda:
+        oldest = context.facts.capabilities[0]
+        found = range_for(library, requirement, oldest, candidate.build.cuda, context.knowledge)
         if found.answer == "below":
             bound = f"<{found.below}"
             why = (f"release {found.below} dropped compute capability {oldest}",)
     return Pin(name=name, version=bound, channel="conda-forge", role=library, why=why)
 
 
-def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
+def _pytorch(candidate: Candidate, context: Context) -> list[Pin]:
     label, older = candidate.label, candidate.build.of_cudatoolkit
     pins = [
         _torch(candidate, "pytorch"),
@@ -270,11 +291,11 @@ def _pytorch(candidate: Candidate, case: Context) -> list[Pin]:
         ),
         *(
             Pin(name=row.package, version=row.bound, channel="conda-forge", why=(f"with a later release {row.says}",))
-            for row in case.knowledge.conflicts_of("pytorch", candidate.build.version)
+            for row in context.knowledge.conflicts_of("pytorch", candidate.build.version)
         ),
     ]
     channel = cuda_channel(candidate)
-    if case.request.dev and label and channel:
+    if context.request.dev and label and channel:
         why = ("compiler, headers and libraries of one CUDA release",)
         toolkit = Pin(name="cuda-toolkit", version=label.label, channel=channel, role="cudatoolkit-dev", why=why)
         pins.append(toolkit)
@@ -289,9 +310,9 @@ def _python(candidate: Candidate, request: VersionSpec | None) -> Pin:
     return Pin(name="python", version=release, why=("this PyTorch build exists for this Python",))
 
 
-def _compiler(candidate: Candidate, case: Context) -> list[Pin]:
-    row = _compiles_with(candidate, case)
-    if not case.request.dev or candidate.cuda is None or (row is None and candidate.build.stack == WHEELS):
+def _compiler(candidate: Candidate, context: Context) -> list[Pin]:
+    row = _compiles_with(candidate, context)
+    if not context.request.dev or candidate.cuda is None or (row is None and candidate.build.stack == WHEELS):
         return []
     limit = _gcc_limit(row, candidate) if row else None
     why = (
@@ -336,37 +357,37 @@ def requested(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) 
     return replace(pin, why=why)
 
 
-def _variables(candidate: Candidate, case: Context) -> dict[str, str]:
-    if candidate.cuda is None or not case.facts.capabilities:
+def _variables(candidate: Candidate, context: Context) -> dict[str, str]:
+    if candidate.cuda is None or not context.facts.capabilities:
         return {}
-    row = case.knowledge.cuda(candidate.cuda)
+    row = context.knowledge.cuda(candidate.cuda)
     able = row.targets if row else ()
-    targets = dict.fromkeys(target_for(item, able) or item for item in case.facts.capabilities)
+    targets = dict.fromkeys(target_for(item, able) or item for item in context.facts.capabilities)
     return {"TORCH_CUDA_ARCH_LIST": ";".join(map(str, targets))}
 
 
-def _header(decision: Decision, version: str) -> tuple[str, ...]:
+def _header(decision: Decision) -> tuple[str, ...]:
     if decision.chosen is None:
         raise ValueError("no candidate fits")
-    case = decision.case
-    _, reasons = _pip(decision.chosen.candidate.build, case)
+    context = decision.context
+    _, reasons = _pip(decision.chosen.candidate.build, context)
     lines = [
-        f"Written by cuenv {version}, knowledge base of {case.knowledge.edition}.",
-        f"For {host_line(case.facts)}.",
+        f"Written by cuenv {__version__}, knowledge base of {context.knowledge.edition}.",
+        f"For {host_line(context.facts)}.",
     ]
     lines += served_lines(decision)
     if decision.minimum_driver:
         lines.append(f"Minimum driver: {minimum_text(decision)}.")
-    if case.request.host_memory_gb:
-        lines.append(f"Host memory: the profile asks for {case.request.host_memory_gb} GB.")
-    if case.request.disk_gb:
-        lines.append(f"Free disk: the profile asks for {case.request.disk_gb} GB.")
+    if context.request.host_memory_gb:
+        lines.append(f"Host memory: the profile asks for {context.request.host_memory_gb} GB.")
+    if context.request.disk_gb:
+        lines.append(f"Free disk: the profile asks for {context.request.disk_gb} GB.")
     if decision.conda:
         lines.append(
             f"PyTorch comes as a wheel, because no conda build fits this host and this request: {decision.conda}."
         )
-    if case.request.as_of:
-        lines.append(f"As of {case.request.as_of}: only builds that existed on that day, and so it is locked.")
+    if context.request.as_of:
+        lines.append(f"As of {context.request.as_of}: only builds that existed on that day, and so it is locked.")
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

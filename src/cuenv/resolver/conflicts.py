@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import replace
-from cuenv.core.urls import short_channel
 from cuenv.core.versions import version, version_or_none
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.rows import STACKS, WHEELS, Conflict
+from cuenv.knowledge.rows import WHEELS, Conflict
+from cuenv.resolver.asked_cuda import torch_home
 from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.environment_spec import EnvironmentSpec, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
 
 _LAST = version("9999")
@@ -75,13 +75,6 @@ def _failing_torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -
         return wheel.text if wheel and _all_before(wheel.demand, row, (WHEELS,), knowledge) else ""
     demand, home = pin_demand(pin), torch_home(pin, spec)
     return pin.yaml_text() if demand and home in row.stacks and _all_before(demand, row, (home,), knowledge) else ""
-
-
-def torch_home(torch: Pin, spec: EnvironmentSpec) -> str:
-    """The channel that torch comes from, as far as the file says."""
-    channels = (short_channel(channel) for channel in spec.channels)
-    listed = "pytorch" if spec.pin("pytorch-cuda") else next((item for item in channels if item in STACKS), "")
-    return torch.channel or listed
 
 
 def _all_before(demand: Demand, row: Conflict, stacks: tuple[str, ...], knowledge: Knowledge) -> bool:

@@ -64,7 +64,7 @@ class Decision(Drawable):
         unsolved: requested packages without which the channels satisfy the rest, where they do not satisfy all.
     """
 
-    case: Context
+    context: Context
     assessments: tuple[Assessment, ...]
     fitting: tuple[Assessment, ...]
     skipped: tuple[tuple[Candidate, str], ...] = ()
@@ -86,7 +86,7 @@ class Decision(Drawable):
     @cached_property
     def minimum_drivers(self) -> tuple[tuple[HostFacts, str], ...]:
         """Each machine with the lowest driver that runs what was chosen on its own GPUs."""
-        return minimum_drivers(self.chosen.candidate, self.case) if self.chosen else ()
+        return minimum_drivers(self.chosen.candidate, self.context) if self.chosen else ()
 
     @cached_property
     def rejections(self) -> tuple[Rejection, ...]:
@@ -111,7 +111,7 @@ class Decision(Drawable):
     def _opened(self, remedies: Iterable[Remedy]) -> tuple[NearMiss, ...]:
         misses: list[NearMiss] = []
         for remedy in remedies:
-            then, rules = _remedied(self.case, remedy), _touched(remedy)
+            then, rules = _remedied(self.context, remedy), _touched(remedy)
             names = {rule.name for rule in rules}
             able = [item for item in self.assessments if all(verdict.rule in names for verdict in item.objections)]
             order, judge = Ranking(then), Judge(then, rules)
@@ -130,14 +130,14 @@ class Decision(Drawable):
     def unseen(self) -> Assessment | None:
         """What would be chosen had it been seen in a channel; ``None`` when that is the choice."""
         unseen = [item for item in self.fitting if not item.candidate.build.published]
-        if self.case.proving or self.chosen is None or not unseen:
+        if self.context.proving or self.chosen is None or not unseen:
             return None
-        best = Ranking(replace(self.case, proving=True)).best([self.chosen, *unseen])
+        best = Ranking(replace(self.context, proving=True)).best([self.chosen, *unseen])
         return None if best is None or best.candidate.build is self.chosen.candidate.build else best
 
     def variants(self, item: Assessment) -> Iterator[Assessment]:
         """A fitting candidate with each Python of its build that the request admits, the best first."""
-        request = self.case.request.python
+        request = self.context.request.python
         for python in pythons(item.candidate.build):
             if request is None or admits(request, python):
                 yield replace(item, candidate=replace(item.candidate, python=python))
@@ -148,20 +148,20 @@ class Decision(Drawable):
         if self.chosen:
             return None
         free = [item for item in self.assessments if [lead.rule for lead in item.objections] == ["wish"]]
-        return Ranking(self.case).best(free)
+        return Ranking(self.context).best(free)
 
     def ranked(self, items: Iterable[Assessment]) -> tuple[Assessment, ...]:
         """Assessments in the order of the preference."""
-        return tuple(sorted(items, key=Ranking(self.case).key))
+        return tuple(sorted(items, key=Ranking(self.context).key))
 
     def lost_on(self, item: Assessment) -> tuple[Criterion, str, str] | None:
         """The first criterion on which a fitting candidate loses, and how both stand on it."""
         if self.chosen is None:
             return None
-        ranking = Ranking(self.case)
+        ranking = Ranking(self.context)
         for criterion, mine, best in zip(ranking.criteria, ranking.key(item), ranking.key(self.chosen), strict=True):
             if mine != best:
-                return criterion, criterion.says(self.chosen, self.case), criterion.says(item, self.case)
+                return criterion, criterion.says(self.chosen, self.context), criterion.says(item, self.context)
         return None
 
 
@@ -193,35 +193,35 @@ def _together(objections: Iterable[Verdict]) -> Remedy | None:
     return driver._replace(text=f"{driver.text} with {option.text}", option=option.option) if option else driver
 
 
-def _remedied(case: Context, remedy: Remedy) -> Context:
-    """The case as the command of a hint asks it: with the option, or one machine with the driver and all GPUs."""
+def _remedied(context: Context, remedy: Remedy) -> Context:
+    """The context as the command of a hint asks it: with the option, or one machine with the driver and all GPUs."""
     if remedy.option:
-        case = replace(case, request=replace(case.request, dev=remedy.option == "--dev"))
+        context = replace(context, request=replace(context.request, dev=remedy.option == "--dev"))
     if remedy.driver is None:
-        return replace(case, facts=replace(case.facts, detected=False)) if remedy.option else case
-    version = case.knowledge.first_driver(int(remedy.driver)) if remedy.upto else remedy.driver
-    driver = Driver(version=version, cuda=case.knowledge.cuda_of(version))
-    gpus = tuple(gpu for gpu in case.facts.gpus if gpu.capability)
-    return replace(case, facts=replace(case.facts, driver=driver, gpus=gpus, members=(), detected=False))
+        return replace(context, facts=replace(context.facts, detected=False)) if remedy.option else context
+    version = context.knowledge.first_driver(int(remedy.driver)) if remedy.upto else remedy.driver
+    driver = Driver(version=version, cuda=context.knowledge.cuda_of(version))
+    gpus = tuple(gpu for gpu in context.facts.gpus if gpu.capability)
+    return replace(context, facts=replace(context.facts, driver=driver, gpus=gpus, members=(), detected=False))
 
 
-def decide(case: Context, among: Iterable[Candidate] | None = None) -> Decision:
+def decide(context: Context, among: Iterable[Candidate] | None = None) -> Decision:
     """Judge all candidates and rank those that fit.
 
     Args:
-        case: the host, the request and the tables.
+        context: the host, the request and the tables.
         among: the candidates to judge; all of the host's platform when absent: the wheels where they are asked for.
     """
-    if case.request.stack == WHEELS and case.request.packages:
+    if context.request.stack == WHEELS and context.request.packages:
         from cuenv.resolver.requirements import as_wheels  # noqa: PLC0415 - most requests ask for no wheels
 
-        case = replace(case, request=as_wheels(case.request, case.knowledge))
-    judge = Judge(case)
-    asked, platform = case.request, case.facts.platform
-    pool = candidates_of(asked.stack, case.knowledge, platform, asked.python) if among is None else tuple(among)
+        context = replace(context, request=as_wheels(context.request, context.knowledge))
+    judge = Judge(context)
+    asked, platform = context.request, context.facts.platform
+    pool = candidates_of(asked.stack, context.knowledge, platform, asked.python) if among is None else tuple(among)
     assessments = tuple(_assessment(item, judge.verdicts(item)) for item in pool)
-    fitting = sorted((item for item in assessments if item.fits), key=Ranking(case).key)
-    return Decision(case=case, assessments=assessments, fitting=tuple(fitting))
+    fitting = sorted((item for item in assessments if item.fits), key=Ranking(context).key)
+    return Decision(context=context, assessments=assessments, fitting=tuple(fitting))
 
 
 def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessment:

@@ -26,7 +26,7 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> Deci
     plain: DecisionDocument = {
         "schema": "cuenv/decision/1",
         "chosen": _chosen(decision),
-        "host": decision.case.facts.label,
+        "host": decision.context.facts.label,
         "gpus": [
             {"capability": capability, "how": "native" if isinstance(how, Native) else "jit"}
             for capability, how in services(decision)
@@ -49,9 +49,9 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> Deci
             for item in findings
         ],
     }
-    if decision.case.request.as_of:
-        plain["as_of"] = decision.case.request.as_of
-    if decision.case.facts.members:  # a single machine's is that of the decision
+    if decision.context.request.as_of:
+        plain["as_of"] = decision.context.request.as_of
+    if decision.context.facts.members:  # a single machine's is that of the decision
         plain["minimum_drivers"] = [{"host": machine.label, "driver": low} for machine, low in decision.minimum_drivers]
     return plain
 

@@ -306,12 +306,12 @@ class _Memory(NamedTuple):
 
 
 class Judge:
-    """Judges candidates for one case, by all rules or by those named; equal questions are asked once."""
+    """Judges candidates for one context, by all rules or by those named; equal questions are asked once."""
 
-    def __init__(self, case: Context, among: Iterable[Rule] | None = None) -> None:
-        self.case = case
-        self._asker = Asker(case.request, case.knowledge, proving=case.proving)
-        of_per = {per: tuple(units(case.facts, per)) for per in get_args(Per)}
+    def __init__(self, context: Context, among: Iterable[Rule] | None = None) -> None:
+        self.context = context
+        self._asker = Asker(context.request, context.knowledge, proving=context.proving)
+        of_per = {per: tuple(units(context.facts, per)) for per in get_args(Per)}
         sides: dict[str, list[tuple[int, _Memory]]] = {"build": [], "toolkit": [], "both": []}
         for number, one in enumerate(rules() if among is None else among):
             settled = self._settled(one)

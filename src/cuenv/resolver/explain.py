@@ -32,7 +32,7 @@ def chosen_line(decision: Decision) -> str:
         return "no candidate fits"
     item = decision.chosen.candidate
     cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
-    day = f", as of {decision.case.request.as_of}" if decision.case.request.as_of else ""
+    day = f", as of {decision.context.request.as_of}" if decision.context.request.as_of else ""
     return (
         f"pytorch {item.build.version} ({item.build.build}), {cuda}, python {item.python}, "
         f"stack {item.build.stack}{day}"
@@ -55,7 +55,7 @@ def served_lines(decision: Decision) -> list[str]:
 
 def _named(decision: Decision, capability: str) -> str:
     """The GPUs of a capability by name, of many the first two."""
-    gpus = (gpu for gpu in decision.case.facts.gpus if str(gpu.capability) == capability)
+    gpus = (gpu for gpu in decision.context.facts.gpus if str(gpu.capability) == capability)
     names = [name for name in dict.fromkeys(map(short_name, gpus)) if name not in {"", capability}]
     more = [f"{len(names) - 2} more"] if len(names) > 3 else names[2:]
     return f" ({', '.join([*names[:2], *more])})" if names else ""
@@ -65,7 +65,7 @@ def minimum_text(decision: Decision) -> str:
     """The lowest driver that runs what was chosen; where machines of a pool need different ones, each machine's."""
     pairs = decision.minimum_drivers
     if len({lowest for _, lowest in pairs}) < 2:
-        guess = decision.chosen and inferred(decision.chosen.candidate, decision.case)
+        guess = decision.chosen and inferred(decision.chosen.candidate, decision.context)
         return (decision.minimum_driver or "") + (" (inferred, of low confidence)" if guess else "")
     return ", ".join(f"{lowest} on {machine.label}" for machine, lowest in pairs)
 
@@ -73,7 +73,7 @@ def minimum_text(decision: Decision) -> str:
 def services(decision: Decision) -> list[tuple[str, Support]]:
     """Each capability of the host with how the chosen build serves it."""
     code = decision.chosen.candidate.build.code if decision.chosen else None
-    return [(str(item), support_of(code, item)) for item in decision.case.facts.capabilities] if code else []
+    return [(str(item), support_of(code, item)) for item in decision.context.facts.capabilities] if code else []
 
 
 SKIPPED = 6
@@ -84,16 +84,16 @@ def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bo
     """The reasoned summary of ``resolve``: what, for what, for which reasons, what else there would be."""
     lines = []
     chosen = decision.chosen
-    unknown_driver = decision.case.facts.driver is None
+    unknown_driver = decision.context.facts.driver is None
     if chosen and decision.minimum_driver and unknown_driver:
         lines.append(
             f"needs driver {decision.minimum_driver} or later (the driver of the host "
             "is not known, so it was not checked)"
         )
-    lines.append(f"host    {host_line(decision.case.facts)}")
-    lines += _borrowed(decision.case.facts)
-    if decision.case.facts.members:
-        lines += [f"limit   {item.text} ({item.source})" for item in decision.case.facts.evidence]
+    lines.append(f"host    {host_line(decision.context.facts)}")
+    lines += _borrowed(decision.context.facts)
+    if decision.context.facts.members:
+        lines += [f"limit   {item.text} ({item.source})" for item in decision.context.facts.evidence]
     lines.append(f"choice  {chosen_line(decision)}")
     if chosen:
         lines += [f"        {line}" for line in served_lines(decision)]
@@ -121,7 +121,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bo
 def rank_text(decision: Decision) -> str:
     """Why what was chosen ranks before the next candidate with another build."""
     chosen, fitting = decision.chosen, decision.fitting
-    day = f" as of {decision.case.request.as_of}" if decision.case.request.as_of else ""
+    day = f" as of {decision.context.request.as_of}" if decision.context.request.as_of else ""
     others = [item for item in fitting if chosen and item.candidate.build is not chosen.candidate.build]
     lost = decision.lost_on(others[0]) if others else None
     if lost is None:
@@ -146,13 +146,16 @@ def rejected_lines(decision: Decision) -> list[str]:
 
 def _wheel_lines(decision: Decision) -> list[str]:
     """Why PyTorch comes as a wheel where nobody asked for one, and how long there will be wheels for the GPUs."""
-    build, case = decision.chosen.candidate.build if decision.chosen else None, decision.case
+    build, context = decision.chosen.candidate.build if decision.chosen else None, decision.context
     if not isinstance(build, TorchWheel):
         return []
-    from cuenv.resolver.wheels import last_for  # noqa: PLC0415 - most choices are conda builds
+    from cuenv.resolver.wheels import last_wheel_note  # noqa: PLC0415 - most choices are conda builds
 
     why = "the stack is wheels, because no conda build fits this host and this request"
-    notes = (*([f"{why}: {decision.conda}"] if decision.conda else []), *last_for(build, case.facts, case.knowledge))
+    notes = (
+        *([f"{why}: {decision.conda}"] if decision.conda else []),
+        *last_wheel_note(build, context.facts, context.knowledge),
+    )
     return [f"note    {note}" for note in notes]
 
 
@@ -187,8 +190,8 @@ def skipped_lines(decision: Decision) -> list[str]:
 
 def lock_command(decision: Decision, path: str) -> str:
     """The command that locks what was chosen for the same host, on any machine."""
-    options = list(host_options(decision.case.facts))
-    as_of = decision.case.request.as_of
+    options = list(host_options(decision.context.facts))
+    as_of = decision.context.request.as_of
     if decision.minimum_driver and not {"--driver", "--host"} & set(options):
         options += ["--driver", decision.minimum_driver]
     options += ["--as-of", as_of] if as_of else []
@@ -197,13 +200,13 @@ def lock_command(decision: Decision, path: str) -> str:
 
 def hints(decision: Decision) -> tuple[Hint, ...]:
     """What would bring a better choice, or any: each with the command that shows it."""
-    case, found = decision.case, []
-    request = _spelled(case)
+    context, found = decision.context, []
+    request = _spelled(context)
     prove = ("--prove",) if decision.proven else ()
     if decision.unsolved:  # another driver or release does not bring a package that the channels cannot add
         rest = replace(request, packages=tuple(item for item in request.packages if item not in decision.unsolved))
         without = " and ".join(f"--with {shlex.quote(item)}" for item in decision.unsolved)
-        command = shlex.join(["cuenv", "resolve", *host_options(case.facts), *request_options(rest), *prove])
+        command = shlex.join(["cuenv", "resolve", *host_options(context.facts), *request_options(rest), *prove])
         return (Hint(f"the channels satisfy the request without {without}", command),)
     lacking = {id(candidate.build) for candidate, _ in decision.skipped}
     for miss in decision.near_misses:
@@ -224,13 +227,15 @@ def hints(decision: Decision) -> tuple[Hint, ...]:
         found.append(Hint(f"{_bounded(miss)} would allow {opens}{by}", command))
     if decision.without_request:
         rest = replace(request, stack=None, pytorch=None, cuda=None, python=None)
-        named = host_options(case.facts)  # of a host that options describe less is known than of one that was looked at
-        there = case.facts if "--host" in named else replace(case.facts, detected=False)
-        free = decide(replace(case, facts=there, request=rest)).chosen
+        named = host_options(
+            context.facts
+        )  # of a host that options describe less is known than of one that was looked at
+        there = context.facts if "--host" in named else replace(context.facts, detected=False)
+        free = decide(replace(context, facts=there, request=rest)).chosen
         command = shlex.join(["cuenv", "resolve", *named, *request_options(rest)])
         if free:
             found.append(Hint(f"{_request_text(decision)}; without these versions {free.candidate} fits", command))
-    if not case.facts.gpus and not case.request.cpu:
+    if not context.facts.gpus and not context.request.cpu:
         found += [
             Hint(
                 "name the GPU of the host",
@@ -253,13 +258,13 @@ def _bounded(miss: NearMiss) -> str:
     return f"{miss.remedy.text}, up to branch {last}," if bound else miss.remedy.text
 
 
-def _spelled(case: Context) -> Request:
+def _spelled(context: Context) -> Request:
     """The request with what a profile excludes written out: no option says that training offloads."""
-    if not case.request.pip or case.request.offload == "none" or case.request.origin:
-        return case.request
+    if not context.request.pip or context.request.offload == "none" or context.request.origin:
+        return context.request
     from cuenv.resolver.requirements import pip_part  # noqa: PLC0415 - most runs request no library
 
-    return replace(case.request, pip=pip_part(case.request, case.knowledge)[0])
+    return replace(context.request, pip=pip_part(context.request, context.knowledge)[0])
 
 
 def request_options(request: Request) -> tuple[str, ...]:
@@ -284,9 +289,9 @@ def request_options(request: Request) -> tuple[str, ...]:
 
 def _request_text(decision: Decision) -> str:
     """What the request asks for beside what there is."""
-    request = decision.case.request
-    newest = max(row.version for row in decision.case.knowledge.torch)
-    if request.pytorch and not any(request.pytorch.admits(row.version) for row in decision.case.knowledge.torch):
+    request = decision.context.request
+    newest = max(row.version for row in decision.context.knowledge.torch)
+    if request.pytorch and not any(request.pytorch.admits(row.version) for row in decision.context.knowledge.torch):
         return f"PyTorch {request.pytorch} is unknown; the newest known release is {newest}"
     return "no candidate with the requested versions fits this host"
 

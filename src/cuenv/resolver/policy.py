@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from packaging.version import Version
-
-from cuenv.core.errors import UsageError
 from cuenv.core.findings import FileEdit, Finding, Severity, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
-from cuenv.core.versions import VersionSpec, parse_version_spec, version
+from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import STACKS, CudaVariant, Discontinued
-from cuenv.resolver.compilers import bounded_gcc, compiler_findings, cuda_home
-from cuenv.resolver.conflicts import asked_conflicts, torch_home
+from cuenv.resolver.asked_cuda import (
+    CPU_PACKAGES,
+    asks_for_cpu,
+    release_of_pin,
+    torch_home,
+    version_spec,
+    version_spec_of,
+    wants_cuda,
+)
+from cuenv.resolver.compilers import bounded_gcc, compiler_findings
+from cuenv.resolver.conflicts import asked_conflicts
 from cuenv.resolver.requirements import (
     OF_TORCH,
     Demand,
@@ -35,12 +40,12 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 
 def extension_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, cuda: bool) -> Iterator[Finding]:
     """Broken releases that the file admits and, in an environment with CUDA, what its libraries cannot compile with."""
-    yield from _broken(spec, knowledge)
+    yield from _broken_release_findings(spec, knowledge)
     if cuda:
-        yield from _uncompilable(spec, knowledge)
+        yield from _missing_compiler_findings(spec, knowledge)
 
 
-def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _broken_release_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     for demand in demands_of(spec, knowledge):
         if not demand.condition:  # of no range at all every resolver takes the newest
             continue
@@ -56,11 +61,11 @@ def _broken(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 message=f"{demand.text} allows {demand.name} {' and '.join(map(str, releases))}, "
                 f"which fail{'s' * (len(releases) == 1)} with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
-                edits=(_rewritten(demand, spec, better),),
+                edits=(_with_condition(demand, spec, better),),
             )
 
 
-def _rewritten(demand: Demand, spec: EnvironmentSpec, condition: str) -> FileEdit:
+def _with_condition(demand: Demand, spec: EnvironmentSpec, condition: str) -> FileEdit:
     """What was asked for with another condition; channel, build, extras and marker stay."""
     pin = (
         next((pin for pin in spec.pins if pin.yaml_text() == demand.text), None) if "wheel" not in demand.ways else None
@@ -69,7 +74,7 @@ def _rewritten(demand: Demand, spec: EnvironmentSpec, condition: str) -> FileEdi
     return FileEdit(how="write", entries=(better,), pip=pin is None)
 
 
-def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _missing_compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     lacking = headers_missing(spec, knowledge)
     for package in dict.fromkeys(item.package for item in lacking):
         mine = [item for item in lacking if item.package == package]
@@ -85,7 +90,7 @@ def _uncompilable(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         )
 
 
-def judged_requests(
+def judgeable_libraries(
     spec: EnvironmentSpec, knowledge: Knowledge, *, nvcc: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The libraries of a file that the rule on extensions can judge: conda specs, and requirements of pip.
@@ -103,8 +108,7 @@ def judged_requests(
 
 REPAIR = "cuenv lock --repair -o environment.new.yml"
 """What mends an environment file as a whole: the file that does what it was meant to do."""
-CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
-_SELECTORS = regex(r"_?(?:pytorch|tflow|tensorflow)[-_](?:select|mutex)")
+_VARIANT_SELECTORS = regex(r"_?(?:pytorch|tflow|tensorflow)[-_](?:select|mutex)")
 """Packages whose build string chooses between CPU and CUDA builds of others."""
 _WITH_TORCH = ("torchvision", "torchaudio", "torchtext", "pytorch-mutex")
 _NO_COMPILER = (
@@ -121,24 +125,29 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
     Args:
         libraries: there may be libraries on torch in it; their table is large.
     """
-    found = [*_endings(spec, knowledge), *_channels(spec, knowledge), *_second_torch(spec), *_indexes(spec, knowledge)]
+    found = [
+        *_discontinued_findings(spec, knowledge),
+        *_channel_findings(spec, knowledge),
+        *_second_torch_findings(spec),
+        *_torch_index_findings(spec, knowledge),
+    ]
     found += [
-        *_contradicting(spec),
-        *_other_cudnn(spec, knowledge),
-        *_exported(spec),
+        *_contradictions(spec),
+        *_cudnn_contradiction(spec, knowledge),
+        *_foreign_export_findings(spec),
         *compiler_findings(spec, knowledge),
         *asked_conflicts(spec, knowledge),
     ]
     if not asks_for_cpu(spec):
-        found += _cpu_pins(spec, knowledge)
+        found += _cpu_build_findings(spec, knowledge)
     elif wants_cuda(spec, knowledge):
-        found += [pin for pin in _cpu_pins(spec, knowledge) if pin.severity == "error"]
+        found += [pin for pin in _cpu_build_findings(spec, knowledge) if pin.severity == "error"]
     if libraries and (spec.pip or any(knowledge.extension(pin.name) for pin in spec.pins)):
         found += extension_findings(spec, knowledge, cuda=not asks_for_cpu(spec) and wants_cuda(spec, knowledge))
     return tuple(found)
 
 
-def for_file(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
+def with_file_in_fix(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
     """The findings of a file by its name, which a repair has to name."""
     if path == "environment.yml":
         return tuple(findings)
@@ -146,21 +155,7 @@ def for_file(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
     return tuple(replace(item, fix=named) if item.fix == REPAIR else item for item in findings)
 
 
-def asks_for_cpu(spec: EnvironmentSpec) -> bool:
-    """Whether a file asks for a CPU build of torch in so many words, its name among them where it names no CUDA."""
-    torch = spec.pin("pytorch")
-    if spec.of_cpu and not any("cuda" in f"{pin.name} {pin.build}" for pin in spec.pins):
-        return True
-    return any(spec.pin(name) for name in CPU_PACKAGES) or (torch is not None and "cpu" in torch.build)
-
-
-def cpu_builds_asked(spec: EnvironmentSpec) -> frozenset[str]:
-    """The packages whose CPU builds a file asks for: by their build strings, and torch in so many words."""
-    by_build = frozenset(pin.name for pin in spec.pins if "cpu" in pin.build)
-    return by_build | {"pytorch"} if asks_for_cpu(spec) else by_build
-
-
-_OF_SYSTEM = {
+_PACKAGES_OF_SYSTEM = {
     "Windows": regex(
         r"m2w64-.+|m2-.+|msys2-conda-epoch|vs20\d\d_(?:runtime|win-64)|vc|vc14_runtime|ucrt|win_inet_pton|wincertstore|"
         r"pywin32|pywinpty|winpty|.+_win-64"
@@ -173,16 +168,16 @@ _PREFIX = {"Windows": regex(r"[A-Za-z]:[\\/]"), "macOS": regex(r"/Users/|/opt/ho
 _SHOWN = 3
 
 
-def written_elsewhere(spec: EnvironmentSpec) -> bool:
+def prefix_is_foreign(spec: EnvironmentSpec) -> bool:
     """Whether the folder of the environment is one of macOS or Windows, where its owner uses the file."""
     return any(pattern.match(spec.prefix) for pattern in _PREFIX.values()) if spec.prefix else False
 
 
-def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
+def _foreign_export_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
     """A file that ``conda env export`` wrote on another system: its packages and builds are not those of Linux."""
     if any(not platform.startswith("linux") for platform in spec.platforms):
         return  # it is for several systems
-    for system, name in _OF_SYSTEM.items():
+    for system, name in _PACKAGES_OF_SYSTEM.items():
         foreign = [pin.yaml_text() for pin in spec.pins if name.fullmatch(pin.name)]
         place = f"prefix: {spec.prefix}" if spec.prefix and _PREFIX[system].match(spec.prefix) else ""
         if not foreign and not place:
@@ -203,7 +198,7 @@ def _exported(spec: EnvironmentSpec) -> Iterator[Finding]:
         )
 
 
-def _other_cudnn(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _cudnn_contradiction(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """A cuDNN of another major release than the one that every build of conda-forge's torch requires."""
     torch, pin = spec.pin("pytorch"), spec.pin("cudnn") or spec.pin("libcudnn")
     demand, release = (pin_demand(torch), _RELEASE.fullmatch(pin.version)) if torch and pin else (None, None)
@@ -224,7 +219,7 @@ def _other_cudnn(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findin
     )
 
 
-def _together(one: str, other: str) -> bool:
+def _hold_on_one_machine(one: str, other: str) -> bool:
     """Whether two markers hold on one machine."""
     from cuenv.resolver.asked_torch import places_on_linux  # noqa: PLC0415 - few lines have one
 
@@ -234,7 +229,7 @@ def _together(one: str, other: str) -> bool:
 _RELEASE = regex(r"={0,3}([0-9][0-9.]*?)(?:\.\*)?")
 
 
-def _contradicting(spec: EnvironmentSpec) -> Iterator[Finding]:
+def _contradictions(spec: EnvironmentSpec) -> Iterator[Finding]:
     """Two entries for two releases of one package, which no release is: ``python=3.11`` and ``python=3.12``."""
     entries = [("CU120", pin.name, pin.version, pin.yaml_text(), "") for pin in spec.pins]
     if spec.pip:
@@ -249,7 +244,7 @@ def _contradicting(spec: EnvironmentSpec) -> Iterator[Finding]:
         for other, before, its in seen.setdefault((code, name), []):
             few = min(len(release), len(other))
             apart = release[:few] != other[:few]
-            if apart and (not (marker or its) or _together(marker, its)):
+            if apart and (not (marker or its) or _hold_on_one_machine(marker, its)):
                 yield Finding(
                     code=code,
                     severity="error",
@@ -261,7 +256,7 @@ def _contradicting(spec: EnvironmentSpec) -> Iterator[Finding]:
         seen[code, name].append((release, text, marker))
 
 
-def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
+def _second_torch_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
     """A torch from pip over the one from conda, which is named, or required by torchvision or torchaudio."""
     torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     brings = next((pin for pin in map(spec.pin, OF_TORCH) if pin), None)
@@ -281,7 +276,7 @@ def _second_torch(spec: EnvironmentSpec) -> Iterator[Finding]:
             )
 
 
-def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _torch_index_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """A torch that the indexes of the pip part do not have, and libraries that are made for another torch."""
     if spec.pin("pytorch") or any("torch" in text for text in spec.pip):
         from cuenv.resolver.asked_torch import (  # noqa: PLC0415 - many files have no torch
@@ -290,36 +285,12 @@ def _indexes(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             pair_findings,
         )
 
-        yield from index_findings(spec.pip, spec_of(spec.pin("python")), knowledge)
+        yield from index_findings(spec.pip, version_spec_of(spec.pin("python")), knowledge)
         yield from local_findings(spec.pip)
         yield from pair_findings(spec, knowledge)
 
 
-def spec_of(pin: Pin | None) -> VersionSpec | None:
-    """What a pin asks of the version, as a spec; ``None`` where it asks for none, or for what no spec can say."""
-    return _version_spec(pin.version) if pin else None
-
-
-def cuda_pins(spec: EnvironmentSpec) -> Iterator[Pin]:
-    """The pins whose number is the CUDA release that a file means, the one that binds torch first.
-
-    The ``cuda-version`` of the channel nvidia binds nothing: every export of that channel lists one of any release.
-    """
-    for name in ("pytorch-cuda", "cuda-version", "cudatoolkit", "cudatoolkit-dev", "cuda-toolkit", "cuda"):
-        pin = spec.pin(name)
-        if pin and not (name == "cuda-version" and cuda_home(pin, spec).startswith("nvidia")):
-            yield pin
-
-
-def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
-    """Whether a file names a CUDA build: a CUDA component, or a CUDA build string."""
-    return any("cuda" in pin.build or knowledge.is_component(pin.name) or pin.name in _GPU_PINS for pin in spec.pins)
-
-
-_GPU_PINS = ("pytorch-cuda", "pytorch-gpu")
-
-
-def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _discontinued_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Pins on releases that a package never had."""
     for pin in spec.pins:
         row = knowledge.discontinued(pin.name)
@@ -327,22 +298,26 @@ def _endings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
             continue
         if row.channel not in [short_channel(channel) for channel in spec.channels] and not pin.channel:
             continue
-        if pin.name == "pytorch" or _admits_any(pin, row.versions) or (not pin.channel and _elsewhere(row, spec)):
+        if (
+            pin.name == "pytorch"
+            or _admits_any(pin, row.versions)
+            or (not pin.channel and _other_channel_may_have(row, spec))
+        ):
             continue
-        if pin.name == "cudatoolkit" and not pin.channel and _in_defaults(pin, spec, row.versions):
+        if pin.name == "cudatoolkit" and not pin.channel and _defaults_may_have(pin, spec, row.versions):
             continue
         also = _NO_COMPILER if pin.name == "cudatoolkit-dev" and spec.pin("pytorch-cuda") else ""
         yield Finding(
             code="CU110",
             severity="error",
             subject=pin.name,
-            message=f"{pin.yaml_text()} does not exist: {_beside(pin, row.versions)}{row.says}{also}",
+            message=f"{pin.yaml_text()} does not exist: {_nearest_releases(pin, row.versions)}{row.says}{also}",
             evidence=tuple(row.sources),
             fix=row.instead,
         )
 
 
-def _elsewhere(row: Discontinued, spec: EnvironmentSpec) -> bool:
+def _other_channel_may_have(row: Discontinued, spec: EnvironmentSpec) -> bool:
     """Whether a listed channel may hold releases of the package that its row does not know."""
     channels = {short_channel(channel) for channel in spec.channels} - {"nodefaults"}
     if row.alone:  # but its owner has channels such as pytorch-nightly
@@ -351,9 +326,9 @@ def _elsewhere(row: Discontinued, spec: EnvironmentSpec) -> bool:
     return bool(channels - known - (set() if row.package == "cudatoolkit" else {"nvidia", "defaults"}))
 
 
-def _in_defaults(pin: Pin, spec: EnvironmentSpec, versions: Iterable[str]) -> bool:
+def _defaults_may_have(pin: Pin, spec: EnvironmentSpec, versions: Iterable[str]) -> bool:
     """Whether conda's default channels, which conda adds, may have a toolkit: CUDA before 9.2, and other patches."""
-    asked = spec_of(pin)
+    asked = version_spec_of(pin)
     if "nodefaults" in spec.channels or asked is None or not asked.prefix:
         return False
     minors = {version(text).release[:2] for text in versions}
@@ -362,21 +337,13 @@ def _in_defaults(pin: Pin, spec: EnvironmentSpec, versions: Iterable[str]) -> bo
 
 def _admits_any(pin: Pin, versions: Iterable[str]) -> bool:
     """Whether a pin admits any of the releases, as conda compares them; one that cannot be read may admit all."""
-    specs = map(_version_spec, pin.condition().split("|"))
+    specs = map(version_spec, pin.condition().split("|"))
     return any(item is None or any(item.admits(version(text)) for text in versions) for item in specs)
 
 
-def _version_spec(condition: str) -> VersionSpec | None:
-    """A condition as a version spec; ``None`` where it asks for no version, or for what no version spec can say."""
-    try:
-        return parse_version_spec(condition, what="version") if condition not in ("", "*") else None
-    except UsageError:
-        return None
-
-
-def _beside(pin: Pin, releases: Iterable[str]) -> str:
+def _nearest_releases(pin: Pin, releases: Iterable[str]) -> str:
     """The releases next to one that never was, where it is none after the last: why a pin on it finds nothing."""
-    asked = spec_of(pin)
+    asked = version_spec_of(pin)
     if asked is None or asked.prefix is None:
         return ""
     below = [text for text in releases if version(text).release < asked.prefix]
@@ -388,7 +355,7 @@ def _beside(pin: Pin, releases: Iterable[str]) -> str:
     return f"the nearest {'release' if len(near) == 1 else 'releases'} {verb} {' and '.join(near)}; "
 
 
-def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _channel_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Channels that hold CUDA components: one, named."""
     named = {pin.name: pin.channel for pin in spec.pins if pin.channel and knowledge.is_component(pin.name)}
     unnamed = [pin for pin in spec.pins if not pin.channel and knowledge.is_component(pin.name)]
@@ -398,26 +365,26 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     holding = sorted(set(named.values()))
     if len(holding) > 1:
         parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
-        yield two_channels(f"CUDA components are pinned to {len(holding)} channels: {parts}", ours=spec.ours)
+        yield two_channels_finding(f"CUDA components are pinned to {len(holding)} channels: {parts}", ours=spec.ours)
         return
     torch = spec.pin("pytorch")
     home = torch and (torch.channel or next((channel for channel in channels if channel in STACKS), ""))
     if torch and home == "conda-forge" and "cuda" in torch.build and holding not in ([], ["conda-forge"]):
         parts = ", ".join(f"{name} from {channel}" for name, channel in sorted(named.items()))
         message = f"{parts}, and the CUDA libraries of conda-forge's torch from conda-forge"
-        yield two_channels(message, ours=spec.ours)
+        yield two_channels_finding(message, ours=spec.ours)
         return
     sources = [channel for channel in channels if channel == "conda-forge" or channel.split("/")[0] == "nvidia"]
     nvidia = [channel for channel in sources if channel.startswith("nvidia")]
     if len(nvidia) > 1:
-        yield two_channels(f"{' and '.join(nvidia)} both hold CUDA components", ours=spec.ours)
+        yield two_channels_finding(f"{' and '.join(nvidia)} both hold CUDA components", ours=spec.ours)
     elif nvidia == ["nvidia"] and sources[0] == "conda-forge" and not spec.pin("pytorch-cuda"):
         if set(loose) - (whole - {"cuda-version"}) or (torch and home == "conda-forge" and "cuda" in torch.build):
-            yield _behind(loose)
+            yield _nvidia_after_forge_finding(loose)
     elif nvidia == ["nvidia"] and torch and home == "conda-forge":
-        yield from _beside_forge(torch, sources, spec)
+        yield from _nvidia_beside_forge_torch(torch, sources, spec)
     elif nvidia == ["nvidia"]:
-        yield from _unbound(spec, knowledge)
+        yield from _unbounded_nvidia(spec, knowledge)
     elif nvidia and "conda-forge" in sources and set(loose) - whole:
         first = next(pin for pin in unnamed if pin.name not in whole)
         yield Finding(
@@ -429,7 +396,7 @@ def _channels(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
         )
 
 
-def _unbound(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _unbounded_nvidia(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """What the plain channel nvidia gives of its newest release, whatever release the file names."""
     pins = [pin for pin in spec.pins if pin.channel in ("", "nvidia") and knowledge.is_component(pin.name)]
     whole = {row.name for row in knowledge.components if row.whole or row.parts}
@@ -437,36 +404,31 @@ def _unbound(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     many = [pin for pin in pins if set(knowledge.parts_of(pin.name)) - given]  # an export pins every part
     free = [pin.name for pin in pins if not pin.version and pin.name not in whole]
     torch = spec.pin("pytorch-cuda")
-    row = knowledge.cuda(release) if torch and (release := _release(torch)) else None
+    row = knowledge.cuda(release) if torch and (release := release_of_pin(torch)) else None
     open_ = [text for text in (row.binds if row else ()) if not spec.pin(text.partition("=")[0])]
     newest = "the solver takes the newest release of the channel nvidia"
     if many:
         names = ", ".join(pin.yaml_text() for pin in many)
         message = f"{names} {'sets' if len(many) == 1 else 'set'} no upper bound on the parts, so {newest} for them"
-        yield two_channels(message, ours=spec.ours)
+        yield two_channels_finding(message, ours=spec.ours)
     if open_ or free:
         listed = [*free, *(text.partition("=")[0] for text in open_)]
         bound = [*(f"{name}={release}" for name in free), *open_] if torch else []
         lead = f"{torch.yaml_text()} sets no upper bound on" if torch else "no version is given for"
-        finding = two_channels(f"{lead} {', '.join(listed)}, so {newest}", ours=spec.ours)
+        finding = two_channels_finding(f"{lead} {', '.join(listed)}, so {newest}", ours=spec.ours)
         if bound and not spec.ours and not many:
             finding = replace(finding, fix=None, edits=(FileEdit(how="add", entries=tuple(bound)),))
         yield replace(finding, evidence=tuple(row.sources) if row else ())
 
 
-def _release(pin: Pin) -> Version | None:
-    found = re.match(r"=*(\d+\.\d+)", pin.version)
-    return version(found[1]) if found else None
-
-
-def _beside_forge(torch: Pin, sources: Sequence[str], spec: EnvironmentSpec) -> Iterator[Finding]:
+def _nvidia_beside_forge_torch(torch: Pin, sources: Sequence[str], spec: EnvironmentSpec) -> Iterator[Finding]:
     """The channel nvidia beside a torch of conda-forge, which does not depend on the libraries of that channel."""
     if sources[0] != "conda-forge":
         message = (
             "the channel nvidia stands before conda-forge, so strict channel priority takes the CUDA libraries of "
             "conda-forge's torch from nvidia"
         )
-        yield two_channels(message, ours=spec.ours)
+        yield two_channels_finding(message, ours=spec.ours)
         return
     pins = " and ".join(pin.yaml_text() for pin in spec.pins if pin.name == "pytorch-cuda")
     yield Finding(
@@ -479,7 +441,7 @@ def _beside_forge(torch: Pin, sources: Sequence[str], spec: EnvironmentSpec) -> 
     )
 
 
-def _behind(loose: list[str]) -> Finding:
+def _nvidia_after_forge_finding(loose: list[str]) -> Finding:
     """The channel nvidia behind conda-forge, which has every component: strict priority never reaches it."""
     return Finding(
         code="CU101",
@@ -490,7 +452,7 @@ def _behind(loose: list[str]) -> Finding:
     )
 
 
-def two_channels(message: str, *, ours: bool = False) -> Finding:
+def two_channels_finding(message: str, *, ours: bool = False) -> Finding:
     """The finding that CUDA components come from more than one channel, or from one that mixes releases.
 
     It is an error in what cuenv wrote, which promises one channel, and a warning in what somebody else wrote.
@@ -506,23 +468,23 @@ def two_channels(message: str, *, ours: bool = False) -> Finding:
     )
 
 
-def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def _cpu_build_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Pins that ask for a CPU build in a CUDA environment, and pins that would let one in."""
     named, others = wants_cuda(spec, knowledge), list[tuple[Pin, str]]()
     for pin in spec.pins:
-        if pin.name in CPU_PACKAGES or (_SELECTORS.fullmatch(pin.name) and "cpu" in pin.build):
+        if pin.name in CPU_PACKAGES or (_VARIANT_SELECTORS.fullmatch(pin.name) and "cpu" in pin.build):
             if named:
-                yield _forced(pin)
+                yield _cpu_forced_finding(pin)
             continue
         own = _variant(pin, spec, knowledge)
         row = own or next((row for row in knowledge.twins if row.package == pin.name), None)
         if "cpu" in pin.build and named and row and row.essential:
             asked = (pin, own.any_cuda if own else "")
             if pin.name in ("pytorch", *_WITH_TORCH):
-                yield _cpu_builds([asked], "error")
+                yield _cpu_build_strings_finding([asked], "error")
             else:  # whoever wrote its build string may mean it
                 others.append(asked)
-        elif not pin.build and own and own.essential and _listed(pin, knowledge):
+        elif not pin.build and own and own.essential and _torch_in_tables(pin, knowledge):
             guarded = replace(pin, version=pin.condition().removeprefix("=="), build=own.any_cuda).exact_text()
             # whoever names torch or CUDA means GPUs; another program is as often meant for CPUs
             meant = named or spec.pin("pytorch") is not None or pin.name in _WITH_TORCH
@@ -536,10 +498,10 @@ def _cpu_pins(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
                 edits=(FileEdit(how="write", entries=(guarded,)),) if meant else (),
             )
     if others:
-        yield _cpu_builds(others, "warning")
+        yield _cpu_build_strings_finding(others, "warning")
 
 
-def _listed(pin: Pin, knowledge: Knowledge) -> bool:
+def _torch_in_tables(pin: Pin, knowledge: Knowledge) -> bool:
     """Whether the tables have a torch that is asked for: of others nobody knows how their CUDA builds are called."""
     demand = pin_demand(pin) if pin.name == "pytorch" else None
     return demand is None or any(demand.admits(row.version) for row in knowledge.torch)
@@ -553,7 +515,7 @@ def _variant(pin: Pin, spec: EnvironmentSpec, knowledge: Knowledge) -> CudaVaria
     return next((row for place in homes if (row := knowledge.cuda_variant(pin.name, place))), None)
 
 
-def _cpu_builds(pins: Sequence[tuple[Pin, str]], severity: Severity) -> Finding:
+def _cpu_build_strings_finding(pins: Sequence[tuple[Pin, str]], severity: Severity) -> Finding:
     """Packages whose build strings ask for the CPU, each with the one that asks for CUDA where a row knows it."""
     *more, last = (pin.yaml_text() for pin, _ in pins)
     names = f"{', '.join(more)} and {last}" if more else last
@@ -568,7 +530,7 @@ def _cpu_builds(pins: Sequence[tuple[Pin, str]], severity: Severity) -> Finding:
     )
 
 
-def _forced(pin: Pin) -> Finding:
+def _cpu_forced_finding(pin: Pin) -> Finding:
     """A package that makes every build one for the CPU."""
     named = pin.name if pin.name in CPU_PACKAGES else pin.yaml_text()
     return Finding(

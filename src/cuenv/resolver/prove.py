@@ -1,4 +1,4 @@
-"""Prove: the best candidate that solves on the configured channels, and why each better one is not."""
+"""Prove: which candidates solve on the channels, why each better one does not, and which requested packages clash."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.asked_cuda import cpu_builds_asked
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.compilers import locked_gcc
+from cuenv.resolver.compilers import locked_gcc_findings
+from cuenv.resolver.compose import environment_of
 from cuenv.resolver.conflicts import locked_conflicts
-from cuenv.resolver.decision import Decision
-from cuenv.resolver.policy import cpu_builds_asked
+from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.ranking import Assessment
-from cuenv.resolver.solution_policy import cpu_finding, cuda_components, cuda_finding, lock_findings, without_row
-from cuenv.resolver.verdict import both
+from cuenv.resolver.solution_policy import (
+    cpu_finding,
+    cuda_components,
+    cuda_finding,
+    lock_findings,
+    possible_cpu_builds,
+)
+from cuenv.resolver.verdict import Context, both
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.records import cuda_builds
 from cuenv.solve.io.solver import absent, solve
@@ -37,19 +44,25 @@ _HIDDEN = regex(
 """The solver's words on a package that a channel listed before has in other releases."""
 
 
-def prove(
+TRIES_AT_HAND = 8
+"""Candidates that are put to the solver on records at hand: nobody asked for it, and so nobody waits for it."""
+
+
+def solving(
     decision: Decision,
-    composed: Callable[[Decision], EnvironmentSpec],
+    name: str,
     sources: Sources,
     progress: Progress | None,
     *,
     limit: int | None = None,
     solves: int | None = None,
 ) -> tuple[Decision, Solution | None]:
-    """The best candidate that solves on the channels, and why each better one was skipped.
+    """The decision from the best candidate on that solves on the channels, and its solution; `None` where none solves.
+
+    The decision also says why each better candidate was skipped.
 
     Args:
-        composed: the environment of a decision.
+        name: of the environment.
         limit: how many may be tried; all when ``None``.
         solves: how many of them may be put to the solver, beyond a look whether the records are there.
 
@@ -63,13 +76,14 @@ def prove(
     for index, item in islice(pairs, limit):
         if progress:
             progress(f"trying {item.candidate}")
-        answer = solved(item.candidate, composed(replace(decision, fitting=(item,))), decision, sources, unread)
+        spec = environment_of(replace(decision, fitting=(item,)), name, header=False)
+        answer = solve_candidate(item.candidate, spec, decision, sources, unread)
         if isinstance(answer, Solution):
             rest = (item, *decision.fitting[index + 1 :])
             return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
         skipped.append((item.candidate, answer))
         if limit is None and solves is None and len(skipped) == 1:
-            clash = _never(decision, composed, sources)
+            clash = _requested_clash(decision, name, sources)
             if clash:
                 break
         solves = solves - 1 if solves is not None and _was_solved(answer) else solves
@@ -78,51 +92,78 @@ def prove(
     return replace(decision, fitting=(), skipped=tuple(skipped), proven=True, clash=clash), None
 
 
-_Composed: TypeAlias = Callable[[Decision], EnvironmentSpec]
+def packages_in_the_way(
+    context: Context, name: str, sources: Sources, progress: Progress | None = None, *, stack: str = ""
+) -> tuple[str, ...]:
+    """The requested packages without which the channels satisfy the rest of a request that they do not satisfy.
+
+    Each package is added to those before it, and left out if no candidate solves with it.
+
+    Args:
+        name: of the environment.
+        stack: of the candidates that are tried; empty for all.
+
+    Raises:
+        ChannelError: a channel cannot be read.
+    """
+
+    def solves(packages: tuple[str, ...]) -> bool:
+        found = decide(replace(context, request=replace(context.request, packages=packages)))
+        fitting = tuple(item for item in found.fitting if stack in ("", item.candidate.build.stack))
+        tried = replace(found, fitting=fitting)
+        return solving(tried, name, sources, progress, solves=TRIES_AT_HAND)[1] is not None
+
+    kept: tuple[str, ...] = ()
+    if not context.request.packages or not solves(kept):
+        return ()
+    for package in context.request.packages:
+        kept += (package,) if solves((*kept, package)) else ()
+    return tuple(item for item in context.request.packages if item not in kept)
 
 
-def _requested(decision: Decision, item: Assessment, composed: _Composed) -> tuple[EnvironmentSpec, tuple[Pin, ...]]:
-    """The environment of a candidate, and what stands in it because of requested packages alone."""
-    request = replace(decision.case.request, packages=(), pip=())
-    bare = composed(replace(decision, case=replace(decision.case, request=request), fitting=(item,)))
-    whole = composed(replace(decision, fitting=(item,)))
-    return whole, tuple(pin for pin in whole.pins if pin not in bare.pins)
-
-
-def _never(decision: Decision, composed: _Composed, sources: Sources) -> str:
+def _requested_clash(decision: Decision, name: str, sources: Sources) -> str:
     """The requested packages that no channel has, or that cannot stand beside each other, whatever torch is chosen."""
-    if not decision.case.request.packages:
+    if not decision.context.request.packages:
         return ""
-    facts = virtual_packages(decision.case.facts)
+    facts = virtual_packages(decision.context.facts)
     lacking: list[set[str]] = []
     odd: tuple[Pin, ...] = ()
     for item in {fit.candidate.build.stack: fit for fit in reversed(decision.fitting)}.values():
-        spec, asked = _requested(decision, item, composed)
+        spec, asked = _requested_pins(decision, item, name)
         channels, platform = spec.channels, item.candidate.build.platform
 
-        def goes(pins: tuple[Pin, ...], spec: EnvironmentSpec = spec, platform: str = platform) -> bool:
+        def solves(pins: tuple[Pin, ...], spec: EnvironmentSpec = spec, platform: str = platform) -> bool:
             alone = replace(spec, pins=pins)
             asked = SolveRequest(spec=alone, channels=spec.channels, platform=platform, virtual_packages=facts)
             return not isinstance(solve(asked, sources), Unsatisfiable)
 
         try:
             lacking.append({pin.yaml_text() for pin in absent(asked, channels, platform, sources)})
-            if not lacking[-1] and goes(asked):
+            if not lacking[-1] and solves(asked):
                 return ""
-            odd = odd or (() if lacking[-1] else _least(asked, goes))
+            odd = odd or (() if lacking[-1] else _least(asked, solves))
         except ChannelError:
             continue  # of a label that cannot be read; another stack has other channels
     if lacking and all(lacking):
-        return _none_of(sorted(set.intersection(*lacking) or lacking[0]), sources.as_of)
+        return _channels_lack(sorted(set.intersection(*lacking) or lacking[0]), sources.as_of)
     together = " together" if len(odd) > 1 else ""
     return f"{both(pin.yaml_text() for pin in odd)} cannot be installed{together}" if odd else ""
 
 
-def _least(asked: tuple[Pin, ...], goes: Callable[[tuple[Pin, ...]], bool]) -> tuple[Pin, ...]:
+def _requested_pins(decision: Decision, item: Assessment, name: str) -> tuple[EnvironmentSpec, tuple[Pin, ...]]:
+    """The environment of a candidate, and what stands in it because of requested packages alone."""
+    request = replace(decision.context.request, packages=(), pip=())
+    bare = replace(decision, context=replace(decision.context, request=request), fitting=(item,))
+    without = environment_of(bare, name, header=False)
+    whole = environment_of(replace(decision, fitting=(item,)), name, header=False)
+    return whole, tuple(pin for pin in whole.pins if pin not in without.pins)
+
+
+def _least(asked: tuple[Pin, ...], solves: Callable[[tuple[Pin, ...]], bool]) -> tuple[Pin, ...]:
     """The least of some requirements that cannot be met together."""
     for pin in asked:
         rest = tuple(each for each in asked if each is not pin)
-        asked = asked if goes(rest) else rest
+        asked = asked if solves(rest) else rest
     return asked
 
 
@@ -135,15 +176,15 @@ _SHOWN = 10
 _LACKS = regex(r"the channels (?:as of \S+ )?have no")
 
 
-def _none_of(names: Sequence[str], as_of: str) -> str:
-    return f"the channels{_by(as_of)} have no {first_of(names, _SHOWN)}"
+def _channels_lack(names: Sequence[str], as_of: str) -> str:
+    return f"the channels{_on_day(as_of)} have no {first_of(names, _SHOWN)}"
 
 
-def _by(as_of: str) -> str:
+def _on_day(as_of: str) -> str:
     return f" as of {as_of}" if as_of else ""
 
 
-def solved(
+def solve_candidate(
     candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources, unread: Unread
 ) -> Solution | str:
     """The solution of a candidate on the channels, or why there is none.
@@ -162,8 +203,8 @@ def solved(
     try:
         missing = absent(spec.pins, spec.channels, platform, sources)
         if missing:
-            return _none_of([pin.yaml_text() for pin in missing], sources.as_of)
-        facts = virtual_packages(decision.case.facts)
+            return _channels_lack([pin.yaml_text() for pin in missing], sources.as_of)
+        facts = virtual_packages(decision.context.facts)
         request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
         answer = solve(request, sources)
     except ChannelError as error:
@@ -174,7 +215,7 @@ def solved(
         return error.message
     if isinstance(answer, Unsatisfiable):
         return _without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec)
-    return _refused(answer, spec, decision, sources) or answer
+    return _refusal(answer, spec, decision, sources) or answer
 
 
 Offered: TypeAlias = dict[str, str] | None
@@ -187,7 +228,7 @@ def cuda_offered(
     """What asks the channels for `Offered`; it may be called in a thread, and raises `ChannelError`."""
     if not cuda_components(solution.packages, knowledge):
         return lambda: None
-    doubtful = tuple(without_row(solution.packages, knowledge))
+    doubtful = tuple(possible_cpu_builds(solution.packages, knowledge))
     return lambda: cuda_builds(doubtful, spec.reached, solution.platform, sources)
 
 
@@ -212,14 +253,14 @@ def solved_findings(
     return found
 
 
-def _refused(solution: Solution, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> str | None:
+def _refusal(solution: Solution, spec: EnvironmentSpec, decision: Decision, sources: Sources) -> str | None:
     """Why the lock of a solution is refused; ``None`` where it is not."""
-    knowledge = decision.case.knowledge
+    knowledge = decision.context.knowledge
     offered = cuda_offered(solution, spec, sources, knowledge)()
     found = [
-        *solved_findings(solution, spec, decision.case.facts, offered, knowledge),
+        *solved_findings(solution, spec, decision.context.facts, offered, knowledge),
         *locked_conflicts(solution.packages, (), knowledge),
-        *locked_gcc(solution.packages, knowledge),
+        *locked_gcc_findings(solution.packages, knowledge),
     ]
     return next((item.message for item in found if item.severity == "error"), None)
 
@@ -234,7 +275,7 @@ def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Source
     narrowed = [replace(pin, build=build) for build in builds]
     if len(absent(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
         return None
-    return f"the channels{_by(sources.as_of)} have no {pin.yaml_text()} for this Python"
+    return f"the channels{_on_day(sources.as_of)} have no {pin.yaml_text()} for this Python"
 
 
 def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
@@ -243,12 +284,12 @@ def unsatisfiable_text(answer: Unsatisfiable, spec: EnvironmentSpec) -> str:
     A leaf on a package that the environment itself pins is a consequence of that pin, and no cause.
     """
     if answer.missing:
-        return _none_of(answer.missing, answer.as_of)
+        return _channels_lack(answer.missing, answer.as_of)
     pinned = {pin.name for pin in spec.pins}
     leaves = dict.fromkeys(found[1].strip() for found in map(_NO_CANDIDATES.match, answer.text.splitlines()) if found)
     causes = [leaf for leaf in leaves if leaf.split(" ")[0] not in pinned]
     if causes:
-        return f"the channels{_by(answer.as_of)} have no {', '.join(causes[:3])}"
+        return f"the channels{_on_day(answer.as_of)} have no {', '.join(causes[:3])}"
     hidden = _HIDDEN.search(answer.text)
     if hidden:
         channel = short_channel(hidden["channel"])

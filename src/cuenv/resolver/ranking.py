@@ -67,8 +67,8 @@ def _known(rule: str, name: str) -> Criterion:
     return Criterion(name, None, lambda item, _: item.verdict(rule).because, reads=rule)
 
 
-def _level(case: Context) -> Version | None:
-    return case.facts.driver.cuda if case.facts.driver else None
+def _level(context: Context) -> Version | None:
+    return context.facts.driver.cuda if context.facts.driver else None
 
 
 def _newest(release: Version) -> tuple[int, ...]:
@@ -102,14 +102,14 @@ def _seen(item: Candidate) -> str:
 NATIVE_LEVEL = Criterion(
     "CUDA toolkit not newer than the driver's CUDA version",
     lambda cuda, level: not (level is None or cuda is None or cuda <= level),
-    lambda item, case: f"CUDA {item.candidate.cuda}; the driver's CUDA version is {_level(case) or 'unknown'}",
+    lambda item, context: f"CUDA {item.candidate.cuda}; the driver's CUDA version is {_level(context) or 'unknown'}",
 )
 
 NATIVE_CODE = Criterion(
     "native code for every GPU before PTX (JIT)",
     jit_count,
-    lambda item, case: (
-        f"compute capabilities with PTX only: {jit_count(item.candidate.build.code, case.facts.capabilities)}"
+    lambda item, context: (
+        f"compute capabilities with PTX only: {jit_count(item.candidate.build.code, context.facts.capabilities)}"
     ),
 )
 
@@ -168,14 +168,14 @@ def preference(prefer: str) -> tuple[Criterion, ...]:
 
 
 class Ranking:
-    """The order of the preference for one case: smaller keys are better; equal questions are asked once."""
+    """The order of the preference for one context: smaller keys are better; equal questions are asked once."""
 
-    def __init__(self, case: Context) -> None:
-        self.criteria = preference(case.request.prefer)
-        self._asker = Asker(case.request, case.knowledge, proving=case.proving)
+    def __init__(self, context: Context) -> None:
+        self.criteria = preference(context.request.prefer)
+        self._asker = Asker(context.request, context.knowledge, proving=context.proving)
         self._alive: list[Candidate] = []
         self._parts = [
-            self._part(one.key, seen(one.key, Unit(case.facts))) if one.key else _open_part(one.reads)
+            self._part(one.key, seen(one.key, Unit(context.facts))) if one.key else _open_part(one.reads)
             for one in self.criteria
         ]
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
-from cuenv.core import __version__
-from cuenv.core.errors import ChannelError, OutsideError, Progress, UsageError
+from cuenv.core.errors import ChannelError, OutsideError, Progress
 from cuenv.core.findings import Finding, report
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
@@ -16,22 +14,18 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS
 from cuenv.resolver.candidates import Candidate, environment_key
-from cuenv.resolver.compose import composed as without_header
-from cuenv.resolver.compose import headed
+from cuenv.resolver.compose import environment_of
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.rules import Context
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 if TYPE_CHECKING:  # only --prove pays for them
     from cuenv.resolver.prove import Unread
     from cuenv.solve.io.records_at_hand import AtHand
     from cuenv.solve.io.sources import Sources
     from cuenv.solve.model import Solution
-
-_SOLVES = 8
-"""Candidates that are put to the solver on records at hand: nobody asked for it, and so nobody waits for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +80,8 @@ def resolve(
     if prove is not None and request.as_of:
         prove = replace(prove, as_of=request.as_of)
     if len(platforms) > 1:
-        case = Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None)
-        decision, spec, solution, more = decide_together(
-            case, platforms, lambda item: composed(item, name), prove, progress
-        )
+        context = Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None)
+        decision, spec, solution, more = decide_together(context, platforms, name, prove, progress)
         return _resolution(decision, spec, facts, solution, more)
     if platforms:
         facts = replace(facts, platform=platforms[0])
@@ -100,12 +92,12 @@ def resolve(
     decision = decide_any(Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None))
     solution = None
     if prove is not None and decision.chosen is not None:
-        from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
+        from cuenv.resolver.prove import packages_in_the_way, solving  # noqa: PLC0415 - the solver is heavy
 
-        decision, solution = ask(decision, partial(composed, name=name, header=False), prove, progress)
+        decision, solution = solving(decision, name, prove, progress)
         if solution is None:
-            decision = replace(decision, unsolved=_unsolved(decision.case, name, prove, progress))
-    spec = composed(decision, name) if decision.chosen else None
+            decision = replace(decision, unsolved=packages_in_the_way(decision.context, name, prove, progress))
+    spec = environment_of(decision, name) if decision.chosen else None
     return _resolution(decision, spec, facts, solution)
 
 
@@ -117,42 +109,23 @@ def _resolution(
     more: Iterable[Finding] = (),
 ) -> Resolution:
     """A decision with its environment, and what is odd about the host or against the policy."""
-    case, chosen = decision.case, decision.chosen
-    findings = [*machine_findings(facts, chosen.candidate if chosen else None, case.knowledge, case.request), *more]
+    context, chosen = decision.context, decision.chosen
+    findings = [
+        *machine_findings(facts, chosen.candidate if chosen else None, context.knowledge, context.request),
+        *more,
+    ]
     if solution is not None:
         from cuenv.resolver.solution_policy import undated_findings  # noqa: PLC0415 - most choices ask no solver
 
-        findings += undated_findings(solution, case.request.as_of)
-    if spec is not None and not _by_the_policy(spec, case.request):
-        from cuenv.resolver.policy import spec_findings  # noqa: PLC0415 - see `_by_the_policy`
+        findings += undated_findings(solution, context.request.as_of)
+    if spec is not None and not _keeps_policy(spec, context.request):
+        from cuenv.resolver.policy import spec_findings  # noqa: PLC0415 - see `_keeps_policy`
 
-        findings += spec_findings(spec, case.knowledge, libraries=bool(case.request.packages or spec.pip))
+        findings += spec_findings(spec, context.knowledge, libraries=bool(context.request.packages or spec.pip))
     return Resolution(decision=decision, spec=spec, findings=report("", findings).findings, solution=solution)
 
 
-def _unsolved(
-    case: Context, name: str, sources: Sources, progress: Progress | None = None, *, stack: str = ""
-) -> tuple[str, ...]:
-    """The requested packages that stand in the way: each is added to those before it, and left out if none solves."""
-    from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
-
-    def solves(packages: tuple[str, ...]) -> bool:
-        less = replace(case, request=replace(case.request, packages=packages))
-        found = decide(less)
-        fitting = tuple(item for item in found.fitting if stack in ("", item.candidate.build.stack))
-        tried = replace(found, fitting=fitting)
-        plain = partial(composed, name=name, header=False)
-        return ask(tried, plain, sources, progress, solves=_SOLVES)[1] is not None
-
-    kept: tuple[str, ...] = ()
-    if not case.request.packages or not solves(kept):
-        return ()
-    for package in case.request.packages:
-        kept += (package,) if solves((*kept, package)) else ()
-    return tuple(item for item in case.request.packages if item not in kept)
-
-
-def _by_the_policy(spec: EnvironmentSpec, request: Request) -> bool:
+def _keeps_policy(spec: EnvironmentSpec, request: Request) -> bool:
     """Whether cuenv alone wrote an environment, for one channel: the policy is its own, and a test holds it to that."""
     return not request.packages and not spec.pip and spec.channels == ("conda-forge",)
 
@@ -161,7 +134,7 @@ def _proven_here(
     facts: HostFacts, request: Request, knowledge: Knowledge, name: str, at_hand: AtHand
 ) -> Resolution | None:
     """The choice as it solves on the records at hand; ``None`` where they do not tell, and nobody asked why."""
-    from cuenv.resolver.prove import prove as ask  # noqa: PLC0415 - the solver is heavy
+    from cuenv.resolver.prove import TRIES_AT_HAND, packages_in_the_way, solving  # noqa: PLC0415 - the solver is heavy
 
     decision = decide(Context(facts=facts, request=request, knowledge=knowledge, proving=True))
     if decision.chosen is None:
@@ -169,9 +142,8 @@ def _proven_here(
     stack = decision.chosen.candidate.build.stack  # records of another channel may not lie here
     first = replace(decision, fitting=tuple(item for item in decision.fitting if item.candidate.build.stack == stack))
     try:
-        plain = partial(composed, name=name, header=False)
-        found, solution = ask(first, plain, at_hand.sources, None, solves=_SOLVES)
-        unsolved = () if solution else _unsolved(decision.case, name, at_hand.sources, stack=stack)
+        found, solution = solving(first, name, at_hand.sources, None, solves=TRIES_AT_HAND)
+        unsolved = () if solution else packages_in_the_way(decision.context, name, at_hand.sources, stack=stack)
     except (ChannelError, OutsideError):
         return None
     if any("offline" in why for _, why in found.skipped):
@@ -182,16 +154,16 @@ def _proven_here(
         return replace(tables, decision=replace(tables.decision, unsolved=unsolved), lacking=lacking)
     others = (item for item in decision.fitting if item.candidate.build.stack != stack)
     decision = replace(found, fitting=(*found.fitting, *others))
-    spec = composed(decision, name) if decision.chosen else None
+    spec = environment_of(decision, name) if decision.chosen else None
     return replace(_resolution(decision, spec, facts, solution), records=at_hand.day)
 
 
-def decide_any(case: Context) -> Decision:
+def decide_any(context: Context) -> Decision:
     """Choose among the conda builds; where none fits and the request leaves the stack open, among the wheels."""
-    decision, request = decide(case), case.request
-    if decision.chosen or request.stack or request.cpu or not case.facts.gpus:
+    decision, request = decide(context), context.request
+    if decision.chosen or request.stack or request.cpu or not context.facts.gpus:
         return decision
-    wheels = decide(replace(case, request=replace(request, stack=WHEELS)))
+    wheels = decide(replace(context, request=replace(request, stack=WHEELS)))
     meant = [item.because for item in decision.rejections if item.rule not in ("cpu", "wish")]
     lead = meant[0] if meant else "no conda build has the requested versions"
     known = wheels.chosen and not wheels.chosen.open_layers
@@ -203,53 +175,36 @@ def decidable(facts: HostFacts) -> HostFacts:
     return facts if facts.gpus else replace(facts, driver=None)
 
 
-def composed(decision: Decision, name: str, *, header: bool = True) -> EnvironmentSpec:
-    """The environment of a decision; to try candidates no header is needed, which costs more than all the rest.
-
-    Raises:
-        UsageError: a requested package is no spec, or nothing can have that name.
-    """
-    try:
-        check_name(name)
-    except ValueError as error:
-        raise UsageError(f"invalid environment name: {error}", hint="cuenv resolve --name train") from error
-    try:
-        found = without_header(decision, name=name)
-        return headed(found, decision, version=__version__) if header else found
-    except ValueError as error:
-        raise UsageError(f"--with: {error}", hint="cuenv resolve --with 'transformers>=4.36'") from error
-
-
 Row = tuple[Assessment, ...]
 """One environment on every platform, in the order of the platforms."""
 
 
 def decide_together(
-    case: Context,
+    context: Context,
     platforms: tuple[str, ...],
-    composed: Callable[[Decision], EnvironmentSpec],
+    name: str,
     prove: Sources | None,
     progress: Progress | None,
 ) -> tuple[Decision, EnvironmentSpec | None, Solution | None, tuple[Finding, ...]]:
     """Choose for several platforms: the decision of the first, with the candidates that fit on all.
 
     Args:
-        case: the host, of which only the platform differs, with what is asked for.
+        context: the host, of which only the platform differs, with what is asked for.
         platforms: at least two.
-        composed: the environment of a decision.
+        name: of the environment.
         prove: where to read channels, to take the best candidate that solves on every platform.
 
     Returns:
         The decision, the environment, the solver's answer, and a finding where nothing fits on all platforms.
     """
-    hosts = [replace(case.facts, platform=platform) for platform in platforms]
-    decisions = [decide(replace(case, facts=host)) for host in hosts]
+    hosts = [replace(context.facts, platform=platform) for platform in platforms]
+    decisions = [decide(replace(context, facts=host)) for host in hosts]
     rows, skipped = _common(decisions)
     nothing = () if rows else (_nothing(decisions, platforms),)
     solution = None
 
     def spec_of(item: Assessment) -> EnvironmentSpec:
-        return _for_all(composed(replace(decisions[0], fitting=(item,))), platforms)
+        return _for_all(environment_of(replace(decisions[0], fitting=(item,)), name), platforms)
 
     if prove is not None:
         rows, more, solution = _proven(rows, decisions, spec_of, prove, progress)
@@ -296,7 +251,7 @@ def _by_key(decision: Decision) -> dict[tuple[object, ...], Assessment]:
 def _why_not(candidate: Candidate, others: list[Decision]) -> str:
     """Why a candidate of the first platform is not one of the others."""
     for decision in others:
-        platform = decision.case.facts.platform
+        platform = decision.context.facts.platform
         wanted = _but_python(candidate)
         there = [item for item in decision.assessments if _but_python(item.candidate) == wanted]
         if not there:
@@ -305,7 +260,7 @@ def _why_not(candidate: Candidate, others: list[Decision]) -> str:
             return f"{platform}: {there[0].objections[0].because}"
     return (
         "this build exists for no Python version that "
-        f"{' and '.join(item.case.facts.platform for item in others)} as well"
+        f"{' and '.join(item.context.facts.platform for item in others)} as well"
     )
 
 
@@ -321,7 +276,7 @@ def _proven(
     progress: Progress | None,
 ) -> tuple[list[Row], list[tuple[Candidate, str]], Solution | None]:
     """The rows from the first on that solves on every platform, and why each before it does not."""
-    from cuenv.resolver.prove import solved  # noqa: PLC0415 - the solver is heavy
+    from cuenv.resolver.prove import solve_candidate  # noqa: PLC0415 - the solver is heavy
     from cuenv.solve.model import Solution  # noqa: PLC0415 - as above
 
     skipped: list[tuple[Candidate, str]] = []
@@ -332,9 +287,9 @@ def _proven(
         spec = spec_of(row[0])
         first: Solution | None = None
         for item, decision in zip(row, decisions, strict=True):
-            answer = solved(item.candidate, spec, decision, sources, unread)
+            answer = solve_candidate(item.candidate, spec, decision, sources, unread)
             if not isinstance(answer, Solution):
-                skipped.append((row[0].candidate, f"{decision.case.facts.platform}: {answer}"))
+                skipped.append((row[0].candidate, f"{decision.context.facts.platform}: {answer}"))
                 break
             first = first or answer
         else:

@@ -17,7 +17,7 @@ from cuenv.solve.model import Lock, LockedPackage, Solution, build_cuda, content
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 """How a version of the toolkit's own number begins; others count years, or from 0."""
 _SHOWN = 3
-_OWN = frozenset({"pytorch", "pytorch-gpu", "libtorch", "pytorch-mutex", "python", *OF_TORCH})
+_TORCH_FAMILY = frozenset({"pytorch", "pytorch-gpu", "libtorch", "pytorch-mutex", "python", *OF_TORCH})
 """Torch and what goes with it; no other package asks for a CPU build of them."""
 _COMPILERS = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler|.*-dev)")
 """Parts of the toolkit that compile: headers and nvcc of two releases do not fit together."""
@@ -61,14 +61,14 @@ def lock_findings(
     all_packages = tuple(packages)
     cuda = cuda_components(all_packages, knowledge)
     found = [
-        *one_source(all_packages, knowledge, ours=ours),
-        *without_hash(all_packages, explicit=explicit),
-        *_subdirs(all_packages, platform),
-        *of_two_torches(all_packages),
+        *one_channel_findings(all_packages, knowledge, ours=ours),
+        *missing_hash_findings(all_packages, explicit=explicit),
+        *_platform_findings(all_packages, platform),
+        *mixed_torch_findings(all_packages),
     ]
     if cuda:
         found += cpu_finding(all_packages, knowledge, of_cpu)
-        found += cpu_builds(all_packages, knowledge, offered, asked, of_cpu)
+        found += unlisted_cpu_builds(all_packages, knowledge, offered, asked, of_cpu)
     return tuple(found)
 
 
@@ -77,14 +77,16 @@ def cuda_components(packages: Iterable[LockedPackage], knowledge: Knowledge) -> 
     return [package for package in packages if knowledge.is_component(package.name)]
 
 
-def one_source(packages: Collection[LockedPackage], knowledge: Knowledge, *, ours: bool = False) -> Iterator[Finding]:
+def one_channel_findings(
+    packages: Collection[LockedPackage], knowledge: Knowledge, *, ours: bool = False
+) -> Iterator[Finding]:
     """One channel and one release for the CUDA components of a lock, or of an installed environment."""
     cuda = cuda_components(packages, knowledge)
-    yield from _locked_channels(cuda, ours=ours)
-    yield from _releases(cuda, {package.name: package for package in packages})
+    yield from _channel_findings(cuda, ours=ours)
+    yield from _release_findings(cuda, {package.name: package for package in packages})
 
 
-def _locked_channels(cuda: list[LockedPackage], *, ours: bool) -> Iterator[Finding]:
+def _channel_findings(cuda: list[LockedPackage], *, ours: bool) -> Iterator[Finding]:
     homes: dict[str, list[str]] = {}
     for package in cuda:
         homes.setdefault(package.channel_name, []).append(package.name)
@@ -97,12 +99,12 @@ def _locked_channels(cuda: list[LockedPackage], *, ours: bool) -> Iterator[Findi
     elif homes and next(iter(homes)) == "nvidia" and ours:
         message = "CUDA components come from the plain channel nvidia, which mixes releases"
     if message:
-        from cuenv.resolver.policy import two_channels  # noqa: PLC0415 - a lock that is in order needs no other rules
+        from cuenv.resolver.policy import two_channels_finding  # noqa: PLC0415 - a lock that is in order needs no other rules
 
-        yield two_channels(message, ours=ours)
+        yield two_channels_finding(message, ours=ours)
 
 
-def _wanted(releases: Mapping[str, list[str]], packages: Mapping[str, LockedPackage]) -> tuple[str, bool]:
+def _wanted_cuda(releases: Mapping[str, list[str]], packages: Mapping[str, LockedPackage]) -> tuple[str, bool]:
     """The CUDA release X.Y that all components should have, and whether it is torch's.
 
     ``pytorch-cuda`` names it, or conda-forge's ``cuda-version``, which is of the major that torch is made for; else
@@ -117,7 +119,7 @@ def _wanted(releases: Mapping[str, list[str]], packages: Mapping[str, LockedPack
     return (str(own), True) if own else (max(releases, key=lambda release: len(releases[release]), default=""), False)
 
 
-def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) -> Iterator[Finding]:
+def _release_findings(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) -> Iterator[Finding]:
     """Packages that carry the toolkit's own number agree on the release X.Y.
 
     The ``cuda-version`` of the channel nvidia binds nothing, and is not looked at. A run-time library of a later minor
@@ -128,7 +130,7 @@ def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) 
         found = _RELEASE.match(package.version) if package.name.startswith("cuda-") else None
         if found and not (package.name == "cuda-version" and package.channel_name.startswith("nvidia")):
             releases.setdefault(found[0], []).append(package.name)
-    wanted, of_torch = _wanted(releases, packages)
+    wanted, of_torch = _wanted_cuda(releases, packages)
     bound = any("cuda-version" in names for names in releases.values())
     for release, found_names in sorted(releases.items()):
         if release == wanted:
@@ -147,19 +149,19 @@ def _releases(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) 
         )
 
 
-def _write(package: LockedPackage, build: str) -> FileEdit:
+def _build_edit(package: LockedPackage, build: str) -> FileEdit:
     """Another build of what is locked."""
-    return FileEdit(how="write", entries=(_other(package, build),))
+    return FileEdit(how="write", entries=(_with_build(package, build),))
 
 
-def _other(package: LockedPackage, build: str) -> str:
+def _with_build(package: LockedPackage, build: str) -> str:
     return f"{package.channel_name}::{package.name}={package.version}={build}"
 
 
 def cpu_variants(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:
     """The CPU builds among packages that have CUDA builds as well, where those matter, each by itself."""
-    for package, variant in _variants(packages, knowledge):
-        yield _unasked([(package, variant)])
+    for package, variant in _cpu_packages(packages, knowledge):
+        yield _cpu_packages_finding([(package, variant)])
 
 
 def cpu_finding(
@@ -169,8 +171,8 @@ def cpu_finding(
 
     What is asked for as a CPU build (``of_cpu``), what that requires, and what belongs to such a torch is none of them.
     """
-    found = sorted(_variants(packages, knowledge, of_cpu), key=lambda pair: _leads(pair[0].name))
-    return (_unasked(found),) if found else ()
+    found = sorted(_cpu_packages(packages, knowledge, of_cpu), key=lambda pair: _lead_order(pair[0].name))
+    return (_cpu_packages_finding(found),) if found else ()
 
 
 def cuda_finding(packages: Iterable[LockedPackage]) -> tuple[Finding, ...]:
@@ -184,12 +186,12 @@ def cuda_finding(packages: Iterable[LockedPackage]) -> tuple[Finding, ...]:
             severity="warning",
             subject="pytorch",
             message=f"pytorch {torch.version} {torch.build} is a CUDA build, but the file asks for the CPU build",
-            edits=(_write(torch, "*cpu*"),),
+            edits=(_build_edit(torch, "*cpu*"),),
         ),
     )
 
 
-def of_two_torches(packages: Collection[LockedPackage]) -> Iterator[Finding]:
+def mixed_torch_findings(packages: Collection[LockedPackage]) -> Iterator[Finding]:
     """The CUDA builds of torchvision and torchaudio beside a CPU build of torch, which older records do not exclude."""
     torch = next((item for item in packages if item.name == "pytorch" and names_cpu(item.build)), None)
     for item in packages if torch else ():
@@ -200,34 +202,34 @@ def of_two_torches(packages: Collection[LockedPackage]) -> Iterator[Finding]:
                 subject=item.name,
                 message=f"{item.name} {item.version} {item.build} is linked against the CUDA build of PyTorch, and "
                 f"pytorch {torch.version} {torch.build} is a CPU build, so that its operators do not load",
-                edits=(_write(item, "*cpu*"),),
+                edits=(_build_edit(item, "*cpu*"),),
             )
 
 
-def _leads(name: str) -> tuple[bool, bool, int]:
+def _lead_order(name: str) -> tuple[bool, bool, int]:
     """The order of packages in a finding on them all: torch, then ``tensorflow`` before ``libtensorflow_cc``."""
     return name != "pytorch", name.startswith("lib"), len(name)
 
 
-def _required(there: Collection[LockedPackage], names: Collection[str]) -> frozenset[str]:
+def _with_dependencies(there: Collection[LockedPackage], names: Collection[str]) -> frozenset[str]:
     """Some packages and all that they require; what torch requires is torch's own."""
     depends = {item.name: {text.split(" ")[0] for text in item.depends} for item in there}
-    found, more = frozenset[str](), frozenset(names) - _OWN
+    found, more = frozenset[str](), frozenset(names) - _TORCH_FAMILY
     while more:
         found |= more
-        more = frozenset(name for one in more for name in depends.get(one, ())) - found - _OWN
+        more = frozenset(name for one in more for name in depends.get(one, ())) - found - _TORCH_FAMILY
     return found
 
 
-def _variants(
+def _cpu_packages(
     packages: Iterable[LockedPackage], knowledge: Knowledge, meant: Collection[str] = ()
 ) -> Iterator[tuple[LockedPackage, CudaVariant]]:
     there = tuple(packages)
     torch = next((item.channel_name for item in there if item.name == "pytorch"), "")
     of_cpu = (text for item in there if item.name.endswith("-cpu") for text in item.depends)
     # the library of faiss-cpu, which says what it is
-    asked = _required(there, meant) | {text.split(" ")[0] for text in of_cpu} - {"pytorch"}
-    asked |= _OWN if "pytorch" in meant else frozenset()
+    asked = _with_dependencies(there, meant) | {text.split(" ")[0] for text in of_cpu} - {"pytorch"}
+    asked |= _TORCH_FAMILY if "pytorch" in meant else frozenset()
     for package in (item for item in there if item.name not in asked):
         if package.name == "pytorch-mutex" and torch not in ("", package.channel_name):
             continue  # it chooses among the builds of its own channel
@@ -237,7 +239,7 @@ def _variants(
             yield package, variant
 
 
-def _unasked(found: Sequence[tuple[LockedPackage, CudaVariant]]) -> Finding:
+def _cpu_packages_finding(found: Sequence[tuple[LockedPackage, CudaVariant]]) -> Finding:
     *more, last = (f"{package.name} {package.version} {package.build}" for package, _ in found)
     are = f"{', '.join(more)} and {last} are CPU builds" if more else f"{last} is the CPU build"
     homes = " and ".join(dict.fromkeys(package.channel_name for package, _ in found))
@@ -247,11 +249,13 @@ def _unasked(found: Sequence[tuple[LockedPackage, CudaVariant]]) -> Finding:
         subject=found[0][0].name,
         message=f"{are}, though {homes} has CUDA builds of {'them' if more else found[0][0].name}",
         evidence=tuple(dict.fromkeys(source for _, variant in found for source in variant.sources)),
-        edits=(FileEdit(how="write", entries=tuple(_other(package, variant.any_cuda) for package, variant in found)),),
+        edits=(
+            FileEdit(how="write", entries=tuple(_with_build(package, variant.any_cuda) for package, variant in found)),
+        ),
     )
 
 
-def cpu_builds(
+def unlisted_cpu_builds(
     packages: Collection[LockedPackage],
     knowledge: Knowledge,
     offered: Mapping[str, str] | None = None,
@@ -274,7 +278,7 @@ def cpu_builds(
                 edits=(FileEdit(how="write", entries=(base,), over=package.name),),
             )
     plain: list[LockedPackage] = []
-    for package in without_row(packages, knowledge):
+    for package in possible_cpu_builds(packages, knowledge):
         build = (offered or {}).get(package.name)
         if build is None:
             plain += [package] if names_cpu(package.build) else []
@@ -285,13 +289,15 @@ def cpu_builds(
             subject=package.name,
             message=f"{package.name} {package.version} {package.build} is built without CUDA, and "
             f"{package.channel_name} has the CUDA build {build} of it",
-            edits=(_write(package, _any_cuda(build)),),
+            edits=(_build_edit(package, _any_cuda(build)),),
         )
     for channel in dict.fromkeys(package.channel_name for package in plain):
-        yield _by_build_string([item for item in plain if item.channel_name == channel], sure=offered is not None)
+        yield _cpu_build_strings_finding(
+            [item for item in plain if item.channel_name == channel], sure=offered is not None
+        )
 
 
-def _by_build_string(plain: list[LockedPackage], *, sure: bool) -> Finding:
+def _cpu_build_strings_finding(plain: list[LockedPackage], *, sure: bool) -> Finding:
     """Packages of one channel that are CPU builds by their build strings.
 
     Args:
@@ -315,7 +321,7 @@ def _by_build_string(plain: list[LockedPackage], *, sure: bool) -> Finding:
     )
 
 
-def without_row(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[LockedPackage]:
+def possible_cpu_builds(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[LockedPackage]:
     """The packages that may be CPU builds for all that the tables know: no row, no component, no CUDA in the build."""
     for package in packages:
         plain = package.subdir != "noarch" or names_cpu(package.build)
@@ -330,7 +336,7 @@ def _any_cuda(build: str) -> str:
     return f"{'' if build.startswith(word) else '*'}{word}*"
 
 
-def without_hash(packages: Iterable[LockedPackage], *, explicit: bool = False) -> Iterator[Finding]:
+def missing_hash_findings(packages: Iterable[LockedPackage], *, explicit: bool = False) -> Iterator[Finding]:
     """The packages that no installer can verify, in one finding.
 
     Args:
@@ -352,7 +358,7 @@ def without_hash(packages: Iterable[LockedPackage], *, explicit: bool = False) -
         )
 
 
-def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Finding]:
+def _platform_findings(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Finding]:
     for package in packages:
         if package.subdir not in (platform, "noarch"):
             yield Finding(
@@ -364,7 +370,7 @@ def _subdirs(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Fin
             )
 
 
-def edited(lock: Lock) -> Iterator[Finding]:
+def edit_findings(lock: Lock) -> Iterator[Finding]:
     """Packages and least hosts that are not those have changed, by the digest that the lock carries."""
     recorded = lock.metadata.get("cuenv_content")
     if recorded and recorded != content_digest(lock.solutions, lock.metadata):

@@ -71,20 +71,20 @@ class Bound:
     why: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """Two decisions and what lies between them.
+    """What a host gets before and after a change, and the difference.
 
     Attributes:
         appear, vanish: candidates that fit only after, or only before; the best first.
         bounds: what moves in the environment file beside the choice itself.
     """
 
-    before: Decision
-    after: Decision
+    before: Resolution
+    after: Resolution
     appear: tuple[Group, ...]
     vanish: tuple[Group, ...]
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[Bound, ...]
 
 
 def changed(facts: HostFacts, change: DecisionChange, knowledge: Knowledge) -> HostFacts:
@@ -142,18 +142,16 @@ def _is(gpu: Gpu, wanted: Gpu, knowledge: Knowledge) -> bool:
     return wanted.name in (gpu.name, row.name if row else None)
 
 
-def difference(before: Decision, after: Decision) -> WhatIf:
-    """What lies between two decisions: the candidates that only one of them has, counted by stack, torch and CUDA.
+def difference(before: Decision, after: Decision) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """The candidates that fit only after, and those that fit only before, counted by stack, torch and CUDA.
 
     One that the channels were found to lack fits by the tables, and does not come or go with the host.
     """
     had, has = ({environment_key(item.candidate): item.candidate for item in one.fitting} for one in (before, after))
     lost, lack = ({environment_key(candidate) for candidate, _ in one.skipped} for one in (before, after))
-    return WhatIf(
-        before=before,
-        after=after,
-        appear=_groups(item for name, item in has.items() if name not in had and name not in lost),
-        vanish=_groups(item for name, item in had.items() if name not in has and name not in lack),
+    return (
+        _groups(item for name, item in has.items() if name not in had and name not in lost),
+        _groups(item for name, item in had.items() if name not in has and name not in lack),
     )
 
 
@@ -170,7 +168,7 @@ def bounds(before: EnvironmentSpec, after: EnvironmentSpec) -> tuple[Bound, ...]
             continue
         if (old.version if old else "") != (new.version if new else ""):
             reasons = next(pin.why for pin in (new, old) if pin and pin.version)
-            found.append(Bound(_told(old), _told(new), reasons))
+            found.append(Bound(_spec_text(old), _spec_text(new), reasons))
     return tuple(found)
 
 
@@ -178,7 +176,7 @@ def _slot(pin: Pin) -> str:
     return pin.role if pin.role in _LAYERS else pin.name
 
 
-def _told(pin: Pin | None) -> str | None:
+def _spec_text(pin: Pin | None) -> str | None:
     return Pin(name=pin.name, version=pin.version).yaml_text() if pin and pin.version else None
 
 
@@ -208,15 +206,6 @@ class ChangeOptions:
     remove: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The answer, and the two resolves that it is the difference of."""
-
-    answer: WhatIf
-    before: Resolution
-    after: Resolution
-
-
 def what_if(
     facts: HostFacts,
     options: ChangeOptions,
@@ -225,7 +214,7 @@ def what_if(
     *,
     prove: Sources | None = None,
     at_hand: AtHand | None = None,
-) -> Asked:
+) -> WhatIf:
     """Resolve for a host and for the same host changed.
 
     Args:
@@ -250,11 +239,10 @@ def what_if(
     before, after = (resolve(item, request, knowledge, prove=prove, at_hand=at_hand) for item in (facts, then))
     had, has = before.decision, after.decision
     if had.proven != has.proven:  # the records that lie here tell of one alone: compared is what the tables say of both
-        had, has = (decide_any(replace(item.case, proving=True)) for item in (had, has))
-    answer = replace(difference(had, has), before=before.decision, after=after.decision)
-    if before.spec and after.spec:
-        answer = replace(answer, bounds=bounds(before.spec, after.spec))
-    return Asked(answer=answer, before=before, after=after)
+        had, has = (decide_any(replace(item.context, proving=True)) for item in (had, has))
+    appear, vanish = difference(had, has)
+    moved = bounds(before.spec, after.spec) if before.spec and after.spec else ()
+    return WhatIf(before=before, after=after, appear=appear, vanish=vanish, bounds=moved)
 
 
 def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
@@ -270,13 +258,15 @@ def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
 _SHOWN = 8
 
 
-def plain(asked: Asked) -> WhatIfDocument:
+def plain(answer: WhatIf) -> WhatIfDocument:
     """The answer as plain data, with both decisions whole."""
-    answer = asked.answer
     return {
         "schema": "cuenv/what-if/1",
-        "before": {"host": host_line(answer.before.case.facts), "decision": resolution_plain(asked.before)},
-        "after": {"host": host_line(answer.after.case.facts), "decision": resolution_plain(asked.after)},
+        "before": {
+            "host": host_line(answer.before.decision.context.facts),
+            "decision": resolution_plain(answer.before),
+        },
+        "after": {"host": host_line(answer.after.decision.context.facts), "decision": resolution_plain(answer.after)},
         "appear": [_group(item) for item in answer.appear],
         "vanish": [_group(item) for item in answer.vanish],
         "bounds": [{"before": item.before, "after": item.after, "why": list(item.why)} for item in answer.bounds],
@@ -290,8 +280,8 @@ def _group(group: Group) -> CandidateGroup:
 def lines(answer: WhatIf, *, verbose: bool = False) -> list[str]:
     """The answer for a terminal: both choices, and what appears and disappears."""
     found: list[str] = []
-    for word, decision in (("before", answer.before), ("after", answer.after)):
-        found.append(f"{word:7} {host_line(decision.case.facts)}")
+    for word, decision in (("before", answer.before.decision), ("after", answer.after.decision)):
+        found.append(f"{word:7} {host_line(decision.context.facts)}")
         found.append(f"        {chosen_line(decision)}")
         found += [f"        {line}" for line in served_lines(decision)]
         if decision.minimum_driver:

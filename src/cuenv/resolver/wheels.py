@@ -33,12 +33,12 @@ _TAG = r"cu(?P<major>\d{1,2})(?P<minor>\d)"
 _LOCAL = regex(rf"{_TAG}(?!\d)")
 _MADE_FOR = regex(r"cu(?P<major>1\d|9)(?P<minor>\d)?(?!\d)")
 """A library may name a CUDA major alone: ``cu12torch2.7``."""
-_OTHERS = regex(r"cpu|rocm|xpu|hpu")
+_NOT_NVIDIA = regex(r"cpu|rocm|xpu|hpu")
 """How the local versions begin of builds that use no NVIDIA GPU."""
-_PLACE = regex(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
+_INDEX_FOLDER = regex(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
 _PYTHON = regex(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
 _NUMBERS = regex(r"\d{1,4}\.\d{1,4}")
-_NAMED = regex(r"(?!nvidia-).+-cu(?:da)?(?P<major>1\d)x?(?:-.+)?")
+_CUDA_IN_NAME = regex(r"(?!nvidia-).+-cu(?:da)?(?P<major>1\d)x?(?:-.+)?")
 """A program whose name bears the CUDA major that it is made for: ``cupy-cuda12x``, ``jax-cuda12-plugin``."""
 _PROGRAMS = regex(r"tensorflow|jaxlib|(?!nvidia-).+-gpu")
 """Other programs that use CUDA; jaxlib does so by itself where its local version says that."""
@@ -81,8 +81,8 @@ def wheel_row(release: Version, url: str, runtime: Version | None, platform: str
     that was resolved with it; else it is the one that PyPI has.
     """
     rows = knowledge.wheels_of(release, platform)
-    local, place = _LOCAL.match(release.local or ""), _PLACE.search(url)
-    if _OTHERS.match(release.local or "") or (not release.local and place and place["cpu"]):
+    local, place = _LOCAL.match(release.local or ""), _INDEX_FOLDER.search(url)
+    if _NOT_NVIDIA.match(release.local or "") or (not release.local and place and place["cpu"]):
         return no_row(WHEELS, release, None, release.local or _CPU, platform)
     found = local or place
     cuda = version(f"{found['major']}.{found['minor']}") if found else None
@@ -103,13 +103,13 @@ def uses_no_gpu(build: TorchBuild) -> bool:
 def cuda_of_wheels(packages: Iterable[PipLocked]) -> Version | None:
     """The CUDA release of NVIDIA's runtime among pip packages (``nvidia-cuda-runtime-cu12``, ``cuda-toolkit``)."""
     found = [item for item in packages if _RUNTIMES.fullmatch(item.name)]
-    named = [numbers[0] for item in sorted(found, key=_by_weight) if (numbers := _NUMBERS.match(item.version))]
+    named = [numbers[0] for item in sorted(found, key=_runtime_first) if (numbers := _NUMBERS.match(item.version))]
     return minor(version(named[0])) if named else None
 
 
 def cuda_in_names(packages: Iterable[PipLocked]) -> Version | None:
     """The oldest release of the CUDA major that wheels bear in their names (``cupy-cuda12x``, ``cudf-cu12``)."""
-    majors = [int(found["major"]) for item in packages if (found := _NAMED.fullmatch(item.name))]
+    majors = [int(found["major"]) for item in packages if (found := _CUDA_IN_NAME.fullmatch(item.name))]
     return version(f"{max(majors)}.0") if majors else None
 
 
@@ -118,12 +118,12 @@ def gpu_programs(packages: Iterable[PipLocked]) -> tuple[PipLocked, ...]:
     return tuple(
         item
         for item in packages
-        if _NAMED.fullmatch(item.name)
+        if _CUDA_IN_NAME.fullmatch(item.name)
         or (_PROGRAMS.fullmatch(item.name) and (item.name != "jaxlib" or "cuda" in item.version))
     )
 
 
-def _by_weight(item: PipLocked) -> tuple[bool, str]:
+def _runtime_first(item: PipLocked) -> tuple[bool, str]:
     return "runtime" not in item.name, item.name
 
 
@@ -156,16 +156,16 @@ def wheel_for(release: Version | None, facts: HostFacts, knowledge: Knowledge, p
     return None
 
 
-def _lost_after(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple[Capability, ...]:
+def _dropped_later(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple[Capability, ...]:
     """The GPUs of a host that no later wheel has code for; none where it is of the last release."""
     later = [row for row in knowledge.wheels if row.platform == wheel.platform and row.version > wheel.version]
     able = [row.code for row in later if row.code]
     return tuple(item for item in facts.capabilities if later and not any(support_of(code, item) for code in able))
 
 
-def last_for(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple[str, ...]:
+def last_wheel_note(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -> tuple[str, ...]:
     """That no later wheel is made for a GPU of the host, in a sentence without a full stop; empty where one is."""
-    lost = _lost_after(wheel, facts, knowledge)
+    lost = _dropped_later(wheel, facts, knowledge)
     if not lost:
         return ()
     newest = max(row.version for row in knowledge.wheels if row.platform == wheel.platform)
@@ -187,7 +187,7 @@ def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -
     wheel = (wheel_for(release, facts, knowledge, python) if python else None) or wheel_for(release, facts, knowledge)
     if wheel is None:
         return "", ()
-    lost = _lost_after(wheel, facts, knowledge)
+    lost = _dropped_later(wheel, facts, knowledge)
     last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if lost else ""
     needs = f" with Python {wheel.pythons[0]} to {wheel.pythons[-1]}" if python not in ("", *wheel.pythons) else ""
     name, index = f"torch=={wheel.name}", f"--extra-index-url {INDEX}{wheel.build}"
@@ -225,12 +225,12 @@ def locked_libraries(packages: Iterable[PipLocked], knowledge: Knowledge) -> tup
         if release is None or item.from_source or item.direct:
             continue
         rows = [row for row in knowledge.extension(item.name) if "wheel" in row.comes]
-        if any(row.covers(release) for row in rows) or (not rows and _compiled_for_some(item)):
+        if any(row.covers(release) for row in rows) or (not rows and _compiled_for_unknown_torch(item)):
             found.append(f"{item.name}=={release.public}")
     return tuple(found)
 
 
-def _compiled_for_some(item: PipLocked) -> bool:
+def _compiled_for_unknown_torch(item: PipLocked) -> bool:
     """Whether a wheel holds compiled code and requires torch, so that it may load with one release of torch alone."""
     torch = [text for text in item.depends if requirement_name(text) == "torch"]
     return bool(torch) and item.url.endswith(".whl") and "-none-any." not in item.url and "==" not in "".join(torch)
@@ -277,7 +277,7 @@ def made_for(requirement: str, torch: Version, knowledge: Knowledge) -> bool | N
     return any(row.torch and row.torch.admits(torch) for row in mine) if mine else None
 
 
-def mixed_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator[Finding]:
+def cuda_major_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Iterator[Finding]:
     """Libraries whose local version names another CUDA major than torch has: they refuse to be imported beside it."""
     for item in packages:
         release = version_or_none(item.version)

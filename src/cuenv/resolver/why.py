@@ -105,9 +105,9 @@ def why_not(decision: Decision, question: str) -> Answer:
     pool = decision.assessments
     if key == "python" and request:
         # The choice has one Python; the question is about the same builds with another.
-        case = decision.case
-        others = candidates_of(case.request.stack, case.knowledge, case.facts.platform, request)
-        pool = decide(case, [*others, *([decision.chosen.candidate] if decision.chosen else [])]).assessments
+        context = decision.context
+        others = candidates_of(context.request.stack, context.knowledge, context.facts.platform, request)
+        pool = decide(context, [*others, *([decision.chosen.candidate] if decision.chosen else [])]).assessments
     if key == "stack" and value == WHEELS and all(item.candidate.build.stack != WHEELS for item in pool):
         return Answer(question=asked, says=_wheels_unasked(decision))
     meant = [item for item in pool if _matches(item.candidate, key, value, request)]
@@ -130,7 +130,7 @@ def why_not(decision: Decision, question: str) -> Answer:
 
 def _wheels_unasked(decision: Decision) -> str:
     """What would be chosen among the wheels, which nobody asked for."""
-    wheels = decide(replace(decision.case, request=replace(decision.case.request, stack=WHEELS)))
+    wheels = decide(replace(decision.context, request=replace(decision.context.request, stack=WHEELS)))
     why = "wheels are chosen where they are asked for, and where no conda build fits"
     if wheels.chosen:
         return f"{why}; --stack {WHEELS} would choose {wheels.chosen.candidate}"
@@ -165,17 +165,17 @@ def _matches(candidate: Candidate, key: str, value: str, request: VersionSpec | 
 
 def _unheard_of(decision: Decision, key: str, value: str) -> str:
     """No candidate has it: which are nearest, and the wheels that have it."""
-    case = decision.case
+    context = decision.context
     known = {_value(item.candidate, key) for item in decision.assessments} - {None}
     ordered = sorted((text for text in known if text), key=lambda text: _order(text, key))
     listed = ", ".join(ordered[-_NEWEST:])
     are = f"known are: {listed}" if len(ordered) <= _NEWEST else f"the newest of {len(ordered)} known are: {listed}"
-    kind = "wheel" if case.request.stack == WHEELS else "conda build"
-    says = f"no {kind} with {key} {value} is known for {case.facts.platform}; {are}"
+    kind = "wheel" if context.request.stack == WHEELS else "conda build"
+    says = f"no {kind} with {key} {value} is known for {context.facts.platform}; {are}"
     request = None if key == "stack" or kind == "wheel" else parse_version_spec(value.lstrip("="), what=key)
-    wheels = candidates_of(WHEELS, case.knowledge, case.facts.platform) if request else ()
+    wheels = candidates_of(WHEELS, context.knowledge, context.facts.platform) if request else ()
     if any(_matches(item, key, value, request) for item in wheels):
-        command = ["cuenv", "resolve", *host_options(case.facts), "--stack", WHEELS, f"--{key}", value]
+        command = ["cuenv", "resolve", *host_options(context.facts), "--stack", WHEELS, f"--{key}", value]
         says += f"; wheels have it, for pip: {shlex.join(command)}"
     return says
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from cuenv.core import __version__
 from cuenv.core.errors import NoChannelError
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
@@ -29,10 +28,10 @@ from cuenv.lockfile.repair.drafts import (
 from cuenv.lockfile.repair.intent import Intent, further, intent_of, nearness
 from cuenv.lockfile.repair.mending import Mending
 from cuenv.lockfile.repair.relax import ListedEntry, Relaxed, entries_of, forms_of, relax
+from cuenv.resolver.asked_cuda import asks_for_cpu, wants_cuda
 from cuenv.resolver.candidates import Candidate, admits_all, pythons
-from cuenv.resolver.compose import composed, headed, overruled, requested
+from cuenv.resolver.compose import compose, overruled, requested, with_header
 from cuenv.resolver.decision import Decision
-from cuenv.resolver.policy import asks_for_cpu, wants_cuda
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -136,7 +135,7 @@ class ChoosingAnew(Mending):
     def _composed(self, decision: Decision, item: Assessment, intent: Intent) -> EnvironmentSpec:
         known = item.candidate, intent.pip, intent.python, intent.channels
         if known not in self.composed:
-            made = composed(_case(decision, item, intent), name=self.file.name or "cuenv")
+            made = compose(_case(decision, item, intent), self.file.name or "cuenv", header=False)
             if intent.pip and not made.pip:
                 made = replace(made, pip=intent.pip, pins=(*made.pins, Pin(name="pip", why=("installs the pip part",))))
             channels = (*made.channels, *intent.channels)
@@ -231,7 +230,7 @@ class ChoosingAnew(Mending):
         if found is None:
             self.skipped.append((label, _BESIDE))
             return None
-        spec = headed(made, _case(row.of, row.item, intent), version=__version__)
+        spec = with_header(made, _case(row.of, row.item, intent))
         spec = replace(spec, pins=(*fixed, *intent.packages))
         draft = Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True, near=first.near)
         draft = with_entries(draft, intent.packages, found.pins, shelf)
@@ -344,10 +343,10 @@ def _by_channels(rows: Sequence[_Row]) -> dict[tuple[str, ...], list[int]]:
 def _case(decision: Decision, item: Assessment, intent: Intent) -> Decision:
     """The decision for one candidate alone."""
     python = parse_version_spec(item.candidate.python, what="python")
-    request = replace(decision.case.request, packages=(), python=python)
+    request = replace(decision.context.request, packages=(), python=python)
     if intent.python and admits_all(intent.python, item.candidate.python):
         request = replace(request, python=intent.python)
-    return replace(decision, case=replace(decision.case, request=request), fitting=(item,))
+    return replace(decision, context=replace(decision.context, request=request), fitting=(item,))
 
 
 def _nearest(
@@ -364,7 +363,7 @@ def _nearest(
         lost: counts what a Python loses.
         variants: those that were made before, so that each is one object for good.
     """
-    driver = decision.case.facts.driver
+    driver = decision.context.facts.driver
     level = driver.cuda if driver else None
     found: list[tuple[tuple[object, ...], int, Assessment]] = []
     for item in decision.fitting:

@@ -14,8 +14,8 @@ from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.repair.intent import further, release_pins
 from cuenv.lockfile.repair.relax import forms_of
+from cuenv.resolver.asked_cuda import CPU_PACKAGES, version_spec_of
 from cuenv.resolver.asked_torch import CONDA_TORCHES
-from cuenv.resolver.policy import CPU_PACKAGES, spec_of
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
@@ -220,14 +220,14 @@ def of_variant(torch: Pin) -> str:
 
 def series_of(pin: Pin) -> Version | None:
     """The release X.Y that a pin names."""
-    asked = spec_of(pin)
+    asked = version_spec_of(pin)
     prefix = asked.prefix if asked else None
     return version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
 
 
 def minor_of(python: Pin | None) -> int | None:
     """The minor of Python 3 that a pin names."""
-    asked = spec_of(python)
+    asked = version_spec_of(python)
     prefix = asked.prefix if asked else None
     return prefix[1] if prefix and len(prefix) > 1 and prefix[0] == 3 else None
 

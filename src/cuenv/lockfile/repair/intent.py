@@ -15,9 +15,9 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import VersionSpec, minor, parse_version_spec, version
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
+from cuenv.resolver.asked_cuda import cuda_pins
 from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.candidates import Candidate, admits
-from cuenv.resolver.policy import cuda_pins
 from cuenv.solve.environment_spec import NUMBERS, RELEASE, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import names_cpu, names_cuda
 from cuenv.solve.pip_lines import read_lines

@@ -30,8 +30,8 @@ from cuenv.lockfile.repair.intent import OF_CHANNELS, further
 from cuenv.lockfile.repair.mending import Mending
 from cuenv.lockfile.repair.proving import odds
 from cuenv.lockfile.repair.relax import ListedEntry, entries_of, forms_of
+from cuenv.resolver.asked_cuda import asks_for_cpu, wants_cuda
 from cuenv.resolver.asked_torch import CONDA_TORCHES
-from cuenv.resolver.policy import asks_for_cpu, wants_cuda
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import Pin
 

@@ -74,46 +74,48 @@ def rule_named(name: str) -> Rule:
     return _BY_NAME[name]
 
 
-def verdict_of(name: str, candidate: Candidate, case: Context) -> Verdict:
+def verdict_of(name: str, candidate: Candidate, context: Context) -> Verdict:
     """What one rule says of one candidate."""
-    (verdict,) = Judge(case, (_BY_NAME[name],)).verdicts(candidate)
+    (verdict,) = Judge(context, (_BY_NAME[name],)).verdicts(candidate)
     return verdict
 
 
 _OF_DRIVERS = tuple(one for one in RULES if one.reads & {"driver", "level"})
 
 
-def minimum_driver(candidate: Candidate, case: Context) -> str | None:
+def minimum_driver(candidate: Candidate, context: Context) -> str | None:
     """The lowest driver that runs a candidate, by what the rules say where no driver is known.
 
     Of a pool, that of the machine that needs most; the others may need less, see `minimum_drivers`. ``None`` for a CPU
     build and where no row says it.
     """
-    return max((lowest for _, lowest in minimum_drivers(candidate, case)), key=driver_key, default=None)
+    return max((lowest for _, lowest in minimum_drivers(candidate, context)), key=driver_key, default=None)
 
 
-def minimum_drivers(candidate: Candidate, case: Context) -> tuple[tuple[HostFacts, str], ...]:
+def minimum_drivers(candidate: Candidate, context: Context) -> tuple[tuple[HostFacts, str], ...]:
     """Each machine with the lowest driver that runs a candidate on its own GPUs; those of which no row says it are out.
 
     Machines of a pool have drivers of their own: one may drive a GPU that the driver of another has dropped.
     """
-    needs = ((machine, [lowest for lowest, _ in _needs(machine, candidate, case)]) for machine in case.facts.machines)
+    needs = (
+        (machine, [lowest for lowest, _ in _needs(machine, candidate, context)]) for machine in context.facts.machines
+    )
     return tuple((machine, max(drivers, key=driver_key)) for machine, drivers in needs if drivers)
 
 
-def inferred(candidate: Candidate, case: Context) -> bool:
+def inferred(candidate: Candidate, context: Context) -> bool:
     """Whether the lowest driver of a candidate is that of a GPU of which the first driver is only inferred."""
-    needs = [pair for machine in case.facts.machines for pair in _needs(machine, candidate, case)]
+    needs = [pair for machine in context.facts.machines for pair in _needs(machine, candidate, context)]
     lowest = max((need for need, _ in needs), key=driver_key, default=None)
     return any(need == lowest and any(reason.low for reason in verdict.reasons) for need, verdict in needs)
 
 
-def _needs(machine: HostFacts, candidate: Candidate, case: Context) -> Iterator[tuple[str, Verdict]]:
+def _needs(machine: HostFacts, candidate: Candidate, context: Context) -> Iterator[tuple[str, Verdict]]:
     """The drivers that the rules ask for on each GPU of a machine, as if it had none, with the verdict on each."""
     if candidate.cuda is None:
         return
     for gpu in {gpu.capability: gpu for gpu in machine.gpus}.values() or (None,):
         alone = replace(machine, driver=None, gpus=(gpu,) if gpu else ())
-        for verdict in Judge(replace(case, facts=alone), _OF_DRIVERS).verdicts(candidate):
+        for verdict in Judge(replace(context, facts=alone), _OF_DRIVERS).verdicts(candidate):
             if verdict.remedy and verdict.remedy.driver:
                 yield verdict.remedy.driver, verdict

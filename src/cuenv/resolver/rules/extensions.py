@@ -63,12 +63,14 @@ def judged(
     offload: str,
 ) -> Verdict:
     """A requested release of each library (such as DeepSpeed) works with this torch, CUDA, GPUs and compiler."""
-    case = _Asked(capabilities, dev, offload, kb)
+    context = _Asked(capabilities, dev, offload, kb)
     if build.cuda is None or cuda is None:
         because = "the requested libraries need no CUDA beside a CPU build"
         return Verdict(rule=_NAME, outcome="pass", because=because)
     torch = _Torch(build.version, build.cuda, cuda, build.stack, build.platform)
-    verdicts = [_judged(item, torch, case) for item in asked if kb.extension(item.name) and not _idle(item, torch, kb)]
+    verdicts = [
+        _judged(item, torch, context) for item in asked if kb.extension(item.name) and not _idle(item, torch, kb)
+    ]
     strange = [item for item in asked if not kb.extension(item.name) and not kb.is_component(item.name)]
     verdicts += [_not_judged(strange)] if strange else []
     return worst(verdicts) if verdicts else _PASS
@@ -88,14 +90,14 @@ def _not_judged(strange: list[Demand]) -> Verdict:
     return Verdict(rule=_NAME, outcome="unknown", because=because, reasons=reasons)
 
 
-def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
+def _judged(demand: Demand, torch: _Torch, context: _Asked) -> Verdict:
     asked = Reason("wish", demand.text)
-    dropped = _dropped(demand, asked, case)
+    dropped = _dropped(demand, asked, context)
     if dropped:
         return dropped
-    bad = [(row, out) for row, out in broken(demand, case.knowledge) if row.when in broken_when(case.offload)]
+    bad = [(row, out) for row, out in broken(demand, context.knowledge) if row.when in broken_when(context.offload)]
     out = tuple(release for _, releases in bad for release in releases)
-    rows = case.knowledge.extension(demand.name)
+    rows = context.knowledge.extension(demand.name)
     meant, left = _open_to(demand, rows, out, torch.stack, torch.platform)
     if meant and not left:
         because = f"{demand.text} fails with {bad[0][0].when}: {bad[0][0].says} ({bad[0][0].issue})"
@@ -105,10 +107,10 @@ def _judged(demand: Demand, torch: _Torch, case: _Asked) -> Verdict:
         because = f"the cuenv tables do not list which PyTorch and CUDA {demand.text} needs"
         return Verdict(rule=_NAME, outcome="unknown", because=because, reasons=(asked,))
     speaking = _speaking(left, torch.cuda, torch.toolkit)
-    faults = [(row, _fault(row, same, torch, case, ships=ships)) for row, same, ships in reversed(speaking)]
+    faults = [(row, _fault(row, same, torch, context, ships=ships)) for row, same, ships in reversed(speaking)]
     suits = [row for row, fault in faults if fault is None]
     if suits:
-        return _not_compiled(demand, suits, case, asked) or _suits(demand, suits, meant, torch, asked)
+        return _not_compiled(demand, suits, context, asked) or _suits(demand, suits, meant, torch, asked)
     found = [fault for _, fault in faults if fault]
     return _rejected(demand, found, asked, whole=covered(demand, meant, rows))
 
@@ -130,10 +132,12 @@ def _suits(
     return Verdict(rule=_NAME, outcome="warn", because=because, reasons=reasons)
 
 
-def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: Reason) -> Verdict | None:
+def _not_compiled(demand: Demand, suits: list[Extension], context: _Asked, asked: Reason) -> Verdict | None:
     """A library that compiles for each GPU with the ptxas inside it, where none of those that suit knows a GPU."""
-    able = [set[Capability]().union(*map(case.knowledge.compiles_for, row.ptxas)) for row in suits if row.ptxas]
-    lacking = [item for item in case.capabilities if len(able) == len(suits) and not any(item in each for each in able)]
+    able = [set[Capability]().union(*map(context.knowledge.compiles_for, row.ptxas)) for row in suits if row.ptxas]
+    lacking = [
+        item for item in context.capabilities if len(able) == len(suits) and not any(item in each for each in able)
+    ]
     if not lacking:
         return None
     row = suits[0]
@@ -147,17 +151,17 @@ def _not_compiled(demand: Demand, suits: list[Extension], case: _Asked, asked: R
     return Verdict(rule=_NAME, outcome="warn", because=because, reasons=(asked, reason))
 
 
-def _dropped(demand: Demand, asked: Reason, case: _Asked) -> Verdict | None:
+def _dropped(demand: Demand, asked: Reason, context: _Asked) -> Verdict | None:
     """What no release that is asked for serves, whoever packs it: a conda build is made of the same sources."""
-    rows = case.knowledge.extension(demand.name)
-    if not any(row.serves_from and item < row.serves_from for row in rows for item in case.capabilities):
+    rows = context.knowledge.extension(demand.name)
+    if not any(row.serves_from and item < row.serves_from for row in rows for item in context.capabilities):
         return None
     however = replace(demand, ways=tuple({way for row in rows for way in row.comes}))
     meant = tuple(row for row in rows if meets(however, row))
     limits = [row.serves_from for row in meant if row.serves_from]
     if not limits or len(limits) < len(meant) or not covered(however, meant, rows):
         return None
-    below = [item for item in case.capabilities if item < min(limits)]
+    below = [item for item in context.capabilities if item < min(limits)]
     if not below:
         return None
     because = f"{demand.text} {_needs_gpu(min(limits), below[0])}"
@@ -204,7 +208,7 @@ def _from_here(row: Extension, demand: Demand, stack: str, platform: str) -> boo
     return not (row.comes == ("conda-forge",) and row.torch and row.cuda)
 
 
-def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked, *, ships: bool) -> _Fault | None:
+def _fault(row: Extension, same: list[Extension], torch: _Torch, context: _Asked, *, ships: bool) -> _Fault | None:
     """Why the releases of a row do not suit, or ``None``; beside it the rows on the same releases."""
     if row.torch and not row.torch.admits(torch.release):
         # of triton each torch requires one release, and triton requires none of torch
@@ -215,15 +219,15 @@ def _fault(row: Extension, same: list[Extension], torch: _Torch, case: _Asked, *
         what = "the environment has" if row.match == "toolkit" else "PyTorch is built with"
         own = _own(row, torch.cuda, torch.toolkit)
         return _Fault(row, f"has libraries for CUDA {shipped}, but {what} CUDA {own}")
-    below = [item for item in case.capabilities if row.serves_from and item < row.serves_from]
+    below = [item for item in context.capabilities if row.serves_from and item < row.serves_from]
     if row.serves_from and below:
         return _Fault(row, _needs_gpu(row.serves_from, below[0]))
-    if row.nvcc and not case.dev:
+    if row.nvcc and not context.dev:
         return _Fault(row, "compiles its kernels with nvcc, but the environment has no nvcc", _DEV)
     if row.nvcc and not row.nvcc.admits(torch.toolkit):
         return _Fault(row, f"needs nvcc {row.nvcc.span}, but the environment has nvcc {torch.toolkit}")
     # What brings its kernels compiles further ones on first use, where there is a compiler.
-    refuses = case.dev and row.refuses(torch.cuda, torch.toolkit)
+    refuses = context.dev and row.refuses(torch.cuda, torch.toolkit)
     return _refused(row, torch.cuda, torch.toolkit) if refuses else None
 
 
