@@ -1340,3 +1340,27 @@ def test_what_a_build_script_of_rust_wants_is_named_where_it_is_known() -> None:
     said = "error: failed to run custom build command for `{} v1.0`\n"
     assert led(said.format("openssl-sys")).command == "sudo apt-get install -y libssl-dev pkg-config"
     assert not led(said.format("other-sys")).command
+
+
+def test_onnx_runtime_is_not_given_an_environment_for_torch() -> None:
+    old = "onnxruntime::CudaCall [ONNXRuntimeError] : 1 : FAIL : CUDA failure 35: "
+    assert led(f"{old}CUDA driver version is insufficient for CUDA runtime version\n").command == ""
+    lost = "[E:onnxruntime:Default, x.cc:1 Get] Failed to load library libonnxruntime_providers_{}.so with error: {}: "
+    missing = "cannot open shared object file: No such file or directory\n"
+    assert (
+        led(lost.format("cuda", "libcufft.so.10") + missing).command == "python -m pip install 'onnxruntime-gpu>=1.19'"
+    )
+    cause = led(lost.format("tensorrt", "libnvinfer.so.8") + missing)
+    assert (cause.command, "install the TensorRT" in cause.remedy) == ("", True)
+
+
+def test_a_builder_of_nix_is_given_no_command_of_pip_or_conda() -> None:
+    missing = "CMake Error at x.cmake:37 (message):\n  Could not find nvcc executable in path\n"
+    assert led(missing).command
+    assert not led(f"error: builder for '/nix/store/a-magma.drv' failed with exit code 1;\n{missing}").command
+
+
+def test_paddle_is_reinstalled_by_the_name_that_pip_has_for_it() -> None:
+    lib = "/x/lib/python3.10/site-packages/paddle/libpaddle.so"
+    said = f"ImportError: {lib}: undefined symbol: _dl_sym, version GLIBC_2.1\n"
+    assert "'^paddlepaddle(-gpu)?[ =]'" in led(said).command

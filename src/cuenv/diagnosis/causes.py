@@ -30,7 +30,7 @@ SAID = ("torch", "cuda", "nvcc", "python", "gcc")
 _SLOT = regex(r"\{([a-z]+)\}")
 _WANTING = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
 """What a command is not printed with: the log did not name it."""
-_WITHOUT_TORCH = frozenset({"jax", "tensorflow", "ggml", "jittor"})
+_WITHOUT_TORCH = frozenset({"jax", "tensorflow", "ggml", "jittor", "onnxruntime"})
 """Frameworks that no environment for PyTorch cures."""
 _COMPILED = frozenset({"ai.onnxruntime", "onnxruntime-java", "rs", "drivererror", "cudasuccess"})
 """How programs in Java, Rust and C++ (Caffe) speak, which no package of Python cures."""

@@ -102,8 +102,19 @@ def runtime(case: LogContext) -> Joined:
                 "install the CUDA toolkit and cuDNN that this old release of ONNX Runtime names in its requirements"
             )
             return Joined(because=tuple(because), remedy=remedy, command="")
+        if "libnvinfer" in case.line:
+            remedy = (
+                "install the TensorRT that this ONNX Runtime names; without its provider the one of CUDA does the work"
+            )
+            return Joined(because=tuple(because), remedy=remedy, command="")
         because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
-        pin = ">=1.19" if wanted == "11" else "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
+        pin = (
+            ">=1.19"
+            if wanted == "11" or "libcufft.so.10" in case.line
+            else "==1.18.*"
+            if cuda and cuda.major == 11
+            else "[cuda,cudnn]"
+        )
         return Joined(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
     if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix and not cuda_library(case):
         remedy = "add torch's CUDA libraries to the search path of other libraries"

@@ -26,6 +26,8 @@ def said_there(case: LogContext, command: str) -> str:
     manager = case.mentions.get("manager", "")
     if case.prefix:
         return re.sub(rf"^{PIP}|(?<=[&(] ){PIP}", f"{quote(case.prefix.path)}/bin/{PIP}", command)
+    if manager == "nix":
+        return ""
     if manager in _PIPS:
         command = _CACHES.get(manager, command) if "cache purge" in command else command.replace(PIP, _PIPS[manager])
     if manager == "pixi":

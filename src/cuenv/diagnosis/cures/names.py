@@ -37,6 +37,8 @@ _PARTS = {
     "-cluster": "torch-cluster",
 }
 """Compiled modules that are named otherwise than their package."""
+_INSTALLED_AS = {"mmcv": "mmcv(-full)?", "paddle": "paddlepaddle(-gpu)?"}
+"""Packages of which pip has another name, or two."""
 _OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib", "gnu"})
 
 
@@ -79,7 +81,7 @@ def again(case: LogContext, package: str) -> str:
     release = case.packages.get(package, "")
     if release:
         return quote(f"{package}=={release}")
-    pattern = re.sub(r"[-_.]", ".", package) + ("(-full)?" if package == "mmcv" else "")
+    pattern = _INSTALLED_AS.get(package) or re.sub(r"[-_.]", ".", package)
     return f"\"$({PIP} freeze | grep -i -m1 -E '^{pattern}[ =]')\""
 
 
