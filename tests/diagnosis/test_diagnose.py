@@ -151,7 +151,7 @@ def test_a_branch_is_judged_as_resolve_judges_it(driver: str, says: str) -> None
     cause = on("driver-insufficient/a800-470.log", gpu, venv(torch="2.5.1+cu121")).causes[0]
     told = " ".join([*cause.because, cause.remedy])
     assert says in told
-    assert "a build of torch for CUDA 11" not in told
+    assert "install torch for CUDA 11" not in told
 
 
 def test_lines_that_show_a_symptom_again_are_counted() -> None:

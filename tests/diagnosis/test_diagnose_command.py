@@ -356,7 +356,7 @@ def test_a_driver_is_judged_as_resolve_judges_it(driver: str | None, level: str)
     (cause,) = cuenv.diagnose(log, facts).causes
     found = verdict("driver-floor", candidate("2.13.0", "cuda129*"), facts)
     assert cause.because[1:] == (() if found.outcome == "pass" else (f"{found.because} (CU401)",))
-    assert ("a build of torch for CUDA 11" in cause.remedy) == (found.outcome == "reject")
+    assert ("install torch for CUDA 11" in cause.remedy) == (found.outcome == "reject")
 
 
 @collect(("sm", "outcome"), [("12.0", "reject"), ("8.6", "pass"), ("3.7", "reject")])
