@@ -29,7 +29,7 @@ from cuenv.binary.loader import parse_ld_cache
 from cuenv.core import yaml_read
 from cuenv.core.errors import CuenvError
 from cuenv.diagnosis.log.scan import scan
-from cuenv.host.paste.hosts import hosts_told
+from cuenv.host.paste.all_hosts import read_pasted_hosts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
 from cuenv.knowledge.io.load import load, load_guidance
@@ -210,7 +210,9 @@ CACHE = b"glibc-ld.so.cache1.1" + struct.pack("<IIB3xI12x", 1, 20, 2, 0) + struc
 CACHE += b"libx.so.1\0/lib/libx.so.1\0"
 
 TARGETS: dict[str, Target] = {
-    "host JSON": Target(text(lambda it: hosts_told(it, shipped_base(), "x")), lambda: shipped("hosts/*.json"), JSON),
+    "host JSON": Target(
+        text(lambda it: read_pasted_hosts(it, shipped_base(), "x")), lambda: shipped("hosts/*.json"), JSON
+    ),
     "environment.yml": Target(text(lambda it: environment_yml.parse(it, "x")), lambda: [ENVIRONMENT], YAML),
     "YAML": Target(text(lambda it: yaml_read.load(it, "x")), lambda: [ENVIRONMENT], YAML),
     "conda-lock.yml": Target(text(lambda it: conda_lock_v1_read.parse(it, "x")), lambda: [lock_text()], YAML),

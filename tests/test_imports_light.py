@@ -71,7 +71,7 @@ _DECIDES = {"__main__", "cli", "config", "core", "host", "knowledge", "resolver"
 @pytest.mark.parametrize(
     ("words", "packages", "spared"),
     [
-        (("resolve", *HOST), _DECIDES, {"hashlib", "tempfile", "pyexpat", "cuenv.host.paste.reading"}),
+        (("resolve", *HOST), _DECIDES, {"hashlib", "tempfile", "pyexpat", "cuenv.host.paste.one_host"}),
         (("check", "conda-lock.yml", *HOST), {*_DECIDES, "lockfile", "prefix"}, {"tempfile", "textwrap", "hashlib"}),
     ],
     ids=("resolve", "check"),

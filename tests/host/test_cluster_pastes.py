@@ -10,13 +10,13 @@ import pytest
 from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.hosts import HostsTold, hosts_told
-from cuenv.host.paste.slurm import expanded
+from cuenv.host.paste.all_hosts import PastedHosts, read_pasted_hosts
+from cuenv.host.paste.slurm import expand_nodes
 from given import shipped_base
 
 
-def told(text: str) -> HostsTold:
-    return hosts_told(text, shipped_base(), "the paste")
+def told(text: str) -> PastedHosts:
+    return read_pasted_hosts(text, shipped_base(), "the paste")
 
 
 def by_name(text: str) -> dict[str, HostFacts]:
@@ -116,7 +116,7 @@ def test_slurm_as_json_of_two_ages() -> None:
     ],
 )
 def test_lists_of_nodes(nodes: str, names: tuple[str, ...]) -> None:
-    assert expanded(nodes) == names
+    assert expand_nodes(nodes) == names
 
 
 def node(name: str, labels: dict[str, str], capacity: dict[str, str] | None = None) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def test_a_payload_of_ansible_that_tells_nothing_is_refused(payload: str) -> Non
 
 def test_a_file_of_the_cache_of_ansible_is_called_by_its_host() -> None:
     text = json.dumps({"__payload__": json.dumps({"ansible_local": {"cuenv": OWN}})})
-    (host,) = hosts_told(text, shipped_base(), "facts/s1_n7", "s1_n7").hosts
+    (host,) = read_pasted_hosts(text, shipped_base(), "facts/s1_n7", "s1_n7").hosts
     assert host.label == "n7"
 
 

@@ -11,7 +11,7 @@ import cuenv
 from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.host_json import dump
-from cuenv.host.paste.hosts import Broken, HostsTold, hosts_told
+from cuenv.host.paste.all_hosts import PastedHosts, UnreadablePart, read_pasted_hosts
 from given import shipped_base
 from trees import plant
 
@@ -22,8 +22,8 @@ def line(name: str, capability: str = "8.6", **more: object) -> str:
     return json.dumps({"schema": "cuenv/host/1", "name": name, "platform": "linux-64", "gpus": gpus, **more})
 
 
-def told(text: str) -> HostsTold:
-    return hosts_told(text, shipped_base(), "the file")
+def told(text: str) -> PastedHosts:
+    return read_pasted_hosts(text, shipped_base(), "the file")
 
 
 @collect(
@@ -73,8 +73,10 @@ def test_the_api_reads_files_and_folders(tmp_path: Path) -> None:
     plant(tmp_path, {"fleet/n1.json": line("n1"), "fleet/n2": line(""), "fleet/.x": "", "fleet/bad": "{"})
     with pytest.raises(InputError, match="bad line 1: not JSON"):
         cuenv.read_hosts(tmp_path / "fleet")
-    broken: list[Broken] = []
-    hosts = cuenv.read_hosts(tmp_path / "fleet", broken=lambda file, at, says: broken.append(Broken(at, says, file)))
+    broken: list[UnreadablePart] = []
+    hosts = cuenv.read_hosts(
+        tmp_path / "fleet", broken=lambda file, at, says: broken.append(UnreadablePart(at, says, file))
+    )
     assert [host.name for host in hosts] == ["n1", "n2"]
     assert [(item.file, item.line) for item in broken] == [("bad", 1)]
     assert cuenv.read_host(tmp_path / "fleet/n1.json").name == "n1"

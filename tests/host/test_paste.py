@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from cases import collect, quick
 from cuenv.host.describe import host_options
-from cuenv.host.paste.reading import READERS, HostTold, Passages, host_told, paths_told, told_by
-from cuenv.host.paste.told import Told
+from cuenv.host.paste.one_host import READERS, Passages, PastedHost, pasted_host, read_facts, traceback_paths
+from cuenv.host.paste.reader import PastedFact
 from failure_logs import tables
 from thorough import examples
 
@@ -63,15 +63,15 @@ CONDA = """\
 """
 
 
-def told(text: str) -> HostTold:
-    return host_told(told_by(text), tables()[0], "the paste", "the paste")
+def told(text: str) -> PastedHost:
+    return pasted_host(read_facts(text), tables()[0], "the paste", "the paste")
 
 
-def gathered(text: str, block: int = 1 << 20) -> HostTold:
-    return host_told(read_in_blocks(text, block), tables()[0], "the log")
+def gathered(text: str, block: int = 1 << 20) -> PastedHost:
+    return pasted_host(read_in_blocks(text, block), tables()[0], "the log")
 
 
-def read_in_blocks(text: str, block: int) -> tuple[Told, ...]:
+def read_in_blocks(text: str, block: int) -> tuple[PastedFact, ...]:
     """As a log is read: block by block, of whole lines."""
     passages, number = Passages(), 1
     lines = text.encode().splitlines(keepends=True)
@@ -80,7 +80,7 @@ def read_in_blocks(text: str, block: int) -> tuple[Told, ...]:
         part = b"".join(lines[at : at + step])
         passages.look(part, number)
         number += part.count(b"\n")
-    return passages.told()
+    return passages.facts()
 
 
 def test_the_table_of_nvidia_smi() -> None:
@@ -241,7 +241,7 @@ def test_files_of_a_traceback_are_told_but_temporary_ones() -> None:
     text = (
         '  File "/srv/app/train.py", line 3, in <module>\n  File "/tmp/pip-install-x/setup.py", line 1, in <module>\n'
     )
-    assert paths_told(told_by(text)) == ("/srv/app/train.py",)
+    assert traceback_paths(read_facts(text)) == ("/srv/app/train.py",)
 
 
 @given(st.integers(0, 4000), st.sampled_from([SMI, CSV, ENVIRONMENT, CONDA]), st.integers(0, 12))
@@ -260,4 +260,4 @@ def test_a_cut_paste_tells_less_and_never_something_else(cut: int, text: str, wi
 @given(st.text(max_size=400), st.sampled_from([mark for reader in READERS for mark in reader.marks]))
 @examples(60)
 def test_no_text_brings_a_reader_down(text: str, mark: str) -> None:
-    assert host_told(told_by(f"{mark}{text}\n{mark} : {text}"), tables()[0], "x") is not None
+    assert pasted_host(read_facts(f"{mark}{text}\n{mark} : {text}"), tables()[0], "x") is not None

@@ -15,7 +15,7 @@ from cases import collect
 from cuenv.cli.main import cli
 from cuenv.core.errors import InputError
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.hosts import hosts_told
+from cuenv.host.paste.all_hosts import read_pasted_hosts
 from given import shipped_base
 from thorough import examples
 
@@ -81,7 +81,7 @@ CUT = """\
 
 
 def host(text: str) -> HostFacts:
-    (found,) = hosts_told(text, shipped_base(), "the paste").hosts
+    (found,) = read_pasted_hosts(text, shipped_base(), "the paste").hosts
     return found
 
 
@@ -196,7 +196,7 @@ def test_conda_as_json_and_as_strings() -> None:
 )
 def test_what_tells_of_no_host_is_named(text: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        hosts_told(text, shipped_base(), "the paste")
+        read_pasted_hosts(text, shipped_base(), "the paste")
 
 
 WHOLE = (TABLE, LIST, LOG, XML, ENVIRONMENT, COMPAT, CUT)
@@ -208,7 +208,7 @@ WHOLE = (TABLE, LIST, LOG, XML, ENVIRONMENT, COMPAT, CUT)
 def test_a_paste_that_is_cut_anywhere_tells_no_other_gpu(text: str, at: int, end: str, mark: str) -> None:
     known = {gpu.capability for gpu in host(text).gpus}
     try:
-        found = hosts_told(mark + text[:at].replace("\n", end), shipped_base(), "the paste").hosts
+        found = read_pasted_hosts(mark + text[:at].replace("\n", end), shipped_base(), "the paste").hosts
     except InputError:
         return
     assert {gpu.capability for facts in found for gpu in facts.gpus} <= {*known, None}
@@ -218,7 +218,7 @@ def test_a_paste_that_is_cut_anywhere_tells_no_other_gpu(text: str, at: int, end
 @examples(150)
 def test_anything_in_the_middle_of_a_paste_is_read_or_refused(odd: str, text: str, at: int) -> None:
     try:
-        hosts_told(text[:at] + odd + text[at:], shipped_base(), "the paste")
+        read_pasted_hosts(text[:at] + odd + text[at:], shipped_base(), "the paste")
     except InputError as error:
         assert error.message.replace("\n", " ").isprintable()  # noqa: PT017 - where there is one
 
@@ -241,7 +241,7 @@ def test_a_log_of_lines_that_begin_as_json_is_read_in_time() -> None:
     line = "[2024-05-15 15:13:52,120] [INFO] [engine.py:123:step] loss=0.123, lr=1e-5, step 1000\n"
     assert said(host(line * 5_000 + COMPAT + line * 5_000))[:2] == ("470.82.01", "11.4")
     with pytest.raises(InputError, match="it describes no host"):
-        hosts_told(line * 5_000, shipped_base(), "the log")
+        read_pasted_hosts(line * 5_000, shipped_base(), "the log")
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "utf-16"])
@@ -258,7 +258,7 @@ def test_rows_of_a_query_without_head_in_any_order(row: str) -> None:
 
 def test_ds_report_tells_of_a_host_whose_driver_and_gpus_are_gaps() -> None:
     text = "DeepSpeed general environment info:\ntorch cuda version ............... 11.1\n"
-    (facts,) = hosts_told(text + "nvcc version ..................... 10.1\n", shipped_base(), "the paste").hosts
+    (facts,) = read_pasted_hosts(text + "nvcc version ..................... 10.1\n", shipped_base(), "the paste").hosts
     assert facts.driver is None
     assert not facts.gpus
     assert [item.release for item in facts.toolkits] == ["10.1"]
@@ -266,7 +266,7 @@ def test_ds_report_tells_of_a_host_whose_driver_and_gpus_are_gaps() -> None:
 
 
 def test_gpus_that_no_line_names_are_not_said_to_be_missing() -> None:
-    (facts,) = hosts_told(
+    (facts,) = read_pasted_hosts(
         "__glibc=2.35=0\n__cuda=12.2=0\nvirtual packages : __cuda=12.2=0\n", shipped_base(), "it"
     ).hosts
     assert facts.untold

@@ -7,7 +7,7 @@ import pytest
 from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.hosts import HostsTold, hosts_told, parts_by_host
+from cuenv.host.paste.all_hosts import PastedHosts, read_pasted_hosts, split_by_host
 from given import shipped_base
 
 V100 = "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-6b1d2a9c-0000-0000-0000-000000000001)"
@@ -16,8 +16,8 @@ LDD = "ldd (Ubuntu GLIBC 2.35-0ubuntu3.8) 2.35"
 RULE = "---------------"
 
 
-def told(text: str) -> HostsTold:
-    return hosts_told(text, shipped_base(), "the paste")
+def told(text: str) -> PastedHosts:
+    return read_pasted_hosts(text, shipped_base(), "the paste")
 
 
 def seen(hosts: tuple[HostFacts, ...]) -> dict[str, str]:
@@ -105,7 +105,7 @@ def test_a_text_of_many_that_tells_of_none_is_refused(text: str) -> None:
 
 def test_a_text_of_thousands_of_nodes_is_split_in_time() -> None:
     text = "".join(f"n{number}: {V100}\n" for number in range(3000))
-    assert len(parts_by_host(text)) == 3000
+    assert len(split_by_host(text)) == 3000
     many = f"{RULE}\nn[1-99999999]\n{RULE}\n{V100}\n"
-    (part,) = parts_by_host(many)
+    (part,) = split_by_host(many)
     assert part.hosts == ("n1-99999999",)

@@ -13,8 +13,8 @@ from cuenv.core.reading import describe
 from cuenv.core.record import dataclass, replace
 from cuenv.host import host_json
 from cuenv.host.facts import Evidence, Gap, HostFacts
-from cuenv.host.paste.reading import host_told, told_by
-from cuenv.host.paste.told import Told
+from cuenv.host.paste.one_host import pasted_host, read_facts
+from cuenv.host.paste.reader import PastedFact
 from cuenv.knowledge.base import Knowledge
 
 _BEGIN = "cuenv-fleet"
@@ -134,18 +134,20 @@ def _told(answer: NodeAnswer, knowledge: Knowledge) -> HostFacts:
     """A host by what nvidia-smi, uname and the C library say."""
     parts = dict(_parts(answer.text))
     source = f"the answer of {answer.node}"
-    told = [*told_by(parts.get("smi", "")), *told_by(parts.get("module", ""))]
+    told = [*read_facts(parts.get("smi", "")), *read_facts(parts.get("module", ""))]
     # The table cuts names, and counts only for what the rows leave open.
     seen = {item.fact for item in told}
-    told += [item for item in told_by(parts.get("banner", "")) if item.fact not in seen and item.fact != "gpu.memory"]
+    told += [
+        item for item in read_facts(parts.get("banner", "")) if item.fact not in seen and item.fact != "gpu.memory"
+    ]
     if found := _GLIBC.search(parts.get("libc", "")):
-        told.append(Told("libc", found[1], 1, found[0]))
+        told.append(PastedFact("libc", found[1], 1, found[0]))
     system = _SYSTEM.search(parts.get("system", ""))
     if system:
-        told.append(Told("machine", system[2], 1, system[0]))
+        told.append(PastedFact("machine", system[2], 1, system[0]))
     elif text := parts.get("system", "").strip():
         raise InputError(f"neither linux-64 nor linux-aarch64: {describe(_first(text))}")
-    facts = host_told(told, knowledge, answer.node, source).facts
+    facts = pasted_host(told, knowledge, answer.node, source).facts
     gaps = [gap for gap in facts.gaps if facts.gpus or gap.fact not in ("gpus", "driver")]
     if not facts.gpus:
         said = _first(parts.get("smi", "")) or "nothing"

@@ -8,7 +8,7 @@ from cuenv.core.record import dataclass
 from cuenv.core.versions import driver_key
 from cuenv.diagnosis.log.matches import Scan
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.reading import HostTold, host_told, paths_told
+from cuenv.host.paste.one_host import PastedHost, pasted_host, traceback_paths
 from cuenv.host.select import HostOptions, host_besides, host_facts
 from cuenv.knowledge.base import Knowledge
 
@@ -26,13 +26,13 @@ class LogHost:
     """
 
     facts: HostFacts | None
-    told: HostTold
+    told: PastedHost
     contradictions: tuple[str, ...] = ()
 
 
 def log_alone(found: Scan, knowledge: Knowledge, given: HostFacts | None = None) -> LogHost:
     """The host of a log as the log tells it; one that is given counts in its place."""
-    told = host_told(found.told, knowledge, LABEL)
+    told = pasted_host(found.told, knowledge, LABEL)
     facts = given or (told.facts if told.says else None)
     return LogHost(facts=facts, told=told, contradictions=_contradictions(told, given))
 
@@ -54,11 +54,11 @@ def log_host(found: Scan, options: HostOptions, knowledge: Knowledge, is_here: C
         UsageError: an option names nothing that exists.
         InputError: a recorded host cannot be read.
     """
-    told = host_told(found.told, knowledge, LABEL)
+    told = pasted_host(found.told, knowledge, LABEL)
     if options.given:
         facts = host_besides(options, told.facts, knowledge)
         return LogHost(facts=facts, told=told, contradictions=_contradictions(told, facts))
-    paths = paths_told(found.told)
+    paths = traceback_paths(found.told)
     elsewhere = bool(told.system) or not all(map(is_here, paths))
     here = None if elsewhere else host_facts(options, knowledge)
     shown = told.facts.driver or told.facts.gpus or paths or (here and here.driver and here.gpus)
@@ -80,7 +80,7 @@ def _same(told: HostFacts, here: HostFacts) -> bool:
     )
 
 
-def _contradictions(told: HostTold, given: HostFacts | None) -> tuple[str, ...]:
+def _contradictions(told: PastedHost, given: HostFacts | None) -> tuple[str, ...]:
     return (*told.contradictions, *_against(told.facts, given)) if given else told.contradictions
 
 

@@ -10,7 +10,7 @@ from cuenv.diagnosis.log.frames import Frame
 from cuenv.diagnosis.log.lines import (
     Grade,
 )
-from cuenv.host.paste.told import Told
+from cuenv.host.paste.reader import PastedFact
 from cuenv.knowledge.guidance import Symptom
 
 
@@ -89,7 +89,7 @@ class Scan:
     failures: tuple[FailedLine, ...]
     weak: tuple[FailedLine, ...] = ()
     mentions: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[Told, ...] = ()
+    told: tuple[PastedFact, ...] = ()
     lines: int = 0
     size: int = 0
     chain: int = 0

@@ -12,7 +12,7 @@ from cuenv.diagnosis.log.lines import fails, in_rank, is_exception, of_an_instal
 from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, told_by
 from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
 from cuenv.diagnosis.log.text import goes_on, installed, outlived, quoted_lines, shown, whole_lines, worked
-from cuenv.host.paste.reading import Passages
+from cuenv.host.paste.one_host import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
@@ -69,7 +69,7 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         failures=failures,
         weak=weak,
         mentions=seeker.mentions,
-        told=passages.told(),
+        told=passages.facts(),
         lines=total,
         size=size,
         chain=seeker.chain,

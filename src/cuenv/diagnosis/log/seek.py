@@ -38,7 +38,7 @@ from cuenv.diagnosis.log.lines import (
 from cuenv.diagnosis.log.marks import MarkIndex
 from cuenv.diagnosis.log.matches import FailedLine, SymptomMatch, told_by
 from cuenv.diagnosis.log.text import AT_WORK, backwards, quoted_lines, shown, unboxed
-from cuenv.host.paste.reading import Passages
+from cuenv.host.paste.one_host import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
 WINDOW = 2000

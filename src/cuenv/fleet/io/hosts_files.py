@@ -15,7 +15,7 @@ from cuenv.core.regex import regex
 from cuenv.fleet.answers import named
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.ansible import called, unpacked
+from cuenv.host.paste.ansible import host_name, unpack
 from cuenv.host.select import recorded_hosts
 from cuenv.knowledge.base import Knowledge
 
@@ -108,10 +108,10 @@ def _facts(path: Path, name: str) -> tuple[str, Any]:
     """
     try:
         whole: Any = json.loads(read_text(path, limit=_LIMIT))
-        data: Any = unpacked(whole)
+        data: Any = unpack(whole)
     except (ValueError, RecursionError) as error:
         raise InputError("the file is not the JSON of Ansible's facts") from error
-    return called(whole, name), data.get("ansible_facts", data) if isinstance(data, dict) else {}
+    return host_name(whole, name), data.get("ansible_facts", data) if isinstance(data, dict) else {}
 
 
 def _fact(facts: Any, name: str) -> HostFacts:

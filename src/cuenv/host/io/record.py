@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # most runs read a host, of their own machine or one that shi
     from pathlib import Path
 
     from cuenv.host.io.probe import Outside
-    from cuenv.host.paste.hosts import Broken, HostsTold
+    from cuenv.host.paste.all_hosts import PastedHosts, UnreadablePart
 
 SHIPPED = f"{DATA}/hosts"
 HOST_FILE = "host.json"
@@ -61,7 +61,7 @@ def read_host(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge)
     return pool(told.hosts)
 
 
-def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge) -> HostsTold:
+def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge) -> PastedHosts:
     """Read all hosts that a person names.
 
     Args:
@@ -75,10 +75,10 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
     """
     from pathlib import Path  # noqa: PLC0415 - not needed for a host that ships
 
-    from cuenv.host.paste.hosts import HostsTold, hosts_told  # noqa: PLC0415 - as above
+    from cuenv.host.paste.all_hosts import PastedHosts, read_pasted_hosts  # noqa: PLC0415 - as above
 
     if name_or_path == "-":
-        return hosts_told(stdin(), knowledge, "standard input")
+        return read_pasted_hosts(stdin(), knowledge, "standard input")
     path = Path(name_or_path)
     if name_or_path and _exists(path):
         return _read_path(path, knowledge)
@@ -86,7 +86,7 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
         raise InputError(f"cannot read {shown(name_or_path)}: no such file", hint="cuenv inspect --record DIR")
     names = shipped_names()
     if name_or_path in names:
-        return HostsTold((_shipped(name_or_path),))
+        return PastedHosts((_shipped(name_or_path),))
     near = _nearest(name_or_path, names)
     raise UsageError(
         f"{name_or_path!r} is not a directory, a file or a host that ships with cuenv; cuenv ships: {', '.join(names)}",
@@ -98,13 +98,13 @@ def _shipped(name: str) -> HostFacts:
     return host_json.parse(read_text(f"{SHIPPED}/{name}.json"), f"{name}.json", name)
 
 
-def refuse_broken(name_or_path: str, broken: Iterable[Broken]) -> None:
+def refuse_broken(name_or_path: str, broken: Iterable[UnreadablePart]) -> None:
     """Refuse a text of which parts are broken.
 
     Raises:
         InputError: naming each by its line.
     """
-    from cuenv.host.paste.hosts import HINT  # noqa: PLC0415 - not needed for a host that ships
+    from cuenv.host.paste.all_hosts import HINT  # noqa: PLC0415 - not needed for a host that ships
 
     faults = Faults("standard input" if name_or_path == "-" else shown(name_or_path))
     for item in broken:
@@ -112,31 +112,35 @@ def refuse_broken(name_or_path: str, broken: Iterable[Broken]) -> None:
     faults.check(hint=HINT)
 
 
-def _read_path(path: Path, knowledge: Knowledge) -> HostsTold:
-    from cuenv.host.paste.hosts import hosts_told  # noqa: PLC0415 - as above
+def _read_path(path: Path, knowledge: Knowledge) -> PastedHosts:
+    from cuenv.host.paste.all_hosts import read_pasted_hosts  # noqa: PLC0415 - as above
 
     if path.is_dir():
         if not _exists(path / HOST_FILE):
             return _read_folder(path, knowledge)
         path /= HOST_FILE
     named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
-    return hosts_told(read_text(path, limit=LIMIT, lenient=True), knowledge, shown(path), named_after or str(path))
+    return read_pasted_hosts(
+        read_text(path, limit=LIMIT, lenient=True), knowledge, shown(path), named_after or str(path)
+    )
 
 
-def _read_folder(folder: Path, knowledge: Knowledge) -> HostsTold:
+def _read_folder(folder: Path, knowledge: Knowledge) -> PastedHosts:
     """The hosts in the files of a folder, one or several in each."""
-    from cuenv.host.paste.hosts import Broken, HostsTold, hosts_told  # noqa: PLC0415 - as above
+    from cuenv.host.paste.all_hosts import PastedHosts, UnreadablePart, read_pasted_hosts  # noqa: PLC0415 - as above
 
     hosts: list[HostFacts] = []
-    broken: list[Broken] = []
+    broken: list[UnreadablePart] = []
     for name in sorted(names_in(folder)):
         path = folder / name
         if name.startswith(".") or not is_file(path):
             continue
         try:
-            told = hosts_told(read_text(path, limit=LIMIT, lenient=True), knowledge, name, name.removesuffix(".json"))
+            told = read_pasted_hosts(
+                read_text(path, limit=LIMIT, lenient=True), knowledge, name, name.removesuffix(".json")
+            )
         except InputError as error:
-            broken.append(Broken(1, error.message.removeprefix(f"{name}: "), name))
+            broken.append(UnreadablePart(1, error.message.removeprefix(f"{name}: "), name))
             continue
         hosts += [
             replace(host, name=host.label) if len(told.hosts) == 1 and not host.name else host for host in told.hosts
@@ -147,7 +151,7 @@ def _read_folder(folder: Path, knowledge: Knowledge) -> HostsTold:
             f"{shown(folder)} holds no {HOST_FILE}" + (f", and {broken[0].file}: {broken[0].says}" if broken else ""),
             hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
         )
-    return HostsTold(tuple(hosts), tuple(broken))
+    return PastedHosts(tuple(hosts), tuple(broken))
 
 
 def _exists(path: str | Path) -> bool:

@@ -1,1 +1,1 @@
-"""Readers of what people paste: each recognises the output of one tool, and says which facts of a host stand in it."""
+"""Readers of pasted output: each recognises the output of one tool, and finds the facts about a host in it."""

@@ -1,4 +1,4 @@
-"""What ``conda info`` and its kin print of the machine, and what ``conda list`` and ``pip list`` print of packages."""
+"""Read ``conda info`` and similar output on the machine, and the packages of ``conda list`` and ``pip list``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import LEVEL, DocumentReader, PasteReader, Told, numbered, searched, shown, textual
+from cuenv.host.paste.reader import (
+    CUDA_RELEASE,
+    DocumentReader,
+    PastedFact,
+    PasteReader,
+    as_text,
+    evidence_text,
+    numbered_lines,
+    search_lines,
+)
 
 _NAME = r"(?P<about>[A-Za-z0-9][\w.-]{0,60})"
 
@@ -16,8 +25,8 @@ INFO_MARKS = (
     *("__archspec=1=", "/linux-aarch64"),
 )
 _INFO = (
-    ("driver.cuda", regex(rf"(?<!\w)__cuda={{1,2}}({LEVEL})\b(?!\.\d)")),
-    ("driver.cuda", regex(rf'"__cuda", *"({LEVEL})"')),
+    ("driver.cuda", regex(rf"(?<!\w)__cuda={{1,2}}({CUDA_RELEASE})\b(?!\.\d)")),
+    ("driver.cuda", regex(rf'"__cuda", *"({CUDA_RELEASE})"')),
     ("system", regex(r"(?<!\w)__(win)\b")),
     ("system", regex(r"(?<!\w)__(osx)\b")),
     ("kernel", regex(r"(?<!\w)__linux={1,2}([1-9][0-9]?\.[0-9]+\S{0,40}?)(?:=\w+)?$")),
@@ -29,22 +38,22 @@ _INFO = (
     ("machine", regex(r"(?<!\w)__archspec=1=(aarch64|x86_64)\b")),
     ("platform", regex(r"^\s*(?:- |channel URLs : )https?://\S+/(linux-aarch64)$")),
 )
-_ASKED = regex(r"nothing provides|__(?:cuda|glibc)[^\s\w=]{0,2}=?[<>]|package .* requires|needed by|depends on")
+_REQUIREMENT = regex(r"nothing provides|__(?:cuda|glibc)[^\s\w=]{0,2}=?[<>]|package .* requires|needed by|depends on")
 
 
 def looks_like_info(text: str) -> bool:
-    """Whether conda, mamba, micromamba or pixi printed what they detect of the machine."""
+    """Whether conda, mamba, micromamba or pixi printed the virtual packages of the machine."""
     return any(mark in text for mark in INFO_MARKS)
 
 
-def read_info(text: str) -> tuple[Told, ...]:
-    """The CUDA version and the C library that conda detects, and the platform; what a package asks for is no fact."""
-    joined = _joined(text) if '"__' in text else text
-    return tuple(item for item in searched(joined, _INFO) if not _ASKED.search(item.shows))
+def read_info(text: str) -> tuple[PastedFact, ...]:
+    """The CUDA version, the C library and the platform that conda detects; requirements of packages are ignored."""
+    joined = _join_pairs(text) if '"__' in text else text
+    return tuple(item for item in search_lines(joined, _INFO) if not _REQUIREMENT.search(item.shows))
 
 
-def _joined(text: str) -> str:
-    """JSON of conda with each pair on the line of its name."""
+def _join_pairs(text: str) -> str:
+    """The JSON of conda with each name and its value on one line."""
     lines = text.split("\n")
     for index in range(len(lines) - 1):
         if lines[index].rstrip().endswith('",') and '"__' in lines[index]:
@@ -62,14 +71,14 @@ def looks_like_list(text: str) -> bool:
     return any(mark in text for mark in LIST_MARKS)
 
 
-def read_list(text: str) -> tuple[Told, ...]:
+def read_list(text: str) -> tuple[PastedFact, ...]:
     """The installed packages: release, build and channel."""
     return tuple(_rows(text))
 
 
-def _rows(text: str) -> Iterator[Told]:
+def _rows(text: str) -> Iterator[PastedFact]:
     inside = False
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         if _HEAD.search(line):
             inside = True
             continue
@@ -80,7 +89,7 @@ def _rows(text: str) -> Iterator[Told]:
             inside = False
             continue
         words = " ".join(part for part in row.groups()[1:] if part)
-        yield Told("package", words, number, shown(line), row["about"])
+        yield PastedFact("package", words, number, evidence_text(line), row["about"])
 
 
 def looks_like_document(data: object) -> bool:
@@ -91,25 +100,25 @@ def looks_like_document(data: object) -> bool:
 _VIRTUAL = ("virtual_pkgs", "virtual packages", "virtual_packages")
 
 
-def read_document(data: Any, line: int) -> tuple[Told, ...]:
-    """The CUDA version, the C library and the platform that they detect."""
+def read_document(data: Any, line: int) -> tuple[PastedFact, ...]:
+    """The CUDA version, the C library and the platform in the document."""
     found = []
     for row in (item for key in _VIRTUAL for item in (data.get(key) if isinstance(data.get(key), list) else ())):
-        words = row if isinstance(row, list) else textual(row).split("=")
-        name, number = (*map(textual, words), "", "")[:2]
+        words = row if isinstance(row, list) else as_text(row).split("=")
+        name, number = (*map(as_text, words), "", "")[:2]
         fact, shape = _PACKAGES.get(name, ("", None))
         if shape and (seen := shape.fullmatch(number)):
-            found.append(Told(fact, seen[0], line, shown(f"{name}={number}")))
+            found.append(PastedFact(fact, seen[0], line, evidence_text(f"{name}={number}")))
         elif name == "__win":
-            found.append(Told("system", "Windows", line, name))
+            found.append(PastedFact("system", "Windows", line, name))
         elif name == "__osx":
-            found.append(Told("system", "macOS", line, name))
-    platform = textual(data.get("platform"))
-    return (*found, Told("platform", platform, line, shown(f"platform {platform}")))
+            found.append(PastedFact("system", "macOS", line, name))
+    platform = as_text(data.get("platform"))
+    return (*found, PastedFact("platform", platform, line, evidence_text(f"platform {platform}")))
 
 
 _PACKAGES = {
-    "__cuda": ("driver.cuda", regex(LEVEL)),
+    "__cuda": ("driver.cuda", regex(CUDA_RELEASE)),
     "__cuda_arch": ("gpu.capability", regex(r"[1-9][0-9]?\.[0-9]")),
     "__glibc": ("libc", regex(r"[0-9]\.[0-9]{1,2}")),
     "__linux": ("kernel", regex(r"[0-9]+\.[0-9]+\S{0,60}")),

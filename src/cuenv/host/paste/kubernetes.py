@@ -1,7 +1,7 @@
-"""What Kubernetes tells of its nodes by the labels of GPU Feature Discovery: ``kubectl get nodes -o json``, or text.
+"""Read the nodes of Kubernetes by the labels of GPU Feature Discovery: ``kubectl get nodes -o json``, or text.
 
-The labels name one model of a node; on one with several it is any of them. The C library is that of each container's
-image, which no label tells.
+The labels name one GPU model of a node, even if it has several. The C library is that of each container's image, which
+no label names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DRIVER, DocumentReader, PasteReader, Told, numbered, shown, textual
+from cuenv.host.paste.reader import (
+    DRIVER_VERSION,
+    DocumentReader,
+    PastedFact,
+    PasteReader,
+    as_text,
+    evidence_text,
+    numbered_lines,
+)
 
 MARKS = ("nvidia.com/",)
 _LABEL = regex(
@@ -20,21 +28,21 @@ _NAME = regex(r"^Name: +(\S{1,253})\s*$")
 _ROW = regex(r"^([a-z0-9][a-z0-9.-]{0,252}) +(?:Not)?Ready\b")
 _SUFFIX = regex(r"(?:-SHARED|-MIG-[1-9]g\.[0-9]+gb(?:\.me)?)+$")
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-_VERSION = regex(DRIVER)
+_VERSION = regex(DRIVER_VERSION)
 _COUNT = regex(r"[0-9]{1,4}")
 _GPU = "nvidia.com/gpu"
 
 
 def looks_like(text: str) -> bool:
-    """Whether labels of GPU Feature Discovery stand in it."""
+    """Whether the text contains labels of GPU Feature Discovery."""
     return "nvidia.com/gpu." in text or "nvidia.com/cuda." in text
 
 
-def read(text: str) -> tuple[Told, ...]:
+def read(text: str) -> tuple[PastedFact, ...]:
     """The nodes of ``kubectl describe node``, of ``--show-labels``, or labels alone."""
     nodes: dict[str, tuple[int, dict[str, str]]] = {}
     host = ""
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         named = _NAME.match(line) or _ROW.match(line)
         host = named[1] if named else host
         for key, value in _LABEL.findall(line):
@@ -47,14 +55,14 @@ def looks_like_document(data: object) -> bool:
     return bool(_nodes(data))
 
 
-def read_document(data: Any, line: int) -> tuple[Told, ...]:
+def read_document(data: Any, line: int) -> tuple[PastedFact, ...]:
     """The nodes of a document."""
-    found: list[Told] = []
+    found: list[PastedFact] = []
     for node in _nodes(data):
-        meta, status = _mapping(node.get("metadata")), _mapping(node.get("status"))
-        labels = {key: textual(value) for key, value in _mapping(meta.get("labels")).items()}
-        name = textual(meta.get("name")) or labels.get("kubernetes.io/hostname", "")
-        found += _node(name, line, labels, _mapping(status.get("nodeInfo")), _mapping(status.get("capacity")))
+        meta, status = _as_mapping(node.get("metadata")), _as_mapping(node.get("status"))
+        labels = {key: as_text(value) for key, value in _as_mapping(meta.get("labels")).items()}
+        name = as_text(meta.get("name")) or labels.get("kubernetes.io/hostname", "")
+        found += _node(name, line, labels, _as_mapping(status.get("nodeInfo")), _as_mapping(status.get("capacity")))
     return tuple(found)
 
 
@@ -68,31 +76,31 @@ def _nodes(data: object) -> list[dict[str, Any]]:
     ]
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
 def _node(
     host: str, line: int, labels: Mapping[str, str], info: Mapping[str, Any], capacity: Mapping[str, Any]
-) -> Iterator[Told]:
-    def told(fact: str, value: str, label: str, about: str = "") -> Told:
-        return Told(fact, value, line, shown(f"{host + ': ' if host else ''}{label}"), about, host)
+) -> Iterator[PastedFact]:
+    def told(fact: str, value: str, label: str, about: str = "") -> PastedFact:
+        return PastedFact(fact, value, line, evidence_text(f"{host + ': ' if host else ''}{label}"), about, host)
 
     for fact, value, label in _host_facts(labels, info):
         yield told(fact, value, label)
     yield from _gpus(labels, capacity, told, line)
-    image = textual(info.get("osImage"))
+    image = as_text(info.get("osImage"))
     system = f" (the node's own system is {image})" if image else ""
     yield told("gap", f"a container has the C library of its image{system}", image or "labels", "libc")
 
 
 def _host_facts(labels: Mapping[str, str], info: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    machine = _MACHINES.get(textual(info.get("architecture")) or labels.get("kubernetes.io/arch", ""))
+    machine = _MACHINES.get(as_text(info.get("architecture")) or labels.get("kubernetes.io/arch", ""))
     if machine:
         yield "machine", machine, f"architecture {machine}"
     if labels.get("kubernetes.io/os", "linux") != "linux":
         yield "system", labels["kubernetes.io/os"].capitalize(), f"kubernetes.io/os={labels['kubernetes.io/os']}"
-    kernel = textual(info.get("kernelVersion"))
+    kernel = as_text(info.get("kernelVersion"))
     if kernel:
         yield "kernel", kernel, f"kernelVersion {kernel}"
     for key, parts in (("driver-version", ("major", "minor", "revision")), ("driver", ("major", "minor", "rev"))):
@@ -114,10 +122,10 @@ def _host_facts(labels: Mapping[str, str], info: Mapping[str, Any]) -> Iterator[
             break
 
 
-def _gpus(labels: Mapping[str, str], capacity: Mapping[str, Any], told: Any, line: int) -> Iterator[Told]:
+def _gpus(labels: Mapping[str, str], capacity: Mapping[str, Any], told: Any, line: int) -> Iterator[PastedFact]:
     name = labels.get(f"{_GPU}.product", "")
-    slices = sum(_number(textual(value)) for key, value in capacity.items() if key.startswith("nvidia.com/mig-"))
-    offered = _number(textual(capacity.get(_GPU)))
+    slices = sum(_count(as_text(value)) for key, value in capacity.items() if key.startswith("nvidia.com/mig-"))
+    offered = _count(as_text(capacity.get(_GPU)))
     if not name:
         if offered or slices or labels.get(f"{_GPU}.present") == "true":
             yield told(
@@ -127,7 +135,7 @@ def _gpus(labels: Mapping[str, str], capacity: Mapping[str, Any], told: Any, lin
         else:
             yield told("gpus.none", "no GPU", f"capacity {_GPU}: {offered}")
         return
-    count = max(_number(labels.get(f"{_GPU}.count", "")), 1)
+    count = max(_count(labels.get(f"{_GPU}.count", "")), 1)
     own = _SUFFIX.sub("", name)
     major, minor = (labels.get(f"{_GPU}.compute.{part}", "") for part in ("major", "minor"))
     for index in range(count):
@@ -136,7 +144,7 @@ def _gpus(labels: Mapping[str, str], capacity: Mapping[str, Any], told: Any, lin
             yield told("gpu.capability", f"{major}.{minor}", f"{_GPU}.compute={major}.{minor}", str(index))
         if labels.get(f"{_GPU}.memory") and "-MIG-" not in name:
             yield told("gpu.memory", labels[f"{_GPU}.memory"], f"{_GPU}.memory={labels[f'{_GPU}.memory']}", str(index))
-    there = offered // max(_number(labels.get(f"{_GPU}.replicas", "")), 1)
+    there = offered // max(_count(labels.get(f"{_GPU}.replicas", "")), 1)
     if there > count:
         reason = (
             f"a node's labels name only one of its models: they count {count} x {name}, but the node has {there} GPUs"
@@ -145,7 +153,7 @@ def _gpus(labels: Mapping[str, str], capacity: Mapping[str, Any], told: Any, lin
         yield told("gpu", "", f"capacity {_GPU}: {offered}", str(count))
 
 
-def _number(text: str) -> int:
+def _count(text: str) -> int:
     return int(text) if _COUNT.fullmatch(text) else 0
 
 

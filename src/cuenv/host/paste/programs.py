@@ -1,11 +1,11 @@
-"""What programs say of their host: reports of torch and DeepSpeed, nvcc's banner, the GPU that a framework names."""
+"""Read what programs print about their host: reports of torch and DeepSpeed, nvcc's banner, messages about GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DRIVER, Told, by_patterns, numbered, shown
+from cuenv.host.paste.reader import DRIVER_VERSION, PastedFact, evidence_text, numbered_lines, pattern_reader
 
 _GPU = r"(?P<value>(?:NVIDIA|Tesla|GeForce|Quadro|TITAN|GRID) [\w -]{2,40}?)"
 
@@ -15,21 +15,23 @@ _NUMBERED = regex(
 )
 
 
-def _packages_and_gpus(text: str) -> Iterator[Told]:
+def _packages_and_gpus(text: str) -> Iterator[PastedFact]:
     inside = False
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         if "GPU models and configuration" in line:
             inside = True
         elif inside and not line.lstrip().startswith(("GPU ", "MIG ")):
             inside = False
         for gpu in _NUMBERED.finditer(line) if inside else ():
-            yield Told("gpu.name", gpu[2], number, shown(line), gpu[1])
+            yield PastedFact("gpu.name", gpu[2], number, evidence_text(line), gpu[1])
         package = _LISTED.search(line)
         if package:
-            yield Told("package", f"{package[2]} {package[3] or ''}".strip(), number, shown(line), package[1])
+            yield PastedFact(
+                "package", f"{package[2]} {package[3] or ''}".strip(), number, evidence_text(line), package[1]
+            )
 
 
-COLLECT_ENV = by_patterns(
+COLLECT_ENV = pattern_reader(
     "torch.utils.collect_env",
     (
         *(
@@ -42,7 +44,7 @@ COLLECT_ENV = by_patterns(
     ),
     130,
     (
-        ("driver.version", regex(rf"Nvidia driver version *: *({DRIVER})\b")),
+        ("driver.version", regex(rf"Nvidia driver version *: *({DRIVER_VERSION})\b")),
         ("libc", regex(r"Libc version *: *glibc-([0-9]\.[0-9]{1,2})\b")),
         ("machine", regex(r"Python platform *: Linux-.*-(x86_64|aarch64)-")),
         ("machine", regex(r"\bOS *: .*\((x86_64|aarch64)\)")),
@@ -60,7 +62,7 @@ COLLECT_ENV = by_patterns(
 )
 """What ``python -m torch.utils.collect_env`` prints, in the dialects of torch and of vLLM."""
 
-DEEPSPEED = by_patterns(
+DEEPSPEED = pattern_reader(
     "ds_report",
     ("DeepSpeed general environment info", "torch cuda version ...", "nvcc version ...", "shared memory (/dev/shm)"),
     16,
@@ -77,7 +79,7 @@ DEEPSPEED = by_patterns(
 )
 """What ``ds_report`` of DeepSpeed prints: torch, its CUDA, nvcc and ``/dev/shm``, and neither driver nor GPU."""
 
-NVCC = by_patterns(
+NVCC = pattern_reader(
     "nvcc --version",
     ("Cuda compilation tools, release", "bounds defined for CUDA version"),
     0,
@@ -90,18 +92,21 @@ NVCC = by_patterns(
     of_host=False,
 )
 
-GPUSTAT = by_patterns(
+GPUSTAT = pattern_reader(
     "gpustat",
     ("°C, ", "'C, "),
     0,
     (
         ("gpu.name", regex(r"^\[(?P<about>[0-9]{1,2})\] (?P<value>\S.{2,50}?) +\| *[0-9]{1,3}[°']C, ")),
-        ("driver.version", regex(rf"^\S{{1,64}} +\w{{3}} \w{{3}} +[0-9]{{1,2}} [0-9:]{{8}} [0-9]{{4}} +({DRIVER})$")),
+        (
+            "driver.version",
+            regex(rf"^\S{{1,64}} +\w{{3}} \w{{3}} +[0-9]{{1,2}} [0-9:]{{8}} [0-9]{{4}} +({DRIVER_VERSION})$"),
+        ),
     ),
 )
 """What gpustat prints: host, time and driver, then a line for each GPU; of a long log the latter alone is found."""
 
-GPUS = by_patterns(
+GPUS = pattern_reader(
     "a message about the GPU",
     ("with CUDA capability sm_", "which is of c", "compute capability: ", "compute capability ", "cuda:0 "),
     0,
@@ -117,7 +122,7 @@ GPUS = by_patterns(
     ),
 )
 
-PROGRAM = by_patterns(
+PROGRAM = pattern_reader(
     "the program",
     (
         "ytorch version: ",
@@ -146,7 +151,7 @@ PROGRAM = by_patterns(
     of_host=False,
 )
 
-FRAMEWORKS = by_patterns(
+FRAMEWORKS = pattern_reader(
     "the framework",
     (
         "torch",
@@ -194,19 +199,19 @@ FRAMEWORKS = by_patterns(
     of_host=False,
 )
 
-KERNEL = by_patterns(
+KERNEL = pattern_reader(
     "the driver's messages",
     ("kernel reported version is", "libcuda reported version is", "NVRM version"),
     0,
     (
-        ("driver.version", regex(rf"libcuda reported version is: ({DRIVER})")),
-        ("driver.module", regex(rf"kernel reported version is: ({DRIVER})")),
-        ("driver.module", regex(rf"NVRM version: NVIDIA UNIX .*Kernel Module(?: for \S+)? +({DRIVER})\b")),
+        ("driver.version", regex(rf"libcuda reported version is: ({DRIVER_VERSION})")),
+        ("driver.module", regex(rf"kernel reported version is: ({DRIVER_VERSION})")),
+        ("driver.module", regex(rf"NVRM version: NVIDIA UNIX .*Kernel Module(?: for \S+)? +({DRIVER_VERSION})\b")),
     ),
 )
 
 
-LIBC = by_patterns(
+LIBC = pattern_reader(
     "ldd --version",
     ("ldd (", "GNU C Library", "GNU libc", "glibc "),
     1,
@@ -224,27 +229,27 @@ _RANK = regex(r"^\s*(?:\[[Rr]ank ?[0-9]+\]:?|[0-9]+:)\s*")
 """What launchers put before the lines of a rank."""
 
 
-def _below(text: str) -> Iterator[Told]:
+def _below(text: str) -> Iterator[PastedFact]:
     """What NCCL says in the line below its mark."""
     waiting = False
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         _, mark, rest = line.partition("Last error:")
         said = _RANK.sub("", rest if mark else line if waiting else "").strip()
         waiting = bool(mark) and not said
         if said:
-            yield Told("nccl", said, number, shown(line))
+            yield PastedFact("nccl", said, number, evidence_text(line))
 
 
-def _cmake(text: str) -> Iterator[Told]:
+def _cmake(text: str) -> Iterator[PastedFact]:
     """What CMake says below the head of an error: the lines that are indented further than the head."""
     begun, words = 0, ""
     deep = -1
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         ends = len(line) - len(line.lstrip()) <= deep and "set to NOTFOUND" not in words
         if deep >= 0 and line.strip() and (ends or number - begun > _CMAKE_REACH):
             deep = -1
         if deep < 0 and words:
-            yield Told("cmake", shown(words), begun, shown(words))
+            yield PastedFact("cmake", evidence_text(words), begun, evidence_text(words))
             words = ""
         if head := _CMAKE.search(line):
             begun, deep, words = number, len(line) - len(line.lstrip()), head["rest"].strip()
@@ -252,24 +257,24 @@ def _cmake(text: str) -> Iterator[Told]:
         elif deep >= 0 and not line.startswith("Please set them"):
             words = f"{words} {line.strip()}".strip()
     if words:
-        yield Told("cmake", shown(words), begun, shown(words))
+        yield PastedFact("cmake", evidence_text(words), begun, evidence_text(words))
 
 
 _CMAKE_REACH = 9
 _CMAKE = regex(r"CMake Error(?: (?:at|in) [^\s()]{1,200}(?: \([\w ]{1,60}\))?)?:(?P<rest>[^\n]{0,400})$")
 
 
-def _because(text: str) -> Iterator[Told]:
+def _because(text: str) -> Iterator[PastedFact]:
     """Why uv finds no solution: what it says before each of its conclusions, of lists of versions the ends alone."""
     begun, words = 0, ""
-    for number, line in (*numbered(text), (0, "")):
+    for number, line in (*numbered_lines(text), (0, "")):
         found, said = _BECAUSE.search(line), line.strip(" │|")
         if found and not begun:
             begun, words = number, found[1]
         elif begun and (not said or number - begun > _TREE_REACH):
             told = _VERSIONS.sub(r"\1 \2 ... \3", words)
             parts = _CONCLUDED.findall(told) or [told]
-            yield Told("tree", ". ".join(parts)[:_TREE], begun, shown(words))
+            yield PastedFact("tree", ". ".join(parts)[:_TREE], begun, evidence_text(words))
             begun = 0
         elif begun:
             words = f"{words} {said}"
@@ -280,16 +285,16 @@ _TREE_REACH = 200
 _BECAUSE = regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,})")
 _VERSIONS = regex(r"(are available:) (\S+)(?: \S+[<>=]\S+)+ (\S+[<>=]\S+)(?= and )")
 _CONCLUDED = regex(r"(?:And b|B)ecause .*?(?=, we can conclude|\.?$)")
-UV_TREE = by_patterns("uv", ("Because ",), _TREE_REACH, (), _because, of_host=False)
+UV_TREE = pattern_reader("uv", ("Because ",), _TREE_REACH, (), _because, of_host=False)
 """What uv says when no versions fit together."""
-CMAKE = by_patterns(
+CMAKE = pattern_reader(
     "CMake", ("CMake Error at ", "CMake Error in ", "CMake Error: "), _CMAKE_REACH, (), _cmake, of_host=False
 )
 """What CMake says in the lines below the head of its error."""
 
 _PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
 _SOURCES = r"(?P<value>git\+https?://[^\s'\"@]{5,160}(?:@[^\s'\"]{1,60})?)"
-MESSAGES = by_patterns(
+MESSAGES = pattern_reader(
     "messages",
     (
         *("torchvision", "torchaudio"),

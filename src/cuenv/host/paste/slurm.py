@@ -1,7 +1,7 @@
-"""What Slurm tells of its nodes: ``scontrol show node``, ``sinfo -o '%N|%G|%f'`` and both as JSON.
+"""Read the nodes of Slurm: ``scontrol show node``, ``sinfo -o '%N|%G|%f'`` and both as JSON.
 
-The type of a gres is free text: with AutoDetect=nvml the name of the GPU, else what the admin likes. Slurm knows no
-driver and no C library; sites name the driver among the features of a node.
+The type of a gres is free text: with AutoDetect=nvml it is the name of the GPU, otherwise the administrator's choice.
+Slurm knows no driver and no C library; some sites name the driver in the features of a node.
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from typing import Any
 
 from cuenv.core.findings import counted
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DRIVER, DocumentReader, PasteReader, Told, numbered, shown, textual
+from cuenv.host.paste.reader import (
+    DRIVER_VERSION,
+    DocumentReader,
+    PastedFact,
+    PasteReader,
+    as_text,
+    evidence_text,
+    numbered_lines,
+)
 
-MOST = 100_000
-"""Nodes that one list may name."""
+MOST_NODES = 100_000
+"""The most nodes in one list."""
 _MOST_GPUS = 1024
-"""GPUs that one node may have."""
+"""The most GPUs of one node."""
 
 MARKS = ("NodeName=", "NODELIST|", "|gpu:", "|(null)")
 _FREE = regex(r"\s(?:Reason|Comment|Extra)=")
@@ -29,8 +37,8 @@ _ROW = regex(
     r"(?:\|(?P<features>[^|]{0,4000}))?(?:\||$)"
 )
 _FEATURES = regex(r"\s(?:ActiveFeatures|AvailableFeatures|Features)=(\S*)")
-_DRIVER = regex(rf"(?i)(?:nvidia[-_.]?)?(?:drv|driver)[-_.:]?v?({DRIVER}|[1-9][0-9]{{2}})")
-"""A feature that names the driver, as sites write it: ``driver-535``, ``nvidia_driver_550.54.15``."""
+_DRIVER = regex(rf"(?i)(?:nvidia[-_.]?)?(?:drv|driver)[-_.:]?v?({DRIVER_VERSION}|[1-9][0-9]{{2}})")
+"""A feature that names the driver, such as ``driver-535`` or ``nvidia_driver_550.54.15``."""
 _GRES = regex(r"gpu(?::(?P<type>[A-Za-z][\w.+-]{0,100}))?(?::(?P<count>[0-9]{1,4}))?(?:\([^()]{0,200}\))?")
 _PART = regex(r"[^,(]+(?:\([^)]*\))?")
 _SLICES = regex(r"(?i)(.+?)[_-](?:mig[_-])?([1-9]g\.[0-9]{1,3}gb)")
@@ -39,28 +47,30 @@ _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64
 
 def looks_like(text: str) -> bool:
     """Whether scontrol or sinfo printed it."""
-    return "NodeName=" in text or ("|" in text and any(_ROW.match(line) for _, line in numbered(text) if "|" in line))
+    return "NodeName=" in text or (
+        "|" in text and any(_ROW.match(line) for _, line in numbered_lines(text) if "|" in line)
+    )
 
 
-def read(text: str) -> tuple[Told, ...]:
-    """The nodes with their GPUs by type."""
-    return (*_shown_nodes(text), *_listed(text))
+def read(text: str) -> tuple[PastedFact, ...]:
+    """The nodes with their GPUs."""
+    return (*_scontrol_nodes(text), *_sinfo_rows(text))
 
 
-def _shown_nodes(text: str) -> Iterator[Told]:
-    """The nodes of ``scontrol show node``; what an admin writes into it may look like a field, and is none."""
+def _scontrol_nodes(text: str) -> Iterator[PastedFact]:
+    """The nodes of ``scontrol show node``; free text of an administrator that looks like a field is ignored."""
     nodes: list[tuple[int, list[str]]] = []
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         if line.startswith("NodeName="):
             nodes.append((number, [line]))
         elif nodes and line[:1].isspace():
             nodes[-1][1].append(line)
     for first, lines in nodes:
-        for name in expanded(lines[0].partition("=")[2].split(" ", 1)[0]):
-            yield from _node_shown("\n".join(lines), first, name)
+        for name in expand_nodes(lines[0].partition("=")[2].split(" ", 1)[0]):
+            yield from _scontrol_node("\n".join(lines), first, name)
 
 
-def _node_shown(record: str, first: int, name: str) -> Iterator[Told]:
+def _scontrol_node(record: str, first: int, name: str) -> Iterator[PastedFact]:
     free = _FREE.search(record)
     record = record[: free.start()] if free else record
     system = _OS.search(record)
@@ -72,34 +82,34 @@ def _node_shown(record: str, first: int, name: str) -> Iterator[Told]:
     features = _FEATURES.search(front)
     if features:
         line = first + front.count("\n", 0, features.start(1))
-        yield from _driver_of(features[1], line, shown(f"{name}: {features[0].strip()}"), name)
+        yield from _driver_in_features(features[1], line, evidence_text(f"{name}: {features[0].strip()}"), name)
     kernel = _KERNEL.match(record, system.end()) if system else None
     if kernel:
         line = first + record.count("\n", 0, kernel.start())
-        yield Told("kernel", kernel[1], line, shown(f"{name}: OS={kernel[0]}"), "", name)
+        yield PastedFact("kernel", kernel[1], line, evidence_text(f"{name}: OS={kernel[0]}"), "", name)
 
 
-def _listed(text: str) -> Iterator[Told]:
-    for number, line in numbered(text):
+def _sinfo_rows(text: str) -> Iterator[PastedFact]:
+    for number, line in numbered_lines(text):
         row = _ROW.match(line) if "|" in line else None
         if row is None or row[1] == "NODELIST":
             continue
-        for name in expanded(row[1]):
-            yield from _field("Gres", row[2], number, shown(line), name)
-            yield from _driver_of(row["features"] or "", number, shown(line), name)
+        for name in expand_nodes(row[1]):
+            yield from _field("Gres", row[2], number, evidence_text(line), name)
+            yield from _driver_in_features(row["features"] or "", number, evidence_text(line), name)
 
 
-def _field(key: str, value: str, line: int, says: str, host: str) -> Iterator[Told]:
+def _field(key: str, value: str, line: int, says: str, host: str) -> Iterator[PastedFact]:
     if key == "Arch":
-        yield Told("machine", _MACHINES.get(value, value), line, says, "", host)
+        yield PastedFact("machine", _MACHINES.get(value, value), line, says, "", host)
     elif key == "State":
-        yield Told("state", value, line, says, "", host)
+        yield PastedFact("state", value, line, says, "", host)
     else:
-        yield from gpus_of(value, line, shown(says), host)
+        yield from gpus_of(value, line, evidence_text(says), host)
 
 
-def gpus_of(gres: str, line: int, says: str, host: str) -> Iterator[Told]:
-    """The GPUs of a gres: ``gpu:a100:4(S:0-1)``, ``gpu:2``, ``(null)``."""
+def gpus_of(gres: str, line: int, says: str, host: str) -> Iterator[PastedFact]:
+    """The GPUs in a gres such as ``gpu:a100:4(S:0-1)``, ``gpu:2`` or ``(null)``."""
     at = 0
     for part in _PART.findall(gres):
         found = _GRES.fullmatch(part.strip())
@@ -112,27 +122,27 @@ def gpus_of(gres: str, line: int, says: str, host: str) -> Iterator[Told]:
             name = f"{slices[1].replace('_', ' ')} MIG {slices[2]}"
         if not name and count:
             reason = f"line {line} counts {counted(count, 'GPU')} without a type"
-            yield Told("gap", reason, line, says, "gpus", host)
+            yield PastedFact("gap", reason, line, says, "gpus", host)
         for _ in range(count):
-            yield Told("gpu.name" if name else "gpu", name, line, says, str(at), host)
+            yield PastedFact("gpu.name" if name else "gpu", name, line, says, str(at), host)
             at += 1
     if not at:
-        yield Told("gpus.none", gres or "(null)", line, says, "", host)
+        yield PastedFact("gpus.none", gres or "(null)", line, says, "", host)
 
 
-def _driver_of(features: str, line: int, says: str, host: str) -> Iterator[Told]:
-    """The driver that the features of a node name; Slurm itself knows none."""
+def _driver_in_features(features: str, line: int, says: str, host: str) -> Iterator[PastedFact]:
+    """The driver in the features of a node."""
     for feature in features.split(","):
         if found := _DRIVER.fullmatch(feature.strip()):
-            yield Told("driver.version", found[1], line, says, "", host)
+            yield PastedFact("driver.version", found[1], line, says, "", host)
 
 
 _GROUP = regex(r"\[([0-9,-]{1,4000})\]")
 _SEPARATOR = regex(r",(?![^\[]*\])")
 
 
-def expanded(nodes: str) -> tuple[str, ...]:
-    """The names in a list of nodes, such as ``gpu[01-04,07],login1``; one that is none stays as it is."""
+def expand_nodes(nodes: str) -> tuple[str, ...]:
+    """The names in a list of nodes such as ``gpu[01-04,07],login1``; invalid parts stay unchanged."""
     found: list[str] = []
     for part in _SEPARATOR.split(nodes):
         pieces = _GROUP.split(part)
@@ -140,7 +150,7 @@ def expanded(nodes: str) -> tuple[str, ...]:
         size = 1
         for choice in choices:
             size *= len(choice)
-        if size > MOST - len(found):
+        if size > MOST_NODES - len(found):
             return (*found, part)
         found += ["".join(item) for item in product(*choices)] if part else []
     return tuple(found)
@@ -150,7 +160,7 @@ def _numbers(text: str) -> list[str]:
     found: list[str] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not dash or not first.isdigit() or not last.isdigit() or int(last) - int(first) > MOST:
+        if not dash or not first.isdigit() or not last.isdigit() or int(last) - int(first) > MOST_NODES:
             found.append(part)
             continue
         found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
@@ -165,33 +175,33 @@ def looks_like_document(data: object) -> bool:
     return isinstance(rows, list) and all(isinstance(row, dict) for row in rows) and any("gres" in row for row in rows)
 
 
-def read_document(data: Any, line: int) -> tuple[Told, ...]:
+def read_document(data: Any, line: int) -> tuple[PastedFact, ...]:
     """The nodes of a document."""
-    return tuple(item for row in data.get("nodes") or data.get("sinfo") or () for item in _node(row, line))
+    return tuple(item for row in data.get("nodes") or data.get("sinfo") or () for item in _json_node(row, line))
 
 
-def _node(row: dict[str, Any], line: int) -> Iterator[Told]:
+def _json_node(row: dict[str, Any], line: int) -> Iterator[PastedFact]:
     gres = row.get("gres")
     gres = gres.get("total") if isinstance(gres, dict) else gres
     listed = row.get("nodes")
     inner = listed.get("nodes") if isinstance(listed, dict) else None
     names = [row["name"]] if isinstance(row.get("name"), str) else inner if isinstance(inner, list) else []
-    for name in (item for text in names if isinstance(text, str) for item in expanded(text)):
-        yield from gpus_of(textual(gres), line, shown(f"{name}: gres {textual(gres) or '(null)'}"), name)
+    for name in (item for text in names if isinstance(text, str) for item in expand_nodes(text)):
+        yield from gpus_of(as_text(gres), line, evidence_text(f"{name}: gres {as_text(gres) or '(null)'}"), name)
         told = row.get("active_features") or row.get("features")
         told = told.get("total") if isinstance(told, dict) else told
-        features = ",".join(map(textual, told)) if isinstance(told, list) else textual(told)
-        yield from _driver_of(features, line, shown(f"{name}: features {features}"), name)
-        machine = _MACHINES.get(textual(row.get("architecture")))
+        features = ",".join(map(as_text, told)) if isinstance(told, list) else as_text(told)
+        yield from _driver_in_features(features, line, evidence_text(f"{name}: features {features}"), name)
+        machine = _MACHINES.get(as_text(row.get("architecture")))
         if machine:
-            yield Told("machine", machine, line, shown(f"{name}: architecture {machine}"), "", name)
-        kernel = _KERNEL.match(textual(row.get("operating_system")))
+            yield PastedFact("machine", machine, line, evidence_text(f"{name}: architecture {machine}"), "", name)
+        kernel = _KERNEL.match(as_text(row.get("operating_system")))
         if kernel:
-            yield Told("kernel", kernel[1], line, shown(f"{name}: {kernel[0]}"), "", name)
+            yield PastedFact("kernel", kernel[1], line, evidence_text(f"{name}: {kernel[0]}"), "", name)
         states = row.get("state")
-        state = "+".join(map(textual, states)) if isinstance(states, list) else textual(states)
+        state = "+".join(map(as_text, states)) if isinstance(states, list) else as_text(states)
         if state:
-            yield Told("state", state, line, shown(f"{name}: state {state}"), "", name)
+            yield PastedFact("state", state, line, evidence_text(f"{name}: state {state}"), "", name)
 
 
 READER = PasteReader("Slurm", MARKS, 12, looks_like, read)

@@ -1,6 +1,6 @@
-"""What ``nvidia-smi`` prints: the table, ``-q``, ``-L``, ``--query-gpu``, ``--version``, and the XML of ``-q -x``.
+"""Read the output of ``nvidia-smi``: the table, ``-q``, ``-L``, ``--query-gpu``, ``--version``, and ``-q -x``.
 
-The XML is read by expat without any entity; one that is cut is read as far as it goes.
+expat reads the XML without entities; a truncated document is read up to its end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import suppress
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from cuenv.core.regex import regex
-from cuenv.host.paste.told import DRIVER, LEVEL, PasteReader, Told, numbered, shown
+from cuenv.host.paste.reader import CUDA_RELEASE, DRIVER_VERSION, PastedFact, PasteReader, evidence_text, numbered_lines
 
 MARKS = (
     *(
@@ -20,19 +20,19 @@ MARKS = (
         "driver_version",
         "Driver Version: ",
         "Driver Version   ",
-        "DRIVER version",
+        "DRIVER_VERSION version",
     ),
     *("MiB |", " MiB,", "NVML library version", "Kernel Module  ", "compute_cap"),
 )
 _HEADER = regex(r"NVIDIA-SMI +[1-9][0-9.]+ +(?:Driver|KMD) Version:")
 _HEADED = (
-    ("driver.version", regex(rf"(?:Driver|KMD) Version: *({DRIVER})\b")),
-    ("driver.cuda", regex(rf"CUDA (?:UMD )?Version: *({LEVEL}\b(?!\.)|N/A|ERR!)")),
+    ("driver.version", regex(rf"(?:Driver|KMD) Version: *({DRIVER_VERSION})\b")),
+    ("driver.cuda", regex(rf"CUDA (?:UMD )?Version: *({CUDA_RELEASE}\b(?!\.)|N/A|ERR!)")),
     ("wsl", regex(r"NVIDIA-SMI +([1-9][0-9.]+) +Driver Version: *(?!\1)[1-9]")),
 )
 _NAMING = (
-    ("driver.version", regex(rf"(?:Driver|DRIVER|KMD) [Vv]ersion *: *({DRIVER})\b")),
-    ("driver.cuda", regex(rf"\bCUDA (?:UMD )?[Vv]ersion *: *({LEVEL})\b")),
+    ("driver.version", regex(rf"(?:Driver|DRIVER|KMD) [Vv]ersion *: *({DRIVER_VERSION})\b")),
+    ("driver.cuda", regex(rf"\bCUDA (?:UMD )?[Vv]ersion *: *({CUDA_RELEASE})\b")),
     ("gpu.name", regex(r"Product Name +: (\S.*)")),
     ("gpu.name", regex(r"(?:\bGPU (?P<about>[0-9]{1,2}): )(?P<value>\S.{1,60}?) \(UUID: GPU-")),
     ("driver.library", regex(r"NVML library version: ([1-9][0-9]{2}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
@@ -42,42 +42,42 @@ _MEMORY = regex(r"/ *([0-9]{3,8}) ?MiB *\|")
 _NAMED = regex(r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|Graphics Device)\b.*")
 _BRAND = "(?:NVIDIA|Tesla|GeForce|Quadro) "
 _QUERIED = regex(
-    rf"(?m)^(?:[^,\n]{{1,60}}, *){{0,3}}{_BRAND}[^,\n]{{2,60}}, *(?:{DRIVER}|[0-9.]+)"
-    rf"|^(?:[0-9]{{1,2}}, *)?{DRIVER}, *{_BRAND}"
+    rf"(?m)^(?:[^,\n]{{1,60}}, *){{0,3}}{_BRAND}[^,\n]{{2,60}}, *(?:{DRIVER_VERSION}|[0-9.]+)"
+    rf"|^(?:[0-9]{{1,2}}, *)?{DRIVER_VERSION}, *{_BRAND}"
 )
 _WINDOWS = ("WDDM", "TCC", "MCDM")
 
 
 def looks_like(text: str) -> bool:
-    """Whether nvidia-smi printed it, or it names driver or GPU as nvidia-smi does."""
+    """Whether nvidia-smi printed the text, or the text names a driver or a GPU as nvidia-smi does."""
     return any(mark in text for mark in MARKS) or _QUERIED.search(text) is not None
 
 
-def read(text: str) -> tuple[Told, ...]:
+def read(text: str) -> tuple[PastedFact, ...]:
     """Driver, the CUDA release that it shows, and GPUs."""
     return (*_lines(text), *_csv(text))
 
 
-def _lines(text: str) -> Iterator[Told]:
+def _lines(text: str) -> Iterator[PastedFact]:
     gpu = last = ""
     log = _Log()
-    for number, line in numbered(text):
-        says = shown(line)
+    for number, line in numbered_lines(text):
+        says = evidence_text(line)
         if row := _ROW.search(line):
             gpu = last = row[1]
-            yield Told("gpu.name", row[2], number, says, gpu)
+            yield PastedFact("gpu.name", row[2], number, says, gpu)
             if row[3] in _WINDOWS:
-                yield Told("system", "Windows", number, says)
+                yield PastedFact("system", "Windows", number, says)
         elif gpu and (memory := _MEMORY.search(line)):
-            yield Told("gpu.memory", memory[1], number, says, gpu)
+            yield PastedFact("gpu.memory", memory[1], number, says, gpu)
             gpu = ""
         elif last and (mode := _MODE.search(line)):
-            yield Told("gpu.mig", mode[1], number, says, last)
+            yield PastedFact("gpu.mig", mode[1], number, says, last)
         elif named := _NAMED_LINE.search(line):
             last = named[1]
         elif last and (slice_ := _SLICE.search(line)):
-            yield Told("gpu.mig", "Enabled", number, says, last)
-            yield Told("gpu.slice", slice_[1], number, says, last)
+            yield PastedFact("gpu.mig", "Enabled", number, says, last)
+            yield PastedFact("gpu.slice", slice_[1], number, says, last)
         yield from log.read(line, number, says)
         header = _HEADER.search(line)
         for fact, pattern in _HEADED if header else _NAMING:
@@ -85,18 +85,18 @@ def _lines(text: str) -> Iterator[Told]:
             value = (found.groupdict().get("value") or next(filter(None, found.groups()), "")).strip() if found else ""
             if found and value:
                 about = found.groupdict().get("about") or log.gpu or f"line {number}"
-                yield Told(fact, value, number, says, about if fact == "gpu.name" else "")
+                yield PastedFact(fact, value, number, says, about if fact == "gpu.name" else "")
 
 
 class _Log:
-    """Where a line of ``nvidia-smi -q`` stands: of which GPU, in which section."""
+    """The GPU and the section to which a line of ``nvidia-smi -q`` belongs."""
 
     def __init__(self) -> None:
         self.gpu = ""
         self.section = ""
 
-    def read(self, line: str, number: int, says: str) -> Iterator[Told]:
-        """What a line tells by its place: memory, MIG mode, PCI id."""
+    def read(self, line: str, number: int, says: str) -> Iterator[PastedFact]:
+        """The facts of a line that depend on its section: memory, MIG mode, PCI id."""
         if "NVSMI LOG" in line or line.startswith("Attached GPUs"):
             self.gpu = ""
         elif _HEADING.match(line):
@@ -109,7 +109,7 @@ class _Log:
             found = pattern.match(line) if self.section == of else None
             if found:
                 windows = fact == "system"
-                yield Told(fact, "Windows" if windows else found[1], number, says, "" if windows else self.gpu)
+                yield PastedFact(fact, "Windows" if windows else found[1], number, says, "" if windows else self.gpu)
 
 
 _HEADING = regex(r"GPU [0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9]\s*$")
@@ -134,18 +134,18 @@ _COLUMNS = {
     "pci.device_id": "gpu.pci",
     "mig.mode.current": "gpu.mig",
 }
-_VERSION = regex(DRIVER)
+_VERSION = regex(DRIVER_VERSION)
 _DEVICE = regex(r"0x([0-9A-F]{8})")
 _ONOFF = regex(r"Enabled|Disabled")
 _CAPABILITY = regex(r"[1-9][0-9]?\.[0-9]")
 _MIB = regex(r"([0-9]{3,7}) ?(?:MiB)?")
 
 
-def _csv(text: str) -> Iterator[Told]:
-    """The rows of ``--query-gpu``: by their header, else by the shape of a cell."""
+def _csv(text: str) -> Iterator[PastedFact]:
+    """The rows of ``--query-gpu``, by their header, otherwise by the format of their cells."""
     header: list[str] = []
     at = 0
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) < 2 or len(line) > 20_000:
             continue
@@ -159,7 +159,7 @@ def _csv(text: str) -> Iterator[Told]:
             continue
         index = str(number - at - 1)
         for fact, value in found.items():
-            yield Told(fact, value, number, shown(line), "" if fact.startswith("driver") else index)
+            yield PastedFact(fact, value, number, evidence_text(line), "" if fact.startswith("driver") else index)
 
 
 def _by_header(header: list[str], cells: list[str]) -> Iterator[tuple[str, str]]:
@@ -195,10 +195,10 @@ READER = PasteReader("nvidia-smi", MARKS, 90, looks_like, read)
 
 _XML_MARKS = ("<nvidia_smi_log>", "nvsmi_device_v")
 _PATHS = {
-    "driver_version": ("driver.version", regex(rf"({DRIVER})(?: \[.*)?")),
-    "kmd_version": ("driver.version", regex(rf"({DRIVER})")),
-    "cuda_version": ("driver.cuda", regex(rf"({LEVEL})(?: \[.*)?")),
-    "cuda_umd_version": ("driver.cuda", regex(rf"({LEVEL})")),
+    "driver_version": ("driver.version", regex(rf"({DRIVER_VERSION})(?: \[.*)?")),
+    "kmd_version": ("driver.version", regex(rf"({DRIVER_VERSION})")),
+    "cuda_version": ("driver.cuda", regex(rf"({CUDA_RELEASE})(?: \[.*)?")),
+    "cuda_umd_version": ("driver.cuda", regex(rf"({CUDA_RELEASE})")),
     "gpu/product_name": ("gpu.name", regex(r"(.{2,80})")),
     "gpu/fb_memory_usage/total": ("gpu.memory", regex(r"([0-9]{3,8}) MiB")),
     "gpu/mig_mode/current_mig": ("gpu.mig", regex(r"(Enabled|Disabled)")),
@@ -209,11 +209,11 @@ _DEEPEST = 64
 
 
 def _looks_like_xml(text: str) -> bool:
-    """Whether nvidia-smi printed it as XML."""
+    """Whether the text contains XML of nvidia-smi."""
     return "<nvidia_smi_log>" in text
 
 
-def _read_xml(text: str) -> tuple[Told, ...]:
+def _read_xml(text: str) -> tuple[PastedFact, ...]:
     """Driver, the CUDA release that it shows, and GPUs."""
     begin = text.find("<nvidia_smi_log>")
     end = text.find("</nvidia_smi_log>", begin)
@@ -223,22 +223,22 @@ def _read_xml(text: str) -> tuple[Told, ...]:
     return tuple(_elements(text[begin : len(text) if end < 0 else end + len("</nvidia_smi_log>")], first))
 
 
-def _elements(text: str, first: int) -> Iterator[Told]:
+def _elements(text: str, first: int) -> Iterator[PastedFact]:
     reading = _SmiElements(first)
-    with suppress(ExpatError, _OddXmlError):  # what came before counts: a paste may be cut anywhere
+    with suppress(ExpatError, _OddXmlError):  # the part before the error is kept, because pasted text may be truncated
         reading.parser.Parse(text.encode("utf-8", "replace"), True)
     return iter(reading.told)
 
 
 class _OddXmlError(Exception):
-    """The document declares or uses what nvidia-smi never writes."""
+    """The document contains something that nvidia-smi never writes."""
 
 
 class _SmiElements:
-    """The texts of the elements that tell something."""
+    """Collects the facts in the elements of the XML."""
 
     def __init__(self, first: int) -> None:
-        self.told: list[Told] = []
+        self.told: list[PastedFact] = []
         self.first = first
         self.path: list[str] = []
         self.text = ""
@@ -269,11 +269,11 @@ class _SmiElements:
         fact, shape = _PATHS.get("/".join(self.path[1:]), ("", None))
         found = shape.fullmatch(self.text.strip()) if shape else None
         line = self.first + self.parser.CurrentLineNumber
-        says = shown(f"<{name}>{self.text.strip()}</{name}>")
+        says = evidence_text(f"<{name}>{self.text.strip()}</{name}>")
         if fact == "driver.model" and found:
-            self.told.append(Told("system", "Windows", line, says))
+            self.told.append(PastedFact("system", "Windows", line, says))
         elif found:
-            self.told.append(Told(fact, found[1], line, says, str(self.gpu) if fact.startswith("gpu") else ""))
+            self.told.append(PastedFact(fact, found[1], line, says, str(self.gpu) if fact.startswith("gpu") else ""))
         self.path.pop()
         self.text = ""
 

@@ -1,7 +1,7 @@
-"""From pastes to a host: which parts of a text are the output of a tool, and the facts that they tell together.
+"""All readers of pasted output, and one host made of the facts that they find.
 
-`Passages` gathers those parts of a log of any size in bounded memory. `host_told` makes facts of what the readers say,
-each with its evidence. What two lines tell differently is a contradiction: it becomes a gap, and no fact.
+`Passages` collects the output of tools in a log of any size in bounded memory. `pasted_host` combines facts, each with
+its evidence; if two lines contradict each other, the fact becomes a gap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cuenv.host.facts import (
     glibc,
 )
 from cuenv.host.paste import ansible, conda, dcgm, kubernetes, programs, slurm, smi
-from cuenv.host.paste.told import DocumentReader, PasteReader, Told
+from cuenv.host.paste.reader import DocumentReader, PastedFact, PasteReader
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import by_pci, find_gpu
 from cuenv.knowledge.rows import PLATFORMS, GpuModel
@@ -49,13 +49,13 @@ READERS: tuple[PasteReader, ...] = (
     programs.PROGRAM,
     programs.FRAMEWORKS,
 )
-"""Every reader of a log; of facts that several tell, the first of them gives the words."""
+"""The readers of a log; if several find the same fact, the evidence is that of the first."""
 
 OF_ONE: tuple[PasteReader, ...] = (*(reader for reader in READERS if reader.of_host), programs.LIBC)
-"""The readers of a text that is pasted for its host; a log has too many lines that look like those of ldd."""
+"""The readers of a text about one host; ldd is not read in logs, which have too many similar lines."""
 
 OF_MANY: tuple[PasteReader, ...] = (slurm.READER, kubernetes.READER, dcgm.READER)
-"""The readers of a text that tells of many hosts."""
+"""The readers of a text about many hosts."""
 
 OF_DOCUMENTS: tuple[DocumentReader, ...] = (
     conda.DOCUMENT,
@@ -64,20 +64,20 @@ OF_DOCUMENTS: tuple[DocumentReader, ...] = (
     dcgm.DOCUMENT,
     ansible.DOCUMENT,
 )
-"""Every reader of JSON."""
+"""The readers of JSON."""
 
 _TIMES = 24
-"""How often a mark begins a passage of one log."""
+"""The most passages of one log that begin with the same mark."""
 _LINES = 4000
-"""Lines that are kept of one log."""
+"""The most lines of one log that are kept."""
 _WIDTH = 20_000
-"""Characters of a line that are kept."""
+"""The most characters of a line that are kept."""
 _SCALE = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
 @lru_cache(maxsize=2)
-def _reach(readers: tuple[PasteReader, ...]) -> Mapping[bytes, int]:
-    """The marks by which readers are asked, and how many lines after each belong to what they read."""
+def _lines_after_marks(readers: tuple[PasteReader, ...]) -> Mapping[bytes, int]:
+    """The marks of readers, and the number of lines after each mark that belong to the output."""
     reach: dict[bytes, int] = {}
     for reader in readers:
         for mark in reader.marks:
@@ -86,11 +86,11 @@ def _reach(readers: tuple[PasteReader, ...]) -> Mapping[bytes, int]:
 
 
 class Passages:
-    """The parts of a log that a reader takes, gathered block by block."""
+    """The parts of a log that readers need, collected block by block."""
 
     def __init__(self, readers: tuple[PasteReader, ...] = READERS) -> None:
         self._readers = readers
-        self._reach = _reach(readers)
+        self._reach = _lines_after_marks(readers)
         self._left = dict.fromkeys(self._reach, _TIMES)
         self._until = dict.fromkeys(self._reach, 0)
         self._lines: dict[int, str] = {}
@@ -98,15 +98,15 @@ class Passages:
 
     @property
     def marks(self) -> tuple[bytes, ...]:
-        """One of them stands in the first line of every part."""
+        """The marks, one of which is in the first line of every part."""
         return tuple(self._reach)
 
     def wants(self, marks: Iterable[bytes], first: int) -> bool:
-        """Whether lines from this number on, which hold these marks, are to be looked at."""
+        """Whether lines from this number on, which contain these marks, are needed."""
         return self._open >= first or any(self._left[mark] > 0 for mark in marks)
 
     def look(self, text: bytes, first: int, marks: Iterable[bytes] | None = None) -> None:
-        """Look at whole lines, the first of which has this number and which hold these marks; without them, any."""
+        """Collect from whole lines; the first has this number, and they contain only these marks, or any by default."""
         if self._open >= first:
             self._keep(text, 0, first, self._open)
         for mark in self._reach if marks is None else sorted(marks, key=list(self._reach).index):
@@ -117,7 +117,7 @@ class Passages:
                 start = text.rfind(b"\n", 0, at) + 1
                 line += text.count(b"\n", done, start)
                 done = start
-                if line > self._until[mark]:  # inside its own passage a mark begins none
+                if line > self._until[mark]:  # a mark inside its own passage begins no new one
                     self._left[mark] -= 1
                     self._until[mark] = line + reach
                     self._open = max(self._open, line + reach)
@@ -125,7 +125,7 @@ class Passages:
                 at = text.find(mark, max(end, at + 1))
 
     def _keep(self, text: bytes, start: int, line: int, last: int) -> int:
-        """Keep the lines from a place on up to the number of the last; where they end."""
+        """Keep the lines from a position up to a line number, and return the position after them."""
         while line <= last and start < len(text) and len(self._lines) < _LINES:
             end = text.find(b"\n", start)
             end = len(text) if end < 0 else end
@@ -134,32 +134,32 @@ class Passages:
             start, line = end + 1, line + 1
         return max(start, 1)
 
-    def told(self) -> tuple[Told, ...]:
-        """What all readers tell, with the numbers of the lines of the log."""
+    def facts(self) -> tuple[PastedFact, ...]:
+        """The facts that all readers find, with the line numbers of the log."""
         numbers = sorted(self._lines)
         text = "\n".join(self._lines[number] for number in numbers)
-        return tuple(item._replace(line=numbers[item.line - 1]) for item in told_by(text, self._readers))
+        return tuple(item._replace(line=numbers[item.line - 1]) for item in read_facts(text, self._readers))
 
 
-def paths_told(told: Iterable[Told]) -> tuple[str, ...]:
-    """The files that tracebacks name, but those of temporary folders."""
+def traceback_paths(told: Iterable[PastedFact]) -> tuple[str, ...]:
+    """The files in tracebacks, except those in temporary folders."""
     found = dict.fromkeys(item.value for item in told if item.fact == "path")
     return tuple(path for path in found if not path.startswith(("/tmp/", "/var/tmp/", "/dev/")))  # noqa: S108 - compared
 
 
-def told_by(text: str, readers: Iterable[PasteReader] = READERS) -> tuple[Told, ...]:
-    """What the readers tell of a text; each is asked only where its tool is recognised."""
+def read_facts(text: str, readers: Iterable[PasteReader] = READERS) -> tuple[PastedFact, ...]:
+    """The facts that the readers find in a text."""
     return tuple(item for reader in readers if reader.looks_like(text) for item in reader.read(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostTold:
-    """What pastes tell of a host and of the environment on it.
+class PastedHost:
+    """What pasted output says about a host and the environment on it.
 
     Attributes:
-        facts: of the host; its evidence and its gaps say what was told.
-        says: whether they tell anything of a host at all.
-        others: what is told of software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and by messages
+        facts: the host, with evidence and gaps.
+        says: whether the output describes a host at all.
+        others: software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and in messages
             the package that is ``building``, the file that is ``importing``, ``companions`` of torch, ``image``,
             ``script``, ``nccl``, ``built``, the ``file`` of an environment, the ``manager`` of the environment (conda,
             uv, poetry, pixi, or the system), a ``hint`` of uv or apt, the torch that was ``requested`` of pip,
@@ -169,11 +169,11 @@ class HostTold:
             says what excludes what, what was ``asked`` of conda, the ``transaction`` that dnf was asked for, the
             ``driver-package`` of Ubuntu, what ``cmake`` says below its error, ``versions`` where pip saw none, and
             ``root`` where that user ran it.
-        packages: their releases by name.
-        builds: the build strings of conda packages.
-        system: ``Windows``, ``macOS`` or ``ROCm`` where the log is from such a machine, else empty.
-        contradictions: sentences on facts that two lines tell differently, or that cannot be both.
-        refused: those of them with which it is no one host.
+        packages: the releases of packages by name.
+        builds: the build strings of conda packages by name.
+        system: ``Windows``, ``macOS`` or ``ROCm`` for such a machine, otherwise empty.
+        contradictions: sentences on facts that contradict each other.
+        refused: the contradictions because of which the output cannot be about one host.
     """
 
     facts: HostFacts
@@ -187,10 +187,10 @@ class HostTold:
 
 
 class _Tally:
-    """The facts of one kind, each value with the line that tells it first, and what contradicts."""
+    """The facts by name, each value with its first line, and the evidence, gaps and contradictions found so far."""
 
-    def __init__(self, told: Iterable[Told], source: str) -> None:
-        self.by_fact: dict[str, dict[str, Told]] = {}
+    def __init__(self, told: Iterable[PastedFact], source: str) -> None:
+        self.by_fact: dict[str, dict[str, PastedFact]] = {}
         for item in told:
             self.by_fact.setdefault(item.fact, {}).setdefault(item.value, item)
         self.source = source
@@ -200,12 +200,12 @@ class _Tally:
         self.refused: list[str] = []
 
     def refuse(self, sentence: str) -> None:
-        """Note what cannot be said of one host."""
+        """Add a contradiction because of which the output cannot be about one host."""
         self.contradictions.append(sentence)
         self.refused.append(sentence)
 
     def one(self, fact: str, word: str) -> str | None:
-        """The one value of a fact; two values are a contradiction."""
+        """The value of a fact; two values are a contradiction."""
         values = self.by_fact.get(fact, {})
         if not values:
             return None
@@ -219,31 +219,31 @@ class _Tally:
         return item.value
 
     def first(self, *facts: str) -> str | None:
-        """The value that is told first, of facts that may well differ within one log."""
+        """The first value of facts that may differ within one log."""
         return next((value for fact in facts for value in self.by_fact.get(fact, {})), None)
 
-    def note(self, fact: str, item: Told) -> None:
-        """Evidence: the line that tells a fact."""
+    def note(self, fact: str, item: PastedFact) -> None:
+        """Add the line of a fact as evidence."""
         self.evidence.append(Evidence(fact, f"{self.source}, line {item.line}", item.shows))
 
 
-def host_told(
-    told: Iterable[Told], knowledge: Knowledge, label: str, source: str = "the log", name: str = ""
-) -> HostTold:
-    """The host that readers tell of.
+def pasted_host(
+    told: Iterable[PastedFact], knowledge: Knowledge, label: str, source: str = "the log", name: str = ""
+) -> PastedHost:
+    """Make one host of the facts that readers found.
 
     Args:
         knowledge: the tables, for compute capabilities and the driver's CUDA version.
-        label: what to call the host in a sentence.
-        source: what to call the text in evidence.
-        name: of the host, where the text tells of several.
+        label: the name of the host in sentences.
+        source: the name of the text in evidence.
+        name: the name of the host, if the text is about several.
     """
     items = tuple(told)
     tally = _Tally(items, source)
     driver = _driver(tally, knowledge)
     gpus = _gpus(items, tally, knowledge)
     libc = tally.one("libc", "C library")
-    platform = _platform(tally) or _of_board(gpus, tally, knowledge)
+    platform = _platform(tally) or _platform_of_gpus(gpus, tally, knowledge)
     shm = tally.first("shm")
     gcc = tally.first("gcc")
     tally.gaps += [Gap(item.about, source, item.value) for item in items if item.fact == "gap"]
@@ -278,10 +278,10 @@ def host_told(
         for item in reversed(items)
         if item.fact == "package"
     }
-    return HostTold(
+    return PastedHost(
         facts=facts,
         says=bool(driver or gpus or libc or platform or "report" in tally.by_fact),
-        others=dict(_others(tally, packages)),
+        others=dict(_software(tally, packages)),
         packages={name: words[0] for name, words in packages.items()},
         builds={name: words[1] for name, words in packages.items() if len(words) > 1},
         system=_system(tally),
@@ -290,8 +290,8 @@ def host_told(
     )
 
 
-def _of_board(gpus: Iterable[Gpu], tally: _Tally, knowledge: Knowledge) -> str | None:
-    """The platform of a GPU that shares its board or its chip with an Arm processor."""
+def _platform_of_gpus(gpus: Iterable[Gpu], tally: _Tally, knowledge: Knowledge) -> str | None:
+    """linux-aarch64 if a GPU is on one board or chip with an Arm processor; otherwise ``None``."""
     for gpu in gpus:
         model = find_gpu(gpu.name, knowledge.gpus) if gpu.name else None
         if model and (model.kind in ("jetson", "desktop-soc") or model.name in _GRACE):
@@ -307,7 +307,7 @@ def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
     text = tally.one("driver.version", "driver")
     module = tally.first("driver.module")
     if text is None and tally.by_fact.get("driver.version"):
-        return None  # two drivers are told, and whose the CUDA version is, nobody knows
+        return None  # with two drivers it is unknown to which the CUDA version belongs
     text = text or tally.first("driver.library") or module
     known = text if text and knowledge.is_driver(text) else None
     levels = {value: item for value, item in tally.by_fact.get("driver.cuda", {}).items() if value[0].isdigit()}
@@ -332,11 +332,11 @@ def _driver(tally: _Tally, knowledge: Knowledge) -> Driver | None:
 
 
 def _models(
-    items: tuple[Told, ...], memory: Mapping[str, int], tally: _Tally, knowledge: Knowledge
-) -> dict[str, tuple[Told, GpuModel | None]]:
-    """What names each GPU, by its index, and the product that it means; a whole name goes before one that is cut."""
+    items: tuple[PastedFact, ...], memory: Mapping[str, int], tally: _Tally, knowledge: Knowledge
+) -> dict[str, tuple[PastedFact, GpuModel | None]]:
+    """The fact that names each GPU, by its index, and the GPU's row; a whole name is preferred to a truncated one."""
     devices = {item.about: item.value for item in items if item.fact == "gpu.pci"}
-    named: dict[str, tuple[Told, GpuModel | None]] = {}
+    named: dict[str, tuple[PastedFact, GpuModel | None]] = {}
     for item in items:
         if item.fact == "gpu":
             named.setdefault(item.about, (item, None))
@@ -357,8 +357,8 @@ def _models(
     return named
 
 
-def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple[Gpu, ...]:
-    """The GPUs by their index; a name that is cut is read only where all that begin so share one capability."""
+def _gpus(items: tuple[PastedFact, ...], tally: _Tally, knowledge: Knowledge) -> tuple[Gpu, ...]:
+    """The GPUs by their index; a truncated name is used only if all GPUs with that prefix have the same capability."""
     memory = {item.about: int(item.value) for item in items if item.fact == "gpu.memory"}
     capabilities = {item.about: item.value for item in items if item.fact == "gpu.capability"}
     named = _models(items, memory, tally, knowledge)
@@ -392,7 +392,7 @@ def _gpus(items: tuple[Told, ...], tally: _Tally, knowledge: Knowledge) -> tuple
     return _distinct(found, [about.isdigit() for about in named])
 
 
-def _mig(items: tuple[Told, ...], about: str) -> Mig | None:
+def _mig(items: tuple[PastedFact, ...], about: str) -> Mig | None:
     modes = [item.value for item in items if item.fact == "gpu.mig" and item.about == about]
     if not modes:
         return None
@@ -402,7 +402,7 @@ def _mig(items: tuple[Told, ...], about: str) -> Mig | None:
 
 
 def _distinct(gpus: list[Gpu], numbered: list[bool]) -> tuple[Gpu, ...]:
-    """The GPUs without those that a message names once more, and without those of a message that nobody knows."""
+    """The GPUs without those that messages only mention again, and without unknown ones in messages."""
     rows = list(zip(gpus, numbered, strict=True))
     counted = {gpu.capability for gpu, number in rows if number}
     kept = [(gpu, number) for gpu, number in rows if number or gpu.capability not in counted]
@@ -420,7 +420,7 @@ def _model(name: str, memory: int | None, knowledge: Knowledge) -> GpuModel | No
             row for row in able if not row.memory_gb or any(abs(memory / 1000 - gb) < gb * 0.1 for gb in row.memory_gb)
         ]
         able = fitting or able
-    if not able:  # what is cut off begins after the name: A100-PCI...
+    if not able:  # only a suffix of the name is truncated: A100-PCI...
         return find_gpu(text.rstrip(".").rpartition("-")[0], knowledge.gpus)
     return min(able, key=lambda row: len(row.name)) if len({row.capability for row in able}) == 1 else None
 
@@ -492,7 +492,7 @@ _SOFTWARE = {
 }
 
 
-def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+def _software(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
     yield from (("torch", packages[name][0]) for name in ("pytorch", "torch") if name in packages)
     for name, facts in _SOFTWARE.items():
         value = tally.first(*facts)
@@ -517,9 +517,9 @@ def _others(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tuple[
 
 
 _MANAGERS = {"Resolved": "uv", "rattler": "pixi", "PyPI packages for environment": "pixi"}
-"""Managers by what they alone print."""
+"""Managers by the words that only they print."""
 _BUILD_TOOLS = frozenset({"setuptools", "wheel", "packaging", "ninja", "cmake", "pip", "cython", "scikit-build-core"})
-"""What pip collects for the environment of a build, and seldom builds itself."""
+"""Packages that pip collects for the environment of a build and seldom builds."""
 _FOREIGN = regex(r"/(?:site|dist)-packages/|/lib/python3|/bin/|<|__init__|/torch/")
 
 

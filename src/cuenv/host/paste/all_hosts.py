@@ -1,4 +1,4 @@
-"""All hosts that a text tells of: cuenv's own JSON of one or many, and whatever a reader of a paste recognises."""
+"""Read all hosts in a text: cuenv's own JSON, and everything that a reader of pasted output recognises."""
 
 from __future__ import annotations
 
@@ -14,179 +14,183 @@ from cuenv.core.urls import one_line
 from cuenv.host import host_json
 from cuenv.host.facts import FoundToolkit, Gap, HostFacts
 from cuenv.host.paste import ansible
-from cuenv.host.paste.documents import Document, documents_of, looks_like_json
-from cuenv.host.paste.told import Told, shown
+from cuenv.host.paste.json_parts import JsonPart, looks_like_json, split_json
+from cuenv.host.paste.reader import PastedFact, evidence_text
 from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:
-    from cuenv.host.paste.reading import HostTold
+    from cuenv.host.paste.one_host import PastedHost
 
 
 HINT = "paste what nvidia-smi prints; complete is: cuenv inspect --json > host.json"
 
 
-class Broken(NamedTuple):
-    """A part of a text that tells no host: the number of its first line, why, and its file if there are several."""
+class UnreadablePart(NamedTuple):
+    """A part of a text that describes no host: its first line, the reason, and its file if there are several."""
 
     line: int
     says: str
     file: str = ""
 
 
-class HostsTold(NamedTuple):
-    """The hosts of a text in their order, and what of it could not be read."""
+class PastedHosts(NamedTuple):
+    """The hosts of a text in their order, and the parts that could not be read."""
 
     hosts: tuple[HostFacts, ...]
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[UnreadablePart, ...] = ()
 
 
-def hosts_told(text: str, knowledge: Knowledge, source: str, label: str = "") -> HostsTold:
+def read_pasted_hosts(text: str, knowledge: Knowledge, source: str, label: str = "") -> PastedHosts:
     """Every host of a text.
 
     Args:
-        text: as a person has it; several pastes of one host are joined.
-        knowledge: the tables, for what names and drivers tell.
-        source: what to call the text in evidence and errors.
-        label: what to call a host that tells no name.
+        text: pasted output; several outputs about one host are combined.
+        knowledge: the tables, for GPU names and drivers.
+        source: the name of the text in evidence and errors.
+        label: the name of a host without a name.
 
     Raises:
-        InputError: nothing in the text tells of a host, or it tells two things of one.
+        InputError: the text describes no host, or contradicts itself about the only host.
     """
     if not text.strip():
         raise InputError(f"{source}: it is empty, expected a host", hint=HINT)
     label = label or source
     hosts: list[HostFacts] = []
-    broken: list[Broken] = []
-    told: tuple[Told, ...] = ()
+    broken: list[UnreadablePart] = []
+    told: tuple[PastedFact, ...] = ()
     if looks_like_json(text):
-        hosts, broken, told = _of_documents(text, source, label)
+        hosts, broken, told = _read_documents(text, source, label)
     if not hosts and not told:
-        told = _told(text)
+        told = _facts_by_host(text)
         broken = broken if not told else []
-    found = tuple(_grouped(told, knowledge, source, label))
+    found = tuple(_group_by_host(told, knowledge, source, label))
     hosts += [facts for facts, _ in found if facts]
     broken += [fault for _, fault in found if fault]
     if not hosts and (len(broken) == 1 or not told):
-        said = what_it_is(text) or (broken[0].says if broken and (told or "{" in text) else "")
+        said = describe_text(text) or (broken[0].says if broken and (told or "{" in text) else "")
         raise InputError(f"{source}: {said or 'it describes no host'}", hint=HINT)
-    return HostsTold(tuple(hosts), tuple(broken))
+    return PastedHosts(tuple(hosts), tuple(broken))
 
 
-def _of_documents(text: str, source: str, label: str) -> tuple[list[HostFacts], list[Broken], tuple[Told, ...]]:
-    """The hosts of JSON documents: those of cuenv's own, what could not be read, and what others tell."""
+def _read_documents(
+    text: str, source: str, label: str
+) -> tuple[list[HostFacts], list[UnreadablePart], tuple[PastedFact, ...]]:
+    """The hosts that cuenv wrote as JSON, the parts that could not be read, and the facts in documents of others."""
     hosts: list[tuple[int, HostFacts]] = []
-    broken: list[Broken] = []
-    told: list[Told] = []
+    broken: list[UnreadablePart] = []
+    told: list[PastedFact] = []
     alone: bool | None = None
-    said = cache(lambda: what_it_is(text))
-    for document in documents_of(text):
+    said = cache(lambda: describe_text(text))
+    for document in split_json(text):
         alone = alone is None
         fault = document.fault
         if not fault:
             try:
-                found = tuple(_own(document, source, label))
+                found = tuple(_cuenv_hosts(document, source, label))
             except InputError as error:
                 head, *rest = error.message.removeprefix(f"{source}: ").splitlines()
                 fault = f"{head}: {'; '.join(map(str.strip, rest))}" if rest else head
             else:
                 hosts += ((document.line, facts) for facts in found)
-                items = () if found else tuple(_of_others(document, text))
+                items = () if found else tuple(_facts_of_document(document, text))
                 told += items
-                fault = "" if found or items else said() or _nobodys(document)
+                fault = "" if found or items else said() or _unknown_document(document)
         if fault:
-            broken.append(Broken(document.line, one_line(fault)))
-        if len(broken) == _FAULTS:
-            unread = f"{_FAULTS} parts before this one are not hosts, so the rest was not read"
-            broken.append(Broken(document.line, unread))
+            broken.append(UnreadablePart(document.line, one_line(fault)))
+        if len(broken) == _MOST_FAULTS:
+            unread = f"{_MOST_FAULTS} parts before this one are not hosts, so the rest was not read"
+            broken.append(UnreadablePart(document.line, unread))
             break
     single = alone and len(hosts) == 1
     called = (
         [facts for _, facts in hosts]
         if single
-        else [_called(member, label, line) for line, facts in hosts for member in facts.machines]
+        else [_labelled(member, label, line) for line, facts in hosts for member in facts.machines]
     )
     return called, broken, tuple(told)
 
 
-_FAULTS = 1000
-"""Documents and lines that are no hosts, behind which the rest of a text is not read as JSON."""
-_PASTE = 256 * 1024
-"""Characters above which a text is a log, of which the parts are looked for that tell of its host."""
+_MOST_FAULTS = 1000
+"""The most unreadable parts; after them the rest of the text is not read as JSON."""
+_LONGEST_PASTE = 256 * 1024
+"""The length from which a text is treated as a log, in which only passages around marks are read."""
 
 
 _SILENT = "silent"
-"""The fact of a host that its part of a text tells nothing of it."""
+"""The fact that the part of a host describes nothing."""
 
 
-def _told(text: str) -> tuple[Told, ...]:
-    """What the readers of text tell, of one host and of many; each host by its name where the text has parts."""
-    parts = [(part, _told_together(part.text)) for part in parts_by_host(text)]
+def _facts_by_host(text: str) -> tuple[PastedFact, ...]:
+    """The facts that the readers find; if the text has a part for each host, with the name of the host."""
+    parts = [(part, _facts_together(part.text)) for part in split_by_host(text)]
     telling = [part for part, told in parts if any(item.fact.startswith(("driver.", "gpu")) for item in told)]
-    # Titles such as nvidia-smi and ldd stand over what one host tells: only one of them has its driver and its GPUs.
-    if len(telling) < 2 and not (telling and all(surely_names(part) for part, _ in parts)):
-        return _told_together(text)
-    found: list[Told] = []
+    # Headings such as nvidia-smi and ldd may separate the output of one host; then only one part has driver and GPUs.
+    if len(telling) < 2 and not (telling and all(names_hosts(part) for part, _ in parts)):
+        return _facts_together(text)
+    found: list[PastedFact] = []
     for part, told in parts:
         first = next((line for line in part.text.split("\n") if line.strip()), "")
-        nothing = Told(_SILENT, "", 1, shown(first) or "nothing")
+        nothing = PastedFact(_SILENT, "", 1, evidence_text(first) or "nothing")
         for host in part.hosts:
             items = (item for item in told or (nothing,) if part.numbers)
             found += (item._replace(line=part.numbers[item.line - 1], host=item.host or host) for item in items)
     return tuple(found)
 
 
-def _told_together(text: str) -> tuple[Told, ...]:
-    """What the readers tell of a text as a whole."""
-    from cuenv.host.paste.reading import OF_MANY, OF_ONE, Passages, told_by  # noqa: PLC0415 - records need no reader
+def _facts_together(text: str) -> tuple[PastedFact, ...]:
+    """The facts that the readers find in a text as a whole."""
+    from cuenv.host.paste.one_host import OF_MANY, OF_ONE, Passages, read_facts  # noqa: PLC0415 - records need no reader
 
-    if len(text) <= _PASTE:
-        return told_by(text, (*OF_ONE, *OF_MANY))
+    if len(text) <= _LONGEST_PASTE:
+        return read_facts(text, (*OF_ONE, *OF_MANY))
     passages = Passages(OF_ONE)
     passages.look(text.encode("utf-8", "replace"), 1)
-    return (*passages.told(), *told_by(text, OF_MANY))
+    return (*passages.facts(), *read_facts(text, OF_MANY))
 
 
-def _nobodys(document: Document) -> str:
+def _unknown_document(document: JsonPart) -> str:
 
     data = document.data
     keys = f"keys {', '.join(map(str, list(data)[:6]))}" if isinstance(data, dict) and data else describe(data)
     return f"it is the JSON of something else: {keys}"
 
 
-def _own(document: Document, source: str, label: str) -> Iterator[HostFacts]:
-    """The hosts of cuenv's own in a document: a host, a pool, a list of hosts, or a local fact of Ansible."""
+def _cuenv_hosts(document: JsonPart, source: str, label: str) -> Iterator[HostFacts]:
+    """The hosts that cuenv wrote in a document: a host, a pool, a list of hosts, or a local fact of Ansible."""
     rows = document.data if isinstance(document.data, list) else [document.data]
     for row in rows:
         named = [(document.node, row)]
         if isinstance(row, dict) and "schema" not in row:
             named = [
-                (name, own) for name, facts in ansible.hosts_of(row, document.node) if (own := ansible.own_of(facts))
+                (name, own)
+                for name, facts in ansible.hosts_of(row, document.node)
+                if (own := ansible.cuenv_record(facts))
             ]
-            if not named and not _by_hand(row):
+            if not named and not _looks_handwritten(row):
                 continue
             named = named or [(document.node, row)]
         for name, own in named:
             if not isinstance(own, dict):
                 continue
-            facts = host_json.read_plain(own, source, name or ansible.called(row, label))
+            facts = host_json.read_plain(own, source, name or ansible.host_name(row, label))
             facts = replace(facts, name=facts.name or name)
             yield facts
 
 
-def _by_hand(row: dict[str, object]) -> bool:
-    """Whether somebody meant a host of ours and forgot its schema."""
+def _looks_handwritten(row: dict[str, object]) -> bool:
+    """Whether the document looks like a host whose author forgot the schema."""
     return not row or ("gpus" in row and "platform" in row)
 
 
-def _called(facts: HostFacts, label: str, line: int) -> HostFacts:
-    """A host of many by its own name."""
+def _labelled(facts: HostFacts, label: str, line: int) -> HostFacts:
+    """The host with a label of its own among many."""
     own = facts.label if facts.label != label else f"{label}, line {line}"
     return replace(facts, label=facts.name or own)
 
 
-def _of_others(document: Document, text: str) -> Iterator[Told]:
-    """What the readers of JSON tell of a document; of one that is nobody's, what the readers of text find in it."""
-    from cuenv.host.paste.reading import OF_DOCUMENTS  # noqa: PLC0415 - as above
+def _facts_of_document(document: JsonPart, text: str) -> Iterator[PastedFact]:
+    """The facts in a document of another tool, by the readers of JSON, otherwise by the readers of text."""
+    from cuenv.host.paste.one_host import OF_DOCUMENTS  # noqa: PLC0415 - as above
 
     for reader in OF_DOCUMENTS:
         if reader.looks_like(document.data):
@@ -194,38 +198,38 @@ def _of_others(document: Document, text: str) -> Iterator[Told]:
                 yield item._replace(host=item.host or document.node)
             return
     begin, end = document.place
-    for item in _told(text[begin:end]):
+    for item in _facts_by_host(text[begin:end]):
         yield item._replace(line=item.line + document.line - 1, host=item.host or document.node)
 
 
-def _grouped(
-    told: Iterable[Told], knowledge: Knowledge, source: str, label: str
-) -> Iterator[tuple[HostFacts | None, Broken | None]]:
-    """Each host that is told of, or why it is none."""
-    by_host: dict[str, list[Told]] = {}
+def _group_by_host(
+    told: Iterable[PastedFact], knowledge: Knowledge, source: str, label: str
+) -> Iterator[tuple[HostFacts | None, UnreadablePart | None]]:
+    """Each host by its facts, or the reason why it is not a host."""
+    by_host: dict[str, list[PastedFact]] = {}
     for item in told:
         by_host.setdefault(item.host, []).append(item)
     if not by_host:
         return
-    from cuenv.host.paste.reading import host_told  # noqa: PLC0415 - as above
+    from cuenv.host.paste.one_host import pasted_host  # noqa: PLC0415 - as above
 
-    if len(by_host) > 1 and "" in by_host and not host_told(by_host[""], knowledge, label, source).says:
+    if len(by_host) > 1 and "" in by_host and not pasted_host(by_host[""], knowledge, label, source).says:
         del by_host[""]
     for name, all_items in by_host.items():
         items = [item for item in all_items if item.fact != _SILENT]
         if not items:
-            yield None, Broken(all_items[0].line, f"{name}: it describes no host: {all_items[0].shows}")
+            yield None, UnreadablePart(all_items[0].line, f"{name}: it describes no host: {all_items[0].shows}")
             continue
-        found = host_told(items, knowledge, name or label, source, name)
+        found = pasted_host(items, knowledge, name or label, source, name)
         fault = _refusal(found, name)
         if fault:
-            yield None, Broken(min(item.line for item in items), f"{name}: {fault}" if name else fault)
+            yield None, UnreadablePart(min(item.line for item in items), f"{name}: {fault}" if name else fault)
         elif found.says or name:
-            yield _completed(found, source), None
+            yield _complete(found, source), None
 
 
-def _refusal(found: HostTold, name: str) -> str:
-    """Why it is no host that cuenv can serve; empty where it is one."""
+def _refusal(found: PastedHost, name: str) -> str:
+    """Why cuenv cannot use the host; empty if it can."""
     if found.refused:
         return f"it contradicts itself about one host: {found.refused[0]}"
     if found.system in ("macOS", "ROCm") and not found.facts.gpus:
@@ -234,7 +238,7 @@ def _refusal(found: HostTold, name: str) -> str:
     return "" if found.says or name else "it names no driver, GPU, C library or platform"
 
 
-def _completed(found: HostTold, source: str) -> HostFacts:
+def _complete(found: PastedHost, source: str) -> HostFacts:
     facts = found.facts
     gaps = facts.gaps
     if facts.evidence_for("platform") is None:
@@ -296,13 +300,13 @@ _KINDS = (
         "it is a list of requirements: cuenv lock reads it",
     ),
 )
-_LOOKED = 200_000
-"""Characters that are looked at."""
+_EXAMINED = 200_000
+"""The number of characters that are examined."""
 
 
-def what_it_is(text: str) -> str:
-    """What a text looks like, as a main clause; empty where it looks like nothing known."""
-    part = text[:_LOOKED]
+def describe_text(text: str) -> str:
+    """A sentence on what a text is that describes no host; empty if that is unknown."""
+    part = text[:_EXAMINED]
     return next((says for pattern, says in _KINDS if pattern.search(part)), "")
 
 
@@ -310,7 +314,7 @@ _NODE = r"[A-Za-z0-9][\w.-]{0,250}"
 _NODES = r"[A-Za-z0-9][\w.,\[\]-]{0,4000}"
 _RULE = regex(r"[-=]{4,80}")
 _BETWEEN = regex(rf"({_NODES})(?: \(([0-9]{{1,6}})\))?:?")
-"""What stands between two rules: ``clush -b`` adds the number of nodes."""
+"""The text between two rules; ``clush -b`` adds the number of nodes."""
 _FRAMED = (
     regex(rf"==> ({_NODES}) <=="),
     regex(rf"-{{2,20}} ?({_NODES})(?: \([0-9]{{1,6}}\))? ?-{{2,20}}"),
@@ -318,23 +322,23 @@ _FRAMED = (
     regex(rf"#{{2,20}} ({_NODES}) #{{2,20}}"),
 )
 _BEGIN = ("--", "==", "##")
-"""How each rule and each frame begins."""
+"""The beginnings of rules and frames."""
 _PREFIX = regex(rf"(?:pdsh@[\w.-]{{1,250}}: )?({_NODE}):(?: (.*)|$)")
 _PROMPT = regex(r"\s*(?:\$ |# |% |> |\[[^\]]{1,80}\][$#] |\S{1,80}@\S{1,80}[$#] ?)")
 _FILE = regex(r"\.(?:txt|log|out|csv)$")
 _NO_NAME = regex(r"GPU[0-9]+|(?i:(?:python|gcc|g\+\+|cuda|cudnn|nccl|torch|glibc|nvcc)[-_]?v?[0-9][\w.-]*)|[0-9.]+")
 _DIGIT = regex(r"[0-9]")
-_MOST = 5000
-"""Nodes that one heading may name."""
+_MOST_NODES = 5000
+"""The most nodes in one heading."""
 
 
 class HostPart(NamedTuple):
-    """What one host, or several alike, printed.
+    """The output of one host, or of several with the same output.
 
     Attributes:
-        hosts: their names.
-        numbers: of its lines in the whole text.
-        text: its lines, without what names the host.
+        hosts: the names of the hosts.
+        numbers: the numbers of its lines in the whole text.
+        text: its lines, without the names.
     """
 
     hosts: tuple[str, ...]
@@ -342,21 +346,21 @@ class HostPart(NamedTuple):
     text: str
 
 
-def parts_by_host(text: str) -> tuple[HostPart, ...]:
-    """The parts of a text in which headings or the beginnings of all lines name hosts; nothing for any other text."""
+def split_by_host(text: str) -> tuple[HostPart, ...]:
+    """The parts of a text that headings or the beginnings of all lines assign to hosts; empty for any other text."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
-    return tuple(_headed(lines)) or tuple(_prefixed(lines))
+    return tuple(_parts_below_headings(lines)) or tuple(_parts_by_prefix(lines))
 
 
-def _headed(lines: list[str]) -> Iterator[HostPart]:
+def _parts_below_headings(lines: list[str]) -> Iterator[HostPart]:
     """The parts below headings."""
     places = list(_headings(lines))
     for (_, begin, nodes), (end, _, _) in zip(places, [*places, (len(lines), 0, "")][1:], strict=True):
-        yield HostPart(_named(nodes), tuple(range(begin + 1, end + 1)), "\n".join(lines[begin:end]))
+        yield HostPart(_expand_names(nodes), tuple(range(begin + 1, end + 1)), "\n".join(lines[begin:end]))
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """Where each heading begins, where its part does, and which nodes it names."""
+    """The position of each heading and of its part, and the nodes that it names."""
     at = 0
     while at < len(lines):
         line = lines[at].strip()
@@ -375,20 +379,20 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
         at += 1
 
 
-def surely_names(part: HostPart) -> bool:
-    """Whether what names a part looks like hosts, and not like a program, a GPU or a title."""
+def names_hosts(part: HostPart) -> bool:
+    """Whether the names of a part look like hosts, and not like a program, a GPU or a title."""
     return all(_DIGIT.search(name) and not _NO_NAME.fullmatch(name) for name in part.hosts)
 
 
-def _named(nodes: str) -> tuple[str, ...]:
-    from cuenv.host.paste.slurm import expanded  # noqa: PLC0415 - as above
+def _expand_names(nodes: str) -> tuple[str, ...]:
+    from cuenv.host.paste.slurm import expand_nodes  # noqa: PLC0415 - as above
 
-    names = expanded(_FILE.sub("", nodes))
-    return names if 0 < len(names) <= _MOST else (nodes,)
+    names = expand_nodes(_FILE.sub("", nodes))
+    return names if 0 < len(names) <= _MOST_NODES else (nodes,)
 
 
-def _prefixed(lines: list[str]) -> Iterator[HostPart]:
-    """The lines of each node, where every line begins with the name of one; they may be mixed."""
+def _parts_by_prefix(lines: list[str]) -> Iterator[HostPart]:
+    """The lines of each node if every line begins with the name of a node; lines may be interleaved."""
     by_host: dict[str, list[tuple[int, str]]] = {}
     for number, line in enumerate(lines, 1):
         match = _PREFIX.fullmatch(line)

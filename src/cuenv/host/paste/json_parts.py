@@ -1,6 +1,6 @@
-"""The JSON documents in a text: one, several one after another, or one on each line, as programs on many nodes print.
+"""Split a text into JSON documents: one, several in sequence, or one on each line, as programs on many nodes print.
 
-What stands between them is told with the number of its line, and so is a document that is broken: the others count.
+Text between documents and invalid documents are reported with their line; the other documents are still read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cuenv.core.regex import regex
 
 _OWN = '"cuenv/host/'
 _DIGITS = 400
-"""Digits that a number may have."""
+"""The most digits of a number."""
 _BLANK = regex(r"[\s\ufeff]*")
 _NODE = r"[A-Za-z0-9][\w.@-]{0,250}"
 _ANSIBLE = rf"(?P<host>{_NODE}) \| (?:SUCCESS|CHANGED|FAILED!?|UNREACHABLE!)[^\n]{{0,40}}(?:=> ?|>>\s)"
@@ -25,15 +25,15 @@ _START = regex(rf"{_BEFORE}(?=[\[{{])")
 _NEXT = regex(rf"\n(?={_BEFORE}[\[{{])")
 
 
-class Document(NamedTuple):
-    """One document of a text.
+class JsonPart(NamedTuple):
+    """One document of a text, or a part that is not a document.
 
     Attributes:
-        line: number of its first line, from 1.
-        data: what was decoded; ``None`` where there is a fault.
-        node: what stands before it, as ``clush`` puts the name of a node there.
-        fault: why it is none.
-        place: where it begins and ends in the text.
+        line: the number of its first line, from 1.
+        data: the decoded document; ``None`` if there is a fault.
+        node: the name of a node in front of it, as ``clush`` prints it.
+        fault: why it is not a document; empty if it is.
+        place: its start and end in the text.
     """
 
     line: int
@@ -44,13 +44,15 @@ class Document(NamedTuple):
 
 
 def looks_like_json(text: str) -> bool:
-    """Whether a text begins as JSON, perhaps behind the name of a node, or holds a host of cuenv's further below."""
+    """Whether a text begins with JSON, possibly after the name of a node, or contains a host that cuenv wrote."""
     return _FIRST.match(text) is not None or _OWN in text
 
 
-def documents_of(text: str) -> Iterator[Document]:
-    """Every document of a text, and every line that belongs to none, in their order."""
-    decoder = json.JSONDecoder(object_pairs_hook=once, parse_constant=no_constant, parse_int=_number, parse_float=_real)
+def split_json(text: str) -> Iterator[JsonPart]:
+    """Every document of a text and every line outside of documents, in their order."""
+    decoder = json.JSONDecoder(
+        object_pairs_hook=once, parse_constant=no_constant, parse_int=_integer, parse_float=_float
+    )
     at = counted = 0
     line = 1
     while at < len(text):
@@ -64,11 +66,11 @@ def documents_of(text: str) -> Iterator[Document]:
         if start is None:
             end = text.find("\n", at)
             end = len(text) if end < 0 else end
-            yield Document(line, fault=f"expected the JSON of a host, got {describe(text[at : min(end, at + 200)])}")
+            yield JsonPart(line, fault=f"expected the JSON of a host, got {describe(text[at : min(end, at + 200)])}")
             at = end
             continue
         try:
-            data, at = _decoded(decoder, text, start.end())
+            data, at = _decode(decoder, text, start.end())
         except RecursionError:
             fault = "nested too deeply for the JSON of a host"
         except json.JSONDecodeError as error:
@@ -76,15 +78,15 @@ def documents_of(text: str) -> Iterator[Document]:
         except ValueError as error:
             fault = f"not JSON: {error}"
         else:
-            yield Document(line, data, _named(start["node"] or start["host"]), place=(start.end(), at))
+            yield JsonPart(line, data, _node_name(start["node"] or start["host"]), place=(start.end(), at))
             continue
-        yield Document(line, None, _named(start["node"] or start["host"]), fault, (start.end(), start.end()))
+        yield JsonPart(line, None, _node_name(start["node"] or start["host"]), fault, (start.end(), start.end()))
         following = _NEXT.search(text, start.end())
         at = following.end() if following else len(text)
 
 
-def _decoded(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Any, int]:
-    """A document and where it ends: first within its line, since an error costs as much as the text before it."""
+def _decode(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Any, int]:
+    """A document and its end. One line is tried first, because an error takes time in proportion to the text."""
     end = text.find("\n", at)
     line = text[at : len(text) if end < 0 else end]
     try:
@@ -96,18 +98,18 @@ def _decoded(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Any, int]:
     return data, at + length
 
 
-def _named(node: str | None) -> str:
-    """A prefix as a name; that of ``srun -l`` is the number of a task."""
+def _node_name(node: str | None) -> str:
+    """The name of a node in a prefix; empty for the task number of ``srun -l``."""
     return "" if node is None or node.isdigit() else node
 
 
-def _number(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
 
 
-def _real(digits: str) -> float:
+def _float(digits: str) -> float:
     if len(digits) > _DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return float(digits)
