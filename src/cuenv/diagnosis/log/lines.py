@@ -16,7 +16,7 @@ _DELETED = b"0123456789 .-#=>|%\t\xc2\xa0\xe2\x94\x95\x96" + bytes(range(0x82, 0
 _ENDS = bytes.maketrans(b"\r", b"\n")
 _COLOURS = regex(rb"\x1b(?:\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _WARNING = regex(
-    rb"[A-Z]\w{0,40}Warning\b|\bWARN(?:ING)?\b|\b[Ww]arning?(?: #[0-9-]+)?:|\[warn|"
+    rb"[A-Z]\w{0,40}Warning\b|\bWARN(?:ING)?\b|\b[Ww]arning?(?: #[0-9-]+)? ?:|\[warn|"
     rb"A module that was compiled using NumPy|dependency resolver does not currently take|"
     rb"No CUDA runtime is found, using|unavailable_reason|we were unable to detect it|"
     rb"^(?:\([\w =.,-]{1,80}\))?[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|\[(?:INFO|DEBUG)\]|- (?:INFO|DEBUG) -|"
@@ -231,7 +231,7 @@ _STATUS = regex(
     rb"NVRTC_ERROR|NVJITLINK_ERROR)_[A-Z]\w{2,50})\b"
 )
 _NUMBER = regex(
-    rb"(?i)\bcuda(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4}([1-9][0-9]{2})\b"
+    rb"(?i)\bcuda(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4}([1-9][0-9]{1,2})\b(?![.%:] ?[0-9])"
 )
 _VERSIONS = regex(rb"\(from versions: [^()\n]*")
 _WEB = regex(rb"%20|&nbsp;|&quot;|&#39;|&lt;|&gt;|&amp;")

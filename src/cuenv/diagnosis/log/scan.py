@@ -140,7 +140,7 @@ class _End:
         frame = self.frame(one.line) or frame_named(line)
         if frame is None:
             return one
-        if frame.checked and not frame.package and reports(line):
+        if frame.checked and reports(line):
             return replace(one, outer=True, said=None)
         for row in wanted.raised:
             if not _judges(row, frame, line):
