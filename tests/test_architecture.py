@@ -10,7 +10,7 @@ import ast
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -75,6 +75,12 @@ def is_under(name: str, root: str) -> bool:
     return name == root or name.startswith(f"{root}.")
 
 
+def named_root(name: str, roots: Container[str]) -> str:
+    """The one of some modules that a module is or lies below; empty where it is none."""
+    parts = name.split(".")
+    return next((root for end in range(1, len(parts) + 1) if (root := ".".join(parts[:end])) in roots), "")
+
+
 def rank(module: str) -> int:
     """The place of a module's package in the order; the root stands last."""
     package = [*module.split("."), ""][1]
@@ -114,11 +120,11 @@ def faults(known: Mapping[str, ast.Module]) -> list[str]:
                     found.append(f"{name} imports {target}, which does not exist")
                 elif rank(target) > rank(name):
                     found.append(f"{name} imports {target}, which stands above it")
-            elif not touches_the_machine(name) and any(is_under(target, root) for root in MACHINE):
+            elif not touches_the_machine(name) and named_root(target, MACHINE):
                 found.append(f"{name} imports {target}; only io packages and cli may")
-            for root, homes in ONLY_IN.items():
-                if is_under(target, root) and not any(is_under(name, home) for home in homes):
-                    found.append(f"{name} imports {target}; only {', '.join(homes)} may")
+            homes = ONLY_IN.get(named_root(target, ONLY_IN))
+            if homes and not any(is_under(name, home) for home in homes):
+                found.append(f"{name} imports {target}; only {', '.join(homes)} may")
         found += [f"{name} calls {call}" for call in calls(tree, machine=touches_the_machine(name))]
     return found
 

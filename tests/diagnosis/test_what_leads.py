@@ -48,10 +48,10 @@ def is_failure(case: Path) -> bool:
     return read(case.read_bytes()).causes[0].sighting.grade != "warning"
 
 
-@pytest.mark.parametrize("step", quick_and_slow(16 * len(NOTICES), 1))
+@pytest.mark.parametrize("step", quick_and_slow(32 * len(NOTICES), 1))
 @collect("name", NOTICES)
 def test_a_notice_before_a_failure_never_leads(name: str, step: int) -> None:
-    """Quickly a sixteenth of the failures has one of the notices before them, slowly each of them."""
+    """Quickly one of 32 failures has one of the notices before them, slowly each of them."""
     causes = [case for case in CASES if rows()[case.parent.name].kind == "cause"]
     failures = list(filter(is_failure, causes[list(NOTICES).index(name) % step :: step]))
     assert len(failures) > 150 // step

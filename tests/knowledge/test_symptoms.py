@@ -55,7 +55,7 @@ def test_a_case_finds_its_symptom_and_nothing_else_stands_beside_it(case: Path) 
         assert not re.search(r"\{[a-z]+\}", text), text
 
 
-@pytest.mark.parametrize("step", quick_and_slow(61, 1))
+@pytest.mark.parametrize("step", quick_and_slow(113, 1))
 @collect("wrap", WRAPS)
 def test_a_case_is_found_whatever_stands_around_its_lines(wrap: str, step: int) -> None:
     """Quickly each wrap stands around other logs, slowly around all."""

@@ -368,7 +368,7 @@ def test_what_the_tables_do_not_list_is_unknown_and_never_fine(tmp_path: Path) -
     (tmp_path / "Dockerfile").write_text(NGC)
     done = run("lint", "Dockerfile", folder=tmp_path)
     assert done.returncode == 0
-    assert done.stdout.endswith("1 file: unknown: see above what was not checked\n")
+    assert done.stdout.endswith("1 file: unknown: the lines above say what was not checked\n")
     (tmp_path / "Dockerfile").write_text("FROM ubuntu\nRUN pip install torch==2.5.1 git+https://a.example/b.git\n")
     done = run("lint", "Dockerfile", folder=tmp_path)
     assert done.stdout.endswith("1 file: 0 errors, 1 warning; unknown: the lines above say what was not checked\n")
@@ -553,7 +553,7 @@ def test_what_a_build_compiles_is_not_called_fine_on_a_named_host(tmp_path: Path
     (tmp_path / "Dockerfile").write_text(text)
     done = run("lint", "--gpu", "RTX 4090", "--driver", "535.129.03", folder=tmp_path)
     assert "Dockerfile:3:5: info CU403 what this command compiles was not checked" in done.stdout
-    assert done.stdout.endswith("unknown: see above what was not checked\n")
+    assert done.stdout.endswith("unknown: the lines above say what was not checked\n")
     assert run("lint", folder=tmp_path).stdout == "1 file: fine\n"
 
 

@@ -336,6 +336,7 @@ def conda() -> Reader:
     return lambda text: [models.MatchSpec(text).match(item) for item in records]
 
 
+@pytest.mark.slow
 @collect("text", [text for text in ACCEPTED if "::" not in text and text.strip() == text])
 def test_conda_reads_what_is_written_as_rattler_does(text: str, conda: Reader) -> None:
     plain = without_channel(parse_spec(text))
