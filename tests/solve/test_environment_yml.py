@@ -231,7 +231,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("dependencies: !!python/object:os.system [a]\n", ["tags are not supported: 'tag:yaml.org,2002:python/"]),
         ("<<: {a: 1}\ndependencies: []\n", ["merge keys"]),
         ("? [a]\n: 1\n", ["a key must be a plain text"]),
-        ("dependencies: [a]\nname: 2024-99-99\n", ["line 2: no valid value: '2024-99-99'"]),
+        ("dependencies: [a]\nname: 2024-99-99\n", ["line 2: invalid value: '2024-99-99'"]),
         ("[" * 200_000, ["nested deeper than 24"]),
         ("- " * 200_000, ["nested deeper than 24"]),
         ("{a: " * 200_000, ["nested deeper than 24"]),
