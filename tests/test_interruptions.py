@@ -23,7 +23,7 @@ from channel_builder import pkg, write
 from commands import HOST, Begun, run
 from cuenv.core.errors import ExitCode, OutsideError
 from cuenv.core.io import writing
-from cuenv.core.io.writing import NAME, alone_in, undisturbed, write_together
+from cuenv.core.io.writing import NAME, defer_signals, only_writer, write_together
 from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.files import read_lock
 
@@ -227,7 +227,7 @@ def test_writers_take_turns(tmp_path: Path) -> None:
 
 def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "PATIENCE", 0.05)
-    with alone_in([tmp_path]):
+    with only_writer([tmp_path]):
         with pytest.raises(OutsideError, match="another process has been writing there"):
             write_together([(tmp_path / "a", "text")])
         assert not (tmp_path / "a").exists()
@@ -247,7 +247,7 @@ def test_ctrl_c_waits_for_the_end_of_a_short_block() -> None:
     steps = []
 
     def block() -> None:
-        with undisturbed():
+        with defer_signals():
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
             steps.append("the end")

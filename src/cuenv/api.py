@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuenv.core.arguments import instance, several, spoken, text, text_or_none
+from cuenv.core.arguments import instance, naming_arguments, several, text, text_or_none
 from cuenv.core.errors import Progress, RequirementError, UsageError
 from cuenv.core.notebook import draw_with
 from cuenv.core.record import replace
@@ -87,7 +87,7 @@ def read_host(name_or_path: Path | str) -> HostFacts:
     names = several(name_or_path, "read_host", "rtx4090-535")
     if len(names) != 1:
         raise TypeError(f"read_host takes one host, got {len(names)}; pool(*map(read_host, ...)) takes several")
-    with spoken():
+    with naming_arguments():
         return host_facts(host_options(names, (), None, None, None, of="read_host"), load(None))
 
 
@@ -109,7 +109,7 @@ def read_hosts(
     names = several(name_or_path, "read_hosts", "fleet.ndjson")
     if len(names) != 1:
         raise TypeError(f"read_hosts takes one file or folder, got {len(names)}")
-    with spoken():
+    with naming_arguments():
         return recorded_hosts(names[0], load(None), broken)
 
 
@@ -136,7 +136,7 @@ def make_host(
         raise UsageError("make_host needs a GPU", hint='make_host("RTX 4090", driver="535.129.03")')
     names = tuple(text(name, "make_host: gpus", "RTX 4090") for name in gpus)
     hosts = () if pasted is None else ("-",)
-    with spoken():
+    with naming_arguments():
         options = host_options(hosts, names, driver, glibc, platform, of="make_host")
         return host_facts(replace(options, stdin=lambda: pasted or ""), load(None))
 
@@ -218,7 +218,7 @@ def _day(value: object, of: str) -> str:
     if given is None:
         return ""
 
-    with spoken():
+    with naming_arguments():
         return check_day(given, load(None))
 
 
@@ -281,7 +281,7 @@ def channels(mirrors: str | Sequence[str] = (), *, offline: bool = False) -> Sou
     from cuenv.solve.io.sources import sources_here  # noqa: PLC0415 - as above
 
     texts = several(mirrors, "channels: mirrors", "conda-forge=/srv/conda-forge")
-    with spoken():
+    with naming_arguments():
         return sources_here(texts, os.environ, offline=offline)
 
 
@@ -321,7 +321,7 @@ def lock(
     day = _day(as_of, "lock")
     reached = replace(sources or channels(), as_of=day) if day else sources or channels()
     request = LockRequest(path=Path(path), host=options, sources=reached, allow=codes)
-    with spoken():
+    with naming_arguments():
         return freeze(request, load(None), progress=progress)
 
 
@@ -362,7 +362,7 @@ def check(
         python=text(python, "python=", "3.12"),
     )
     options = host_options(host, gpus, driver, glibc, platform, of="check")
-    with spoken():
+    with naming_arguments():
         return look(Path(path), options, load(None), part=part)
 
 
@@ -400,7 +400,7 @@ def require(
     if len(named) != 1:
         raise TypeError(f"require takes one lock, got {len(named)}")
     options = host_options(host, gpus, driver, glibc, platform, of="require")
-    with spoken():
+    with naming_arguments():
         checked = CheckedLock(Path(named[0]), tables).check(checked_host(options, tables, None), options)
     refusal = checked.report.refusal(strict=strict)
     if refusal:
@@ -531,7 +531,7 @@ def check_prefix(
     from cuenv.prefix.check import check_prefix as look  # noqa: PLC0415 - as above
 
     options = host_options(host, gpus, driver, glibc, of="check_prefix")
-    with spoken():
+    with naming_arguments():
         return look(Path(prefix), options, load(None), lock=Path(lock) if lock else None)
 
 
@@ -553,5 +553,5 @@ def scan(
     from cuenv.binary.gpu_code import scan_paths  # noqa: PLC0415 - as above
 
     options = host_options(host, gpus, driver, of="scan")
-    with spoken():
+    with naming_arguments():
         return scan_paths(several(paths, "scan: paths", "torch/lib"), options, load(None), deep=deep)

@@ -7,7 +7,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from cuenv.core.io.exclusive import meanwhile
+from cuenv.core.io.exclusive import run_beside
 
 _SECONDS = 30
 
@@ -31,7 +31,7 @@ def test_the_question_is_asked_while_the_caller_works() -> None:
         both.wait()
         return threading.current_thread()
 
-    asker, worker = meanwhile(met, met)
+    asker, worker = run_beside(met, met)
     assert worker is threading.current_thread()
     assert asker is not worker
     assert not left()
@@ -50,13 +50,13 @@ def test_the_answer_comes_before_the_work_whatever_ends_first(first: str) -> Non
         return value
 
     ask, work = (early, late) if first == "the question" else (late, early)
-    assert meanwhile(lambda: ask("answer"), lambda: work("work")) == ("answer", "work")
+    assert run_beside(lambda: ask("answer"), lambda: work("work")) == ("answer", "work")
 
 
 def test_an_error_of_the_question_is_raised_once_the_work_is_done() -> None:
     worked = Event()
     with pytest.raises(ValueError, match="no answer"):
-        meanwhile(lambda: fail("no answer"), worked.set)
+        run_beside(lambda: fail("no answer"), worked.set)
     assert worked.is_set()
     assert not left()
 
@@ -75,7 +75,7 @@ def test_an_error_of_the_work_does_not_wait_for_the_answer(error: type[BaseExcep
 
     try:
         with pytest.raises(error):
-            meanwhile(ask, work)
+            run_beside(ask, work)
         assert any(item.name.startswith("cuenv-ask") for item in threading.enumerate())
     finally:
         answer.set()

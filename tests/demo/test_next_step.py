@@ -14,7 +14,7 @@ from cases import collect
 from commands import inside as run
 from commands import run as process
 from cuenv.cli.main import COMMANDS
-from cuenv.core.io.process import before_commands
+from cuenv.core.io.process import setup_command
 from cuenv.demo.next_step import next_step
 
 SPEC = "name: x\nchannels: [conda-forge]\ndependencies: [numpy]\n"
@@ -120,7 +120,7 @@ def test_the_commands_that_are_printed_work_where_cuenv_is_not_on_path(
     here = Path.cwd()
     os.chdir(tmp_path)
     try:
-        line = before_commands({"PATH": "/usr/bin:/bin"}, called.replace("ABSOLUTE", str(tmp_path)))
+        line = setup_command({"PATH": "/usr/bin:/bin"}, called.replace("ABSOLUTE", str(tmp_path)))
     finally:
         os.chdir(here)
     script = f"{line}\ncuenv --version"
@@ -133,9 +133,9 @@ def test_the_commands_that_are_printed_work_where_cuenv_is_not_on_path(
 def test_where_cuenv_is_on_path_nothing_is_typed_before(tmp_path: Path) -> None:
     (tmp_path / "cuenv").write_text("#!/bin/sh\n")
     (tmp_path / "cuenv").chmod(0o755)
-    assert before_commands({"PATH": f"/nowhere:{tmp_path}"}, ".venv/bin/cuenv") == ""
-    assert before_commands({}, "/x/cuenv/__main__.py").startswith("alias cuenv=")
+    assert setup_command({"PATH": f"/nowhere:{tmp_path}"}, ".venv/bin/cuenv") == ""
+    assert setup_command({}, "/x/cuenv/__main__.py").startswith("alias cuenv=")
     nowhere = {"PATH": "/usr/bin:/bin"}
     for words in ((), ("demo",)):
-        assert before_commands(nowhere) in process(*words, folder=tmp_path, PATH="/usr/bin:/bin").stdout
+        assert setup_command(nowhere) in process(*words, folder=tmp_path, PATH="/usr/bin:/bin").stdout
         assert "alias cuenv=" in process(*words, folder=tmp_path, PATH="/usr/bin:/bin").stdout

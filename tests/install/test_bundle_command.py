@@ -20,7 +20,7 @@ import pytest
 from cases import quick
 from channel_builder import pkg, serve
 from commands import in_shell
-from cuenv.core.io.exclusive import alone, patiently
+from cuenv.core.io.exclusive import hold, retry_while_busy
 from cuenv.install.io.bundles import publish
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.sources import Sources
@@ -412,11 +412,11 @@ def test_what_is_waited_for_is_told(tmp_path: Path) -> None:
     told: list[str] = []
 
     def attempt() -> None:
-        with alone(tmp_path, tmp_path / "b"):
+        with hold(tmp_path, tmp_path / "b"):
             pass
 
-    with alone(tmp_path, tmp_path / "b"):
-        done = threading.Thread(target=lambda: patiently(attempt, told.append))
+    with hold(tmp_path, tmp_path / "b"):
+        done = threading.Thread(target=lambda: retry_while_busy(attempt, told.append))
         done.start()
         done.join(1)
         assert done.is_alive()

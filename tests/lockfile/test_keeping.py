@@ -13,7 +13,7 @@ from cases import collect
 from commands import HOST
 from commands import inside as run
 from cuenv.core.errors import OutsideError
-from cuenv.core.io.products import as_written, keep_aside, sealed, write_over, write_product
+from cuenv.core.io.products import add_digest, is_unedited, keep_aside, write_over, write_product
 from cuenv.demo.io.sample import write_sample
 
 OWN = "# Written by cuenv"
@@ -81,13 +81,13 @@ def test_a_copy_goes_through_no_link(tmp_path: Path) -> None:
     st.lists(st.sampled_from(["# a", "#", "name: x", "", "- é", "# b sha256"]), max_size=6), st.integers(0), st.binary()
 )
 def test_any_edit_is_seen(lines: list[str], place: int, put: bytes) -> None:
-    text = sealed("".join(f"{line}\n" for line in [f"{OWN} 0.1", *lines]), "How to change it.")
+    text = add_digest("".join(f"{line}\n" for line in [f"{OWN} 0.1", *lines]), "How to change it.")
     raw = text.encode()
-    assert as_written(raw, OWN)
+    assert is_unedited(raw, OWN)
     place %= len(raw)
     edited = raw[:place] + put + raw[place:]
-    assert as_written(edited, OWN) is (edited == raw)
-    assert as_written(raw[:place] + raw[place + 1 :], OWN) is False
+    assert is_unedited(edited, OWN) is (edited == raw)
+    assert is_unedited(raw[:place] + raw[place + 1 :], OWN) is False
 
 
 @collect(

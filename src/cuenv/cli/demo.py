@@ -13,7 +13,7 @@ from cuenv.cli.command import PATH, CuenvCommand, output_options
 from cuenv.cli.output import emit_json, emit_lines, progress
 from cuenv.core.errors import ExitCode, UsageError
 from cuenv.core.io.files import is_folder, make_folder, names_in
-from cuenv.core.io.process import before_commands
+from cuenv.core.io.process import setup_command
 from cuenv.core.render import report_json, report_lines
 
 if TYPE_CHECKING:  # types alone
@@ -83,7 +83,7 @@ def _demo(folder: Path, values: TalkValues) -> int:
         lines += [f"{number}. {title}", *(f"   {line}" for line in report_lines(item))]
     lines += ["", "Sample: the packages above are empty stand-ins from a channel that ships with cuenv."]
     lines += ["Do the same with the real channels:"]
-    before = before_commands(os.environ)
+    before = setup_command(os.environ)
     lines += [f"   {line}" for line in ([before] if before else [])]
     lines += [f"   {line}" for line in real_commands(shown.facts, recorded=shown.recorded)]
     emit_lines(lines)

@@ -186,7 +186,7 @@ def _show_next_step(*, as_json: bool) -> None:
     """``cuenv`` without a command: print which files this folder contains, and the next commands."""
     from pathlib import Path  # noqa: PLC0415 - only then
 
-    from cuenv.core.io.process import before_commands  # noqa: PLC0415 - as above
+    from cuenv.core.io.process import setup_command  # noqa: PLC0415 - as above
     from cuenv.demo.next_step import next_step  # noqa: PLC0415 - as above
 
     step = next_step(Path(), os.environ)
@@ -199,7 +199,7 @@ def _show_next_step(*, as_json: bool) -> None:
             }
         )
         return
-    before = before_commands(os.environ)
+    before = setup_command(os.environ)
     commands = [*([(before, "once in this shell: cuenv is not on PATH")] if before else []), *step.commands]
     width = max((len(command) for command, _ in commands if len(command) < _LONG_COMMAND), default=0)
     lines = [*step.found, "", "next:"]

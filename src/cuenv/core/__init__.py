@@ -1,4 +1,4 @@
-"""What every package needs, and what reads no table: errors, versions, strict reading, findings, JSON documents."""
+"""What every package needs: errors, versions, strict reading, findings, JSON documents; nothing here reads a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program hands to a function of the public API: checked by its type, and refused in words of Python."""
+"""Check the types of arguments of the public API, with errors that name arguments instead of options."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allo
 
 
 def text(value: object, what: str, example: str) -> str:
-    """An argument that must be a text.
+    """Return an argument that must be a string.
 
     Raises:
-        TypeError: it is not a text.
+        TypeError: it is not a string.
     """
     if isinstance(value, str):
         return value
-    raise TypeError(f"{what} takes a text such as {example!r}, got {_described(value)}")
+    raise TypeError(f"{what} takes a text such as {example!r}, got {_describe(value)}")
 
 
 def text_or_none(value: object, what: str, example: str) -> str | None:
-    """An argument that must be a text or ``None``.
+    """Return an argument that must be a string or ``None``.
 
     Raises:
         TypeError: it is neither.
@@ -36,7 +36,7 @@ def text_or_none(value: object, what: str, example: str) -> str | None:
 
 
 def several(values: object, what: str, example: str = "") -> tuple[str, ...]:
-    """One text or path, or several: a text is never taken for its letters.
+    """Return one string or path, or several, as a tuple; a string is not split into its letters.
 
     Raises:
         TypeError: it is neither.
@@ -44,30 +44,30 @@ def several(values: object, what: str, example: str = "") -> tuple[str, ...]:
     if _is_path(values):
         return (_fspath(values),)
     if isinstance(values, (bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{what} takes a text{_such(example)}, or a list of them, got {_described(values)}")
+        raise TypeError(f"{what} takes a text{_example(example)}, or a list of them, got {_describe(values)}")
     found = []
     for value in values:
         if not _is_path(value):
-            raise TypeError(f"{what} takes texts{_such(example)}, got {_described(value)} among them")
+            raise TypeError(f"{what} takes texts{_example(example)}, got {_describe(value)} among them")
         found.append(_fspath(value))
     return tuple(found)
 
 
 def instance(value: Any, kind: type[T], what: str, where: str) -> T:
-    """A value of a type of ours.
+    """Return an argument that must be an instance of a class of cuenv.
 
     Args:
-        value: what was handed over.
-        kind: what it must be.
-        what: the function and the argument.
-        where: what makes such a value.
+        value: the argument.
+        kind: the class.
+        what: the function and the argument, for the error.
+        where: the function that makes such a value, for the error.
 
     Raises:
         TypeError: it is something else.
     """
     if isinstance(value, kind):
         return value
-    raise TypeError(f"{what} takes what {where} gives, got {_described(value)}")
+    raise TypeError(f"{what} takes what {where} gives, got {_describe(value)}")
 
 
 def _is_path(value: object) -> bool:
@@ -79,11 +79,11 @@ def _fspath(value: Any) -> str:
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else str(text)
 
 
-def _such(example: str) -> str:
+def _example(example: str) -> str:
     return f" such as {example!r}" if example else ""
 
 
-def _described(value: object) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
         return f"the number {value!r}"
     if value is None or isinstance(value, (bool, str)):
@@ -94,11 +94,11 @@ def _described(value: object) -> str:
 
 
 @contextmanager
-def spoken() -> Iterator[None]:
-    """Let the errors of a block speak of arguments.
+def naming_arguments() -> Iterator[None]:
+    """Replace options by arguments in the usage errors of a block.
 
     Raises:
-        UsageError: that of the block, in these words.
+        UsageError: the error of the block with the replaced words.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""The JSON of findings and reports, as types: the schemas that ship are made of these (``nox -s schemas``).
+"""The JSON of findings and reports, as types, from which ``nox -s schemas`` makes the JSON Schemas.
 
-Other packages have a module of this name with the documents of its subject. A document is a class whose ``schema`` is a
-literal; several may share one name. The comment behind a field describes it in the schema and in docs/json.md. Modules
-import them for types alone, so that no command pays for them; ``typing_extensions`` is a requirement of the tests.
+Other packages have a module of this name with the documents of their subject. A document is a class whose ``schema`` is
+a literal; several may share one name. The comment behind a field describes it in the schema and in docs/json.md. These
+modules are imported only for type checking; ``typing_extensions`` is a requirement of the tests.
 """
 
 from __future__ import annotations

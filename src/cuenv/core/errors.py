@@ -1,8 +1,8 @@
-"""Errors that a user can cause, the exit codes they lead to, and the type of what is told of progress.
+"""The errors that a user can cause, with their exit codes.
 
-A "no" (nothing fits, a lock that is out of date) is a value, not an exception. What stands here is broken
-input or a broken machine. Only ``cli`` turns an error into an exit code; only ``io`` packages catch foreign
-exceptions and raises one of these *from* them. Anything else that escapes is a bug and shows itself.
+A "no" (nothing fits, a lock is out of date) is a value, not an exception. The errors here mean broken input or a broken
+machine. Only ``cli`` turns an error into an exit code; only ``io`` packages catch exceptions of other libraries and
+raise one of these *from* them. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from enum import IntEnum
 
 Progress = Callable[[str], None]
-"""What is told what happens next, one line at a time."""
+"""A function that is called with one line on what happens next."""
 
 
 class ExitCode(IntEnum):
-    """What the process says when it leaves. Documented in docs/commands.md; every code has a test."""
+    """The exit codes, which docs/commands.md documents; every code has a test."""
 
     OK = 0
     NEGATIVE = 1
@@ -36,11 +36,11 @@ class CuenvError(Exception):
     """Base of all errors with a message for people.
 
     Args:
-        message: What is wrong, with the numbers in it.
-        hint: What to do, best as one command that can be copied.
+        message: what is wrong, with the numbers in it.
+        hint: what to do, preferably one command that can be copied.
 
     Attributes:
-        report: what was found before it happened, a `cuenv.core.findings.Report`; ``None`` for nothing.
+        report: the findings before the error, a `cuenv.core.findings.Report`; ``None`` without findings.
     """
 
     exit = ExitCode.OUTSIDE
@@ -72,8 +72,8 @@ class NotALockError(InputError):
 
     Attributes:
         file: the environment file.
-        lock: the lock of it.
-        make: the command that makes the lock; empty where it is there.
+        lock: the lock of that file.
+        make: the command that makes the lock; empty if the lock exists.
     """
 
     def __init__(self, file: str, lock: str, make: str, *, hint: str) -> None:
@@ -94,7 +94,7 @@ class ChannelError(InputError):
 
 
 class NoChannelError(ChannelError):
-    """There is no such channel, or no such platform of it, at the place that answers for it."""
+    """The server of a channel answers that the channel, or the platform in it, does not exist."""
 
 
 class NoHashError(ChannelError):
@@ -108,17 +108,17 @@ class HashError(InputError):
 
 
 class OutsideError(CuenvError):
-    """The world failed: a crash, a full disk, a tool that cannot be run."""
+    """Something outside of cuenv failed: a crash, a full disk, a program that cannot be run."""
 
 
 class RequirementError(CuenvError):
-    """A program requires a lock that this machine does not meet.
+    """This machine cannot run the lock that a program requires.
 
     Args:
-        message: what is wrong, of the gravest finding.
-        code: of that finding, such as ``CU401``.
-        fix: what cures it; ``None`` where nothing does.
-        report: all that was found.
+        message: the message of the most severe finding.
+        code: the code of that finding, such as ``CU401``.
+        fix: the fix of that finding; ``None`` without one.
+        report: all findings.
     """
 
     exit = ExitCode.NEGATIVE

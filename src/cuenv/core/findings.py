@@ -1,4 +1,4 @@
-"""What checking something yields: findings with stable codes, checks, and the reports that hold them."""
+"""The results of checks: findings with stable codes, checks, and reports."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Severity = Literal["error", "warning", "info"]
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
 FORMS = ("text", "json", "markdown", "github", "sarif", "codequality")
-"""What ``--format`` takes, of every command that prints findings; `cuenv.core.render` has them."""
+"""The values of ``--format`` for commands that print findings; `cuenv.core.render` implements them."""
 UNREADABLE = "CU514"
-"""The code of a pip requirement that pip refuses as well: no repair of the file mends it."""
+"""The code of a requirement that pip refuses, too, so that no repair of the file is possible."""
 SET_ASIDE = "CU521"
-"""The code of pip requirements that no hash can pin."""
+"""The code of pip requirements that cannot be pinned by a hash."""
 OPEN = "CU523"
-"""The code of requirements that leave their release to pip."""
+"""The code of requirements without a release, which pip chooses."""
 UNSATISFIABLE = "CU120"
 """The code of an environment file that the channels do not satisfy."""
 NEVER_ALLOWED: Mapping[str, str] = {
@@ -32,22 +32,21 @@ NEVER_ALLOWED: Mapping[str, str] = {
     UNREADABLE: "CU501",
     "CU517": "",
 }
-"""Codes that ``--allow`` cannot allow, since nothing could be locked or believed then, and the code that can be
-allowed in their place: to leave the pip part out. Empty where there is none.
+"""The codes that ``--allow`` refuses, because no correct lock is possible, each with the code to allow instead, which
+leaves out the pip part; empty if there is none.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEdit:
-    """A change of an environment file, as data; a fix is its words.
+    """A change of an environment file; the text of a fix is made of it.
 
     Attributes:
-        how: ``add`` entries, or further bounds on what stands there; ``write`` an entry in place of the one of that
-            name; ``remove`` what is written so.
-        entries: the text of each.
-        pip: they are of the pip part.
-        over: the name of what ``write`` replaces, where it is another one.
-        near: where the channels do not have what ``write`` names, the nearest release will do.
+        how: ``add`` entries or bounds; ``write`` an entry in place of the one with that name; ``remove`` entries.
+        entries: the texts of the entries.
+        pip: whether they belong to the pip part.
+        over: the name of the entry that ``write`` replaces, if it is another one.
+        near: whether the nearest release may be taken if the channels do not have the one of ``write``.
     """
 
     how: Literal["add", "write", "remove"]
@@ -58,7 +57,7 @@ class FileEdit:
 
     @property
     def for_command(self) -> str:
-        """The words where it is about a command, which has no parts."""
+        """The text for a command line, which has no dependencies and pip part."""
         listed = ", ".join(self.entries)
         if self.how == "write":
             return f"write {listed}"
@@ -77,7 +76,7 @@ class FileEdit:
 
 
 def mended_by(edits: Iterable[FileEdit]) -> str | None:
-    """The words of edits; ``None`` without any."""
+    """The text of edits; ``None`` without edits."""
     return ", and ".join(map(str, edits)) or None
 
 
@@ -86,16 +85,16 @@ class Finding:
     """One thing that is wrong, or worth knowing.
 
     Attributes:
-        code: stable, such as ``CU101``.
-        severity: ``error`` decides the exit code.
+        code: the stable code, such as ``CU101``.
+        severity: ``error`` leads to a negative exit code.
         subject: what it is about: a package, a GPU, a file.
         message: one sentence with the numbers in it.
-        evidence: the facts and rows it rests on.
-        fix: one command or edit that mends it; where it is an edit of an environment file alone, its words.
-        edits: of an environment file, that mend it.
-        at: line and column in the file that it is about, both from 1; ``None`` for all of it.
-        fixable: ``cuenv lint --fix`` mends it.
-        unknown: nobody can say whether a component supports the host: what has such a finding is not called fine.
+        evidence: the facts and table rows behind it.
+        fix: one command or edit that solves it; by default the text of the edits.
+        edits: changes of an environment file that solve it.
+        at: line and column in the file, both from 1; ``None`` for the whole file.
+        fixable: whether ``cuenv lint --fix`` corrects it.
+        unknown: whether it is unknown if a component supports the host; then the verdict is not ``fine``.
     """
 
     code: str
@@ -110,14 +109,14 @@ class Finding:
     edits: tuple[FileEdit, ...] = ()
 
     def __post_init__(self) -> None:
-        """The words of the edits are the fix, unless there are better ones."""
+        """Take the text of the edits as the fix, unless there is another one."""
         if self.edits and self.fix is None:
             object.__setattr__(self, "fix", mended_by(self.edits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Drawable):
-    """The findings of one check, most severe first, and what was looked at."""
+    """The findings on one thing, the most severe first, and what was examined."""
 
     title: str
     findings: tuple[Finding, ...] = ()
@@ -125,17 +124,17 @@ class Report(Drawable):
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings that make the answer a no."""
+        """The findings with the severity ``error``."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
     def verdict(self, *, strict: bool) -> Literal["fine", "unknown", "not fine"]:
-        """In a word: not fine with an error, and when strict with a warning; unknown where nobody can say."""
+        """``not fine`` with an error, or if strict a warning; ``unknown`` with an unknown finding; else ``fine``."""
         if self.errors or (strict and any(finding.severity == "warning" for finding in self.findings)):
             return "not fine"
         return "unknown" if any(finding.unknown for finding in self.findings) else "fine"
 
     def refusal(self, *, strict: bool) -> Finding | None:
-        """The finding that refuses: the first error; when strict without one, the first warning or unknown."""
+        """The finding because of which a program refuses: the first error; if strict the first warning or unknown."""
         doubts = [item for item in self.findings if strict and (item.severity == "warning" or item.unknown)]
         return next(iter((*self.errors, *doubts)), None)
 
@@ -146,7 +145,7 @@ class Report(Drawable):
 
 
 def allowed(findings: Iterable[Finding], codes: Collection[str]) -> list[Finding]:
-    """The findings, with errors that a user allowed as warnings; nothing is left to mend about those."""
+    """The findings, with the errors that a user allowed as warnings without a fix."""
     return [
         replace(item, severity="warning", fix=None, edits=())
         if item.severity == "error" and item.code in codes and item.code not in NEVER_ALLOWED
@@ -156,10 +155,10 @@ def allowed(findings: Iterable[Finding], codes: Collection[str]) -> list[Finding
 
 
 def report(title: str, findings: Iterable[Finding], looked_at: Iterable[str] = (), first: Sequence[str] = ()) -> Report:
-    """Put findings in order: severity, code, subject; equal ones once.
+    """A report of findings, sorted by severity, code and subject, without duplicates.
 
     Args:
-        first: codes that explain others, in their order; the others follow them.
+        first: codes that come first, in this order.
     """
     unique = dict.fromkeys(findings)
     place = {code: i for i, code in enumerate(first)}
@@ -186,14 +185,15 @@ How = Literal["native", "jit", "no", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentSupport:
-    """One component, and how it supports each GPU.
+    """How one component supports each GPU.
 
     Attributes:
-        rule: the rule that judges it; ``name`` is its name for people.
-        package: as it is locked, ``libcudnn 9.24.0.43``; for a library inside another, that other.
-        support: each capability, and how: ``native``, by ``jit``, ``no``, or ``unknown``.
-        because: the sentence of the rule on the GPU that it supports worst.
-        evidence: the rows and facts behind it.
+        rule: the rule that judges it.
+        name: its name for people.
+        package: the locked package, ``libcudnn 9.24.0.43``; for a library inside another package, that package.
+        support: the support of each compute capability.
+        because: the rule's sentence on the GPU with the worst support.
+        evidence: the table rows and facts behind it.
     """
 
     rule: str
@@ -218,13 +218,12 @@ _WORDS = {"native": "native", "jit": "by JIT", "no": "not supported", "unknown":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at.
+    """One check of an environment.
 
     Attributes:
-        name: stable, such as ``linkage``.
-        status: ``fail`` with an error among the findings, ``warn`` with a warning, ``skip`` when it could not be
-            looked at.
-        says: one line: what was looked at with its numbers, or why it was skipped.
+        name: the stable name, such as ``linkage``.
+        status: ``fail`` with an error among the findings, ``warn`` with a warning, ``skip`` if it was not possible.
+        says: one line on what was examined, or why the check was skipped.
     """
 
     name: str
@@ -235,14 +234,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What was found in one thing: a lock, an environment, a file, a log; every form of output is made of it.
+    """The result for a lock, an environment, a file or a log, from which all output formats are made.
 
     Attributes:
-        host: the host that it was judged for, in one line; empty where no host matters.
-        file: the file that annotations stand at; ``None`` for an environment.
-        checks: one line each; a lock has none.
+        host: the host for which it was checked, in one line; empty if no host matters.
+        file: the file for annotations; ``None`` for an environment.
+        checks: the checks of an environment.
         components: how each component of a lock supports the GPUs.
-        part: what was read of a lock that holds more; empty for all of it.
+        part: the part of a lock that was read; empty for all of it.
     """
 
     report: Report
@@ -254,17 +253,17 @@ class CheckResult:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun: ``1 error``, ``2 errors``."""
+    """A number with its noun: ``1 error``, ``2 errors``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """The first of some names, and how many more there are: ``a, b and 3 more``."""
+    """The first names and the number of the others: ``a, b and 3 more``."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def judged(name: str, says: str, findings: Iterable[Finding] = ()) -> Check:
-    """A check whose status is that of its worst finding."""
+    """A check whose status follows from its most severe finding."""
     found = tuple(findings)
     severities = {finding.severity for finding in found}
     status: Status = next((status for severity, status in _BY_SEVERITY if severity in severities), "ok")
@@ -272,5 +271,5 @@ def judged(name: str, says: str, findings: Iterable[Finding] = ()) -> Check:
 
 
 def skipped(name: str, why: str) -> Check:
-    """A check that could not be made, and why."""
+    """A check that was not possible, with the reason."""
     return Check(name=name, status="skip", says=why)

@@ -1,7 +1,7 @@
-"""How a notebook shows our values: as a report with pictures, which a package above this one draws.
+"""Show values in notebooks as reports with pictures.
 
-Jupyter and others ask a value for ``_repr_html_``. Drawing needs what stands far above the values, so that the public
-API says here, once it is used, who draws.
+Jupyter calls ``_repr_html_`` of a value. The pictures are drawn by a package that this one must not import; the public
+API registers the function that draws.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ _DRAWERS: list[Callable[[Any], str | None]] = []
 
 
 class Drawable:
-    """What a notebook shows as a page with pictures; without a drawer, and where it has none, as its text."""
+    """A value that a notebook shows as a page with pictures; without a registered function, as text."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str | None:
-        """The page as HTML."""
+        """The page as HTML; ``None`` to show the text."""
         return _DRAWERS[-1](self) if _DRAWERS else None
 
 
 def draw_with(drawer: Callable[[Any], str | None]) -> None:
-    """Say who draws; ``None`` from it leaves the value to its text."""
+    """Register the function that draws; it may return ``None`` for a value that is shown as text."""
     _DRAWERS[:] = [drawer]

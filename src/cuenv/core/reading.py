@@ -1,7 +1,7 @@
-"""One strict reader for everything that a person or a stranger may have written.
+"""A strict reader for all data that people or other programs write.
 
-Exact types, unknown keys refused, and an error says where: ``gpus[3].capability: expected 'X.Y', got 86``.
-All faults of one input are collected and reported together.
+It checks types exactly and refuses unknown keys; an error names the place: ``gpus[3].capability: expected 'X.Y', got
+86``. All faults of one input are reported together.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
-"""How settings and variables say yes and no, in lower case."""
+"""The words for yes and no in settings and variables, in lower case."""
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text with their ends, for tools that break them at line feeds alone, unlike str.splitlines."""
+    """The lines of a text with their ends, split only at line feeds, unlike str.splitlines."""
     *whole, rest = text.split("\n")
     return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
 
 
 class Faults:
-    """Collects what is wrong with one input, then raises it as one error."""
+    """Collects the faults of one input, and raises them as one error."""
 
     def __init__(self, source: str, error: type[InputError] = InputError) -> None:
         self.source = source
@@ -42,16 +42,16 @@ class Faults:
         self.items: list[str] = []
 
     def add(self, path: str, message: str) -> None:
-        """Note one fault at a path such as ``gpus[3].capability``, as one line; credentials of a URL are left out."""
+        """Add a fault at a path such as ``gpus[3].capability``, as one line without credentials."""
         self.items.append(one_line(redact(f"{path}: {message}" if path else message)))
 
     def check(self, hint: str | None = None) -> None:
-        """Raise what was collected; do nothing when there is nothing."""
+        """Raise the collected faults, if there are any."""
         if self.items:
             raise self.whole(hint)
 
     def whole(self, hint: str | None = None) -> InputError:
-        """What was collected, as one error."""
+        """The collected faults as one error."""
         shown, source = self.items[:_MAX_FAULTS], one_line(self.source)
         if len(self.items) > _MAX_FAULTS:
             shown.append(f"... and {len(self.items) - _MAX_FAULTS} more")
@@ -62,7 +62,7 @@ class Faults:
 
 
 def describe(value: object) -> str:
-    """Name a value in an error: short, on one line, without control characters."""
+    """A value for an error: shortened, on one line, without control characters."""
     if value is None:
         return "nothing"
     if isinstance(value, (dict, list)):
@@ -76,8 +76,8 @@ def describe(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The ``object_pairs_hook`` that refuses a key which appears twice; json itself keeps the last in silence.
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The ``object_pairs_hook`` that refuses duplicate keys, of which json silently keeps the last.
 
     Raises:
         ValueError: a key appears twice.
@@ -91,7 +91,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> Any:
-    """The ``parse_constant`` that refuses NaN and Infinity, which json takes and JSON does not have.
+    """The ``parse_constant`` that refuses NaN and Infinity, which json accepts but JSON does not have.
 
     Raises:
         ValueError: always.
@@ -100,7 +100,7 @@ def no_constant(name: str) -> Any:
 
 
 def shell_words(text: str) -> list[str]:
-    """A text as a shell splits it; at blanks alone where a quote is left open."""
+    """The words of a text as a shell splits it; split only at spaces if a quote is not closed."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -108,7 +108,7 @@ def shell_words(text: str) -> list[str]:
 
 
 class Reader:
-    """Reads one mapping. Every ``get`` marks its key as known; ``done`` refuses the rest."""
+    """Reads one mapping. Every method marks its key as known; ``done`` refuses all other keys."""
 
     def __init__(self, data: object, faults: Faults, path: str = "") -> None:
         self.faults = faults
@@ -124,17 +124,17 @@ class Reader:
         return f"{self.path}.{key}" if self.path else key
 
     def has(self, key: str) -> bool:
-        """Whether the key is there and not null."""
+        """Whether the key exists and is not null."""
         self._known.add(key)
         return self._data.get(key) is not None
 
     def raw(self, key: str) -> Any:
-        """The value as it is, or ``None``."""
+        """The unchecked value, or ``None``."""
         self._known.add(key)
         return self._data.get(key)
 
     def get(self, key: str, kind: type[T], default: T | None = None, *, required: bool = False) -> T | None:
-        """The value when it has exactly the type, else the default (with a fault where that is wrong)."""
+        """The value if it has exactly this type, otherwise the default; a wrong type is a fault."""
         self._known.add(key)
         value = self._data.get(key)
         if value is None:
@@ -152,7 +152,7 @@ class Reader:
         return default if found is None else found
 
     def parsed(self, key: str, parse: Callable[[str], T], *, required: bool = False) -> T | None:
-        """A string that ``parse`` understands; its ValueError becomes a fault at this path."""
+        """A string, converted by ``parse``; a ValueError becomes a fault at this path."""
         value = self.get(key, str, required=required)
         return None if value is None else self._try(parse, value, self.at(key))
 
@@ -161,7 +161,7 @@ class Reader:
         return tuple(value for _, value in self._list(key, str, required=required))
 
     def parsed_list(self, key: str, parse: Callable[[str], T], *, required: bool = False) -> tuple[T, ...]:
-        """A list of strings that ``parse`` understands."""
+        """A list of strings, converted by ``parse``."""
         found = (self._try(parse, value, path) for path, value in self._list(key, str, required=required))
         return tuple(value for value in found if value is not None)
 
@@ -171,27 +171,27 @@ class Reader:
             yield Reader(value, self.faults, path)
 
     def reader(self, key: str) -> Reader | None:
-        """A mapping as a reader, or ``None`` when it is absent."""
+        """A mapping as a reader, or ``None`` without the key."""
         value = self.raw(key)
         return None if value is None else Reader(value, self.faults, self.at(key))
 
     def one(self, key: str, make: Callable[[Reader], T]) -> T | None:
-        """A mapping that ``make`` reads, every key of it; ``None`` when it is absent."""
+        """A mapping that ``make`` reads completely; ``None`` without the key."""
         inner = self.reader(key)
         return None if inner is None else inner.read(make)
 
     def each(self, key: str, make: Callable[[Reader], T], *, required: bool = False) -> tuple[T, ...]:
-        """A list of mappings that ``make`` reads, every key of each."""
+        """A list of mappings that ``make`` reads completely."""
         return tuple(inner.read(make) for inner in self.readers(key, required=required))
 
     def read(self, make: Callable[[Reader], T]) -> T:
-        """What ``make`` reads of this mapping, every key of it."""
+        """What ``make`` reads from this mapping; keys that it does not read are faults."""
         found = make(self)
         self.done()
         return found
 
     def done(self) -> None:
-        """Refuse every key that nobody asked for."""
+        """Add a fault for every key that was not read."""
         for key in self._data:
             if key not in self._known:
                 near = _nearest(str(key), self._known)
@@ -220,10 +220,10 @@ _OF_SCHEMA: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "
 _MANY = 10**9
 
 
-def fitted(value: Any, schema: Mapping[str, Any], faults: Faults, path: str = "", kinds: Any = None) -> Any:
-    """What a schema that ships names of a JSON value; what is absent or of another type is a fault at its path.
+def read_by_schema(value: Any, schema: Mapping[str, Any], faults: Faults, path: str = "", kinds: Any = None) -> Any:
+    """The parts of a JSON value that a schema describes; a missing part or a wrong type is a fault at its path.
 
-    A whole number in it is a count or a place: none is negative, or as many as a billion.
+    Whole numbers are counts or positions, so they must be between zero and a billion.
     """
     kinds = schema.get("$defs", {}) if kinds is None else kinds
     if "$ref" in schema:
@@ -231,7 +231,7 @@ def fitted(value: Any, schema: Mapping[str, Any], faults: Faults, path: str = ""
     if "const" in schema or (value is None and ("anyOf" in schema or "null" in schema["type"])):
         return value
     if "anyOf" in schema:  # with null
-        return fitted(value, schema["anyOf"][0], faults, path, kinds)
+        return read_by_schema(value, schema["anyOf"][0], faults, path, kinds)
     names = schema["type"]
     kind = _OF_SCHEMA[names if isinstance(names, str) else names[0]]
     fits = type(value) is kind
@@ -240,10 +240,12 @@ def fitted(value: Any, schema: Mapping[str, Any], faults: Faults, path: str = ""
         faults.add(path, f"expected {what}, got {describe(value)}")
         return kind()
     if kind is list:
-        return [fitted(item, schema["items"], faults, f"{path}[{at}]", kinds) for at, item in enumerate(value)]
+        return [read_by_schema(item, schema["items"], faults, f"{path}[{at}]", kinds) for at, item in enumerate(value)]
     if kind is dict:
         wanted = ((key, of) for key, of in schema["properties"].items() if key in value or key in schema["required"])
-        return {key: fitted(value.get(key), of, faults, f"{path}.{key}".lstrip("."), kinds) for key, of in wanted}
+        return {
+            key: read_by_schema(value.get(key), of, faults, f"{path}.{key}".lstrip("."), kinds) for key, of in wanted
+        }
     return value
 
 
@@ -254,31 +256,31 @@ def _nearest(word: str, known: set[str]) -> str | None:
 
 
 def md5_hash(text: str) -> str:
-    """An MD5 as it is written.
+    """Return an MD5 in hexadecimal digits.
 
     Raises:
-        ValueError: it is not one.
+        ValueError: it is not an MD5.
     """
-    return _digits(text, 32)
+    return _hexadecimal(text, 32)
 
 
 def sha256_hash(text: str) -> str:
-    """A SHA-256 as it is written.
+    """Return a SHA-256 in hexadecimal digits.
 
     Raises:
-        ValueError: it is not one.
+        ValueError: it is not a SHA-256.
     """
-    return _digits(text, 64)
+    return _hexadecimal(text, 64)
 
 
-def _digits(text: str, count: int) -> str:
+def _hexadecimal(text: str, count: int) -> str:
     if len(text) != count or not set(text) <= _HEXADECIMAL:
         raise ValueError(f"expected {count} hexadecimal digits, got {describe(text)}")
     return text
 
 
 def sha256_of(data: bytes) -> str:
-    """SHA-256 as hex by Python's own code, as `random` takes it: `hashlib` loads OpenSSL, which costs 3 ms."""
+    """The SHA-256 in hexadecimal digits by Python's own code, because `hashlib` loads OpenSSL, which takes 3 ms."""
     for name in ("_sha2", "_sha256", "hashlib"):  # since Python 3.12; before; where Python was built without its own
         with suppress(ImportError):
             return str(import_module(name).sha256(data).hexdigest())

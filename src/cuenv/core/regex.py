@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: a quick command uses few of those that it loads."""
+"""Regular expressions that are compiled on first use, because a quick command uses few of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, AnyStr
 
 
 class _Late:
-    """A pattern that is not compiled yet; each of its methods is kept once it was asked for."""
+    """A pattern that is compiled on first use; its methods are then stored in it."""
 
     def __init__(self, text: Any, flags: int = 0) -> None:
         self._asked = text, flags
@@ -24,7 +24,7 @@ class _Late:
 if TYPE_CHECKING:
 
     def regex(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-        """A pattern as of `re.compile`, for the methods of a pattern alone: functions of `re` do not take it."""
+        """A pattern as from `re.compile`, of which only methods may be used; functions of `re` do not accept it."""
         return re.compile(text, flags)
 
 else:

@@ -1,4 +1,4 @@
-"""Findings in six forms: text, JSON, Markdown, annotations of GitHub Actions, SARIF, and Code Quality of GitLab."""
+"""Findings as text, JSON, Markdown, annotations of GitHub Actions, SARIF, and Code Quality of GitLab."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:  # types alone
 
 
 def report_lines(report: Report, *, verbose: bool = False, strict: bool = False, most: int | None = None) -> list[str]:
-    """A report as lines: head, findings, evidence when asked, fixes; last the verdict.
+    """A report as lines: the title, the findings with fixes and, if verbose, evidence, and the verdict.
 
     Args:
-        most: findings that are shown of one code; all when ``None``.
+        most: the most findings of one code that are shown; ``None`` for all.
     """
     lines = [f"{report.title}: {', '.join(report.looked_at)}" if report.looked_at else report.title]
     told: Counter[tuple[str, str]] = Counter()
@@ -43,11 +43,11 @@ def report_lines(report: Report, *, verbose: bool = False, strict: bool = False,
 
 
 def check_lines(results: Iterable[CheckResult], *, strict: bool, verbose: bool, most: int) -> list[str]:
-    """What ``cuenv check`` says: each report, with a line for each check below its head.
+    """The output of ``cuenv check``: each report, with a line for each check below its title.
 
     Args:
-        verbose: with evidence, all findings, and how each component supports the GPUs.
-        most: findings of one code that are shown of an environment.
+        verbose: whether to show evidence, all findings, and how each component supports the GPUs.
+        most: the most findings of one code that are shown of an environment.
     """
     lines: list[str] = []
     for told in results:
@@ -61,7 +61,7 @@ def check_lines(results: Iterable[CheckResult], *, strict: bool, verbose: bool, 
 
 
 def place_lines(results: Sequence[CheckResult]) -> list[str]:
-    """One line for a finding, ``FILE:LINE:COLUMN``, its fix below, and the sum at the end."""
+    """One line ``FILE:LINE:COLUMN`` for each finding with its fix below, and the totals at the end."""
     lines = []
     findings = [(told.file, finding) for told in results for finding in told.report.findings]
     for file, finding in findings:
@@ -81,7 +81,7 @@ def place_lines(results: Sequence[CheckResult]) -> list[str]:
 
 
 def finding_json(finding: Finding) -> FindingFields:
-    """A finding as plain data."""
+    """A finding as JSON."""
     fields: FindingFields = {
         "code": finding.code,
         "severity": finding.severity,
@@ -103,7 +103,7 @@ def _edit_json(edit: FileEdit) -> EditFields:
 
 
 def report_json(report: Report) -> ReportDocument:
-    """A report as JSON, schema ``cuenv/report/1``: errors and warnings are findings, what is only said is a note."""
+    """A report as JSON (schema ``cuenv/report/1``); findings with the severity ``info`` are notes."""
     return {
         "schema": "cuenv/report/1",
         "title": report.title,
@@ -114,13 +114,13 @@ def report_json(report: Report) -> ReportDocument:
 
 
 def component_json(component: ComponentSupport) -> LayerFields:
-    """How a component supports the GPUs of a host, as plain data."""
+    """How a component supports the GPUs of a host, as JSON."""
     support = {str(device): how for device, how in component.support}
     return {"layer": component.name, "package": component.package, "served": support, "because": component.because}
 
 
 def check_json(results: Sequence[CheckResult], *, strict: bool) -> ReportDocument:
-    """One report as it is; of two the lock's, with the environment's inside."""
+    """The report as JSON; if there are two, that of the lock, which contains that of the environment."""
     plain = []
     for told in results:
         more = report_json(told.report)
@@ -153,7 +153,7 @@ _PROPERTY = _DATA | {":": "%3A", ",": "%2C"}
 
 
 def github(results: Iterable[CheckResult], *, verbose: bool = False, **_: bool) -> str:
-    """The annotations of findings, one workflow command on each line."""
+    """Findings as annotations of GitHub Actions, one workflow command on each line."""
     return "\n".join(
         _annotation(finding, told, verbose=verbose) for told in results for finding in told.report.findings
     )
@@ -178,7 +178,7 @@ def _escaped(text: str, marks: Mapping[str, str]) -> str:
 
 
 def markdown(results: Iterable[CheckResult], *, strict: bool = False, verbose: bool = False) -> str:
-    """Reports as sections with tables, foreign text escaped."""
+    """Reports as sections with tables in Markdown, with foreign text escaped."""
     return "\n\n".join("\n".join(_section(told, strict=strict, verbose=verbose)) for told in results) + "\n"
 
 
@@ -207,13 +207,13 @@ _AUTOLINK = r"(?i)\b(https?|www)([:.])"
 
 
 def cell(foreign: str) -> str:
-    """Text that means nothing but itself in a cell: no markup, no link, no mention, no line end."""
+    """A text for a cell of a table, in which markup, links, mentions and line ends have no effect."""
     plain = printable(" ".join(foreign.split()))
     return re.sub(_AUTOLINK, r"\1&#8203;\2", re.sub(_SPECIAL, r"\\\1", plain))
 
 
 def code(command: str) -> str:
-    """A command in backticks, longer ones than it holds itself; a bar would end the cell."""
+    """A command in backticks for a cell of a table."""
     if not command:
         return ""
     plain = printable(" ".join(command.split())).replace("|", "\\|")
@@ -226,7 +226,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def sarif(results: Iterable[CheckResult], **_: bool) -> str:
-    """As SARIF 2.1.0 (OASIS), which code hosts show beside the lines."""
+    """Findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines."""
     found = [(told.file, finding) for told in results for finding in told.report.findings]
     codes = sorted({finding.code for _, finding in found})
     return json_text(
@@ -272,7 +272,7 @@ _QUALITY = {"error": "critical", "warning": "minor", "info": "info"}
 
 
 def codequality(results: Iterable[CheckResult], **_: bool) -> str:
-    """As Code Quality of GitLab, which shows it in a merge request; a fingerprint holds while the finding does.
+    """Findings as Code Quality of GitLab, which it shows in a merge request; equal findings have equal fingerprints.
 
     Reference: https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
     """
@@ -298,7 +298,7 @@ def codequality(results: Iterable[CheckResult], **_: bool) -> str:
 
 
 def json_text(data: Any) -> str:
-    """Readable JSON; what does not print (controls of a terminal, marks that turn text around) as an escape."""
+    """Readable JSON, in which unprintable characters (terminal controls, direction marks) are escaped."""
     import json  # noqa: PLC0415 - only for JSON
 
     text = json.dumps(data, indent=2, ensure_ascii=False)
@@ -313,4 +313,4 @@ RENDERERS: Mapping[str, Callable[..., str]] = {
     "sarif": sarif,
     "codequality": codequality,
 }
-"""The forms of `FORMS` that are the same for every command."""
+"""The formats of `FORMS` that are the same for every command."""

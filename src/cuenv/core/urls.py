@@ -1,7 +1,7 @@
-"""What may be shown and written of a URL, and of foreign text: no credentials, no control characters.
+"""Remove credentials from URLs, and control characters from foreign text.
 
-Channels carry credentials in three places: ``user:password@``, ``/t/TOKEN/`` (anaconda.org's tokens) and the query
-string (signed links). A canonical URL has none of them.
+The URL of a channel can contain credentials in three places: ``user:password@``, ``/t/TOKEN/`` (tokens of anaconda.org)
+and the query string (signed links).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ CANONICAL = "https://conda.anaconda.org/"
 
 
 def short_channel(url: str) -> str:
-    """The short name of a channel on the canonical host, else its whole URL."""
+    """The short name of a channel on conda.anaconda.org, otherwise its URL."""
     return url.rstrip("/").removeprefix(CANONICAL)
 
 
 def channel_url(name: str) -> str:
-    """The canonical URL of a channel name; a URL stays what it is."""
+    """The URL of a channel name on conda.anaconda.org; a URL stays unchanged."""
     return name.rstrip("/") if "://" in name else CANONICAL + name.strip("/")
 
 
 def strip_credentials(url: str) -> str:
-    """The URL without user, password, token and query string; a text that is no URL stays what it is.
+    """The URL without user, password, token and query string; other texts stay unchanged.
 
-    The fragment stays: explicit lock files carry the hash in it.
+    The fragment stays, because explicit lock files have the hash in it.
     """
     scheme, mark, rest = url.partition("://")
     if not mark or not any(sign in rest for sign in ("@", "?", "/t/")):
@@ -54,12 +54,12 @@ def index_url(url: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Foreign text with the credentials of every URL in it removed."""
+    """A text without the credentials of the URLs in it."""
     return _URL.sub(lambda found: strip_credentials(found[0]), text)
 
 
 def credentials(url: str) -> tuple[str, str] | None:
-    """User and password of a URL, percent signs decoded; ``None`` when there is no user."""
+    """The decoded user and password of a URL; ``None`` without a user."""
     from urllib.parse import unquote  # noqa: PLC0415 - only where somebody gave credentials
 
     authority = url.partition("://")[2].partition("/")[0]
@@ -71,7 +71,7 @@ def credentials(url: str) -> tuple[str, str] | None:
 
 
 def host(url: str) -> str:
-    """The host of a URL in lower case, without credentials and port; empty when it has none."""
+    """The host of a URL in lower case, without credentials and port; empty without a host."""
     authority = strip_credentials(url).partition("://")[2].partition("/")[0].lower()
     if authority.startswith("["):
         return authority.partition("]")[0].removeprefix("[")
@@ -85,24 +85,24 @@ def origin(url: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Foreign text for a terminal or a file: control characters escaped, line ends kept."""
+    """Foreign text with escaped control characters; line ends are kept."""
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() or mark == "\n" else repr(mark)[1:-1] for mark in text)
 
 
 def one_line(text: str) -> str:
-    """Foreign text as one line: a name with a line end in it must not look like a line of ours."""
+    """Foreign text as one line, so that a name with a line end cannot imitate a line of cuenv."""
     return text if text.isprintable() else printable(text).replace("\n", "\\n")
 
 
 def blanked(text: str) -> str:
-    """Foreign text for a comment of one line: what does not print is a blank."""
+    """Foreign text for a one-line comment, with spaces for unprintable characters."""
     return text if text.isprintable() else "".join(mark if mark.isprintable() else " " for mark in text)
 
 
 def _split(body: str) -> tuple[str, str, str]:
-    """Authority without userinfo, the slash, the path. A password may hold a slash that nobody encoded."""
+    """The authority without user, the slash, and the path. A password may contain an unencoded slash."""
     authority, slash, path = body.partition("/")
     if "@" in authority:
         return authority.rpartition("@")[2], slash, path

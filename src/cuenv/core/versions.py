@@ -26,21 +26,21 @@ if TYPE_CHECKING:  # it takes 15 ms
 _CAPABILITY = regex(r"([1-9]\d?)\.(\d)", re.ASCII)
 _TARGET = regex(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
 _DRIVER = regex(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
-_CU = regex(r"cu(\d{1,2})(\d)")
-_OF_CUDA = regex(r"\+cu(\d{1,2})(\d)$", re.ASCII)
-"""How pip's PyTorch names a CUDA release: cu121."""
-_NICK = regex(
+_CUDA_TAG = regex(r"cu(\d{1,2})(\d)")
+_CUDA_SUFFIX = regex(r"\+cu(\d{1,2})(\d)$", re.ASCII)
+"""The CUDA release in the version of a PyTorch wheel: ``+cu121``."""
+_NICKNAME = regex(
     r"(?:v(?P<plain>\d+(?:\.\d+)*)|cu(?:da)?[-_]?(?P<cuda>\d\d)\.?(?P<minor>\d?)"
     r"|(?:py|cp|python)[-_]?(?P<python>\d)\.?(?P<second>\d{0,2}))",
     re.IGNORECASE,
 )
-"""How wheels, indexes and folders name a release: v2.5, cu121, py312."""
-_WISH = regex(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
-_LONGEST = 200
+"""Other notations of releases in wheels, indexes and folders: v2.5, cu121, py312."""
+_PREFIX = regex(r"=?\s*(\d+(?:\.\d+)*)(?:\.\*)?", re.ASCII)
+_MOST_CHARACTERS = 200
 
 
 class Capability(NamedTuple):
-    """A compute capability ``major.minor`` of a device, such as 8.6."""
+    """A compute capability ``major.minor``, such as 8.6."""
 
     major: int
     minor: int
@@ -62,19 +62,19 @@ class Capability(NamedTuple):
         return Capability(int(found[1]), int(found[2]))
 
 
-# Members of a major that sit on Tegra chips: desktop code of the same major does not run on them (torch's own
+# Compute capabilities of Tegra chips, on which desktop code of the same major version does not run (torch's own
 # table, see the module docstring). 10.1 and 11.0 are one chip under two names (CUDA 12.8 and 13.0).
 _TEGRA = frozenset(Capability.parse(text) for text in ("5.3", "6.2", "7.2", "8.7", "10.1"))
 _THOR = frozenset({Capability(10, 1), Capability(11, 0)})
 
 
 def is_tegra(capability: Capability) -> bool:
-    """Whether a capability is that of a Tegra chip (Jetson), on which desktop code of the same major does not run."""
+    """Whether a capability belongs to a Tegra chip (Jetson), which does not run desktop code of its major version."""
     return capability in _TEGRA
 
 
 class Target(NamedTuple):
-    """What code was compiled for: a capability, and ``a`` (exactly it) or ``f`` (its family) or nothing."""
+    """The target of compiled code: a capability, with ``a`` for exactly that one, ``f`` for its family, or nothing."""
 
     capability: Capability
     suffix: str = ""
@@ -95,7 +95,7 @@ class Target(NamedTuple):
         return Target(Capability.parse(found[1]), found[2])
 
     def sass_runs_on(self, device: Capability) -> bool:
-        """Whether machine code (a cubin) for this target runs on the device as it is."""
+        """Whether machine code (a cubin) for this target runs on the device."""
         own = self.capability
         if own == device or (own in _THOR and device in _THOR):
             return True
@@ -111,17 +111,17 @@ class Target(NamedTuple):
 
 
 def target_for(device: Capability, able: Iterable[Capability]) -> Capability | None:
-    """What to compile machine code for so that it runs on a device: the device itself, else the nearest that does."""
+    """The target to compile for a device: the device itself, otherwise the nearest that runs on it."""
     return max((item for item in able if Target(item).sass_runs_on(device)), default=None)
 
 
 class DeviceCode(NamedTuple):
-    """The device code that a binary, or a whole build, holds.
+    """The device code in a binary or in a whole build.
 
     Attributes:
         sass: targets with machine code.
         ptx: targets with PTX.
-        isa: the CUDA release whose PTX ISA the PTX is written in; ``None`` when there is no PTX.
+        isa: the CUDA release of the PTX version; ``None`` without PTX.
     """
 
     sass: tuple[Target, ...]
@@ -130,7 +130,7 @@ class DeviceCode(NamedTuple):
 
 
 class Native(NamedTuple):
-    """The device runs this machine code as it is."""
+    """The device runs this machine code."""
 
     target: Target
 
@@ -143,11 +143,11 @@ class Jit(NamedTuple):
 
 
 Support: TypeAlias = Native | Jit | None
-"""How code runs on a device; ``None`` where nothing in it does."""
+"""How code runs on a device; ``None`` if it does not."""
 
 
 def support_of(code: DeviceCode, device: Capability) -> Support:
-    """Tell how code runs on a device: natively, by JIT, or not at all."""
+    """How code runs on a device: natively, by JIT, or not at all."""
     native = [target for target in code.sass if target.sass_runs_on(device)]
     if native:
         return Native(max(native))
@@ -182,7 +182,7 @@ def arch_list(code: DeviceCode) -> str:
 
 
 class _Release(Version):
-    """A version that writes itself once: sentences name the same few releases over and over."""
+    """A version that keeps its text, because sentences name the same releases again and again."""
 
     __slots__ = ("_text",)
     _text: str
@@ -197,7 +197,7 @@ class _Release(Version):
 
 @lru_cache(maxsize=2048)
 def version(text: str) -> Version:
-    """Read a version as PEP 440 has it.
+    """Read a version according to PEP 440.
 
     Raises:
         ValueError: the text is not a version.
@@ -209,7 +209,7 @@ def version(text: str) -> Version:
 
 
 def version_or_none(text: str | None) -> Version | None:
-    """Read a version; ``None`` where the text is none."""
+    """Read a version; ``None`` if the text is not a version."""
     try:
         return version(text) if text else None
     except ValueError:
@@ -217,13 +217,13 @@ def version_or_none(text: str | None) -> Version | None:
 
 
 def cuda_in_local(text: str) -> Version | None:
-    """The CUDA release that a version of torch names in its local part: ``2.5.1+cu124`` is made with 12.4."""
-    found = _OF_CUDA.search(text)
+    """The CUDA release in the local part of a version of torch: 12.4 for ``2.5.1+cu124``; ``None`` without one."""
+    found = _CUDA_SUFFIX.search(text)
     return version(f"{found[1]}.{found[2]}") if found else None
 
 
 def within(release: Version, first: Version | None, below: Version | None) -> bool:
-    """Whether a release lies in a range from ``first`` on and ``below`` another; ``None`` is open."""
+    """Whether a release is at least ``first`` and below ``below``; ``None`` is no bound."""
     return (first is None or release >= first) and (below is None or release < below)
 
 
@@ -233,12 +233,12 @@ def minor(of: Version) -> Version:
 
 
 def check_driver(text: str) -> str:
-    """Accept the text of a driver version such as 535.129.03, unchanged.
+    """Return the text of a valid driver version such as 535.129.03.
 
-    ``packaging`` would write 550.144.03 as 550.144.3, which no user would know again: the text is kept.
+    The text is kept, because ``packaging`` would turn 550.144.03 into 550.144.3.
 
     Raises:
-        ValueError: the text is no driver version.
+        ValueError: the text is not a driver version.
     """
     if not _DRIVER.fullmatch(text):
         raise ValueError(f"expected a driver version such as 535.129.03, got {describe(text)}")
@@ -247,12 +247,12 @@ def check_driver(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def driver_key(text: str) -> tuple[int, ...]:
-    """A driver version as numbers, for ordering."""
+    """A driver version as numbers, for comparison."""
     return tuple(int(part) for part in text.split("."))
 
 
 def reaches(driver: str, lowest: str) -> bool | None:
-    """Whether a driver is at or above another; ``None`` where it names only a branch that holds both sides."""
+    """Whether a driver is at least another; ``None`` if it is a branch with drivers on both sides."""
     have, need = driver_key(driver), driver_key(lowest)
     if len(have) < len(need) and have == need[: len(have)]:
         return None if any(need[len(have) :]) else True
@@ -260,14 +260,14 @@ def reaches(driver: str, lowest: str) -> bool | None:
 
 
 _CONDITION = regex(r"\s*(==|!=|>=|<=|>|<)\s*v?(\d+(?:\.\d+)*)(\.\*)?\s*", re.ASCII)
-"""One condition of pip on plain releases; what else there is (``~=``, ``===``, pre-releases) is left to packaging."""
-_Plain: TypeAlias = tuple[str, tuple[int, ...], bool]
-"""An operator, the numbers of a release, and whether it stands for a prefix of releases."""
+"""A condition of pip on plain releases; packaging reads all others (``~=``, ``===``, pre-releases)."""
+_PlainCondition: TypeAlias = tuple[str, tuple[int, ...], bool]
+"""An operator, the numbers of a release, and whether they are a prefix."""
 
 
 @lru_cache(maxsize=1024)
-def _plainly(condition: str) -> tuple[_Plain, ...] | None:
-    """A condition on plain releases; ``None`` for one that only packaging reads."""
+def _parse_plain(condition: str) -> tuple[_PlainCondition, ...] | None:
+    """The parts of a condition on plain releases; ``None`` if only packaging can read it."""
     found = [_CONDITION.fullmatch(part) for part in condition.split(",") if part.strip()]
     plain = [(part[1], tuple(map(int, part[2].split("."))), bool(part[3])) for part in found if part]
     if len(plain) < len(found) or any(prefix and how not in ("==", "!=") for how, _, prefix in plain):
@@ -283,12 +283,12 @@ def _specifiers(condition: str) -> SpecifierSet:
 
 
 def satisfies(release: Version, condition: str) -> bool:
-    """Whether a release satisfies a condition in the notation of pip, pre-releases included.
+    """Whether a release satisfies a condition of pip, with pre-releases allowed.
 
     Raises:
-        ValueError: the text is no such condition.
+        ValueError: the text is not such a condition.
     """
-    plain = _plainly(condition)
+    plain = _parse_plain(condition)
     if plain is None or release.is_prerelease or release.is_postrelease or release.local or release.epoch:
         return _specifiers(condition).contains(release, prereleases=True)
     return all(_holds(release.release, *part) for part in plain)
@@ -308,19 +308,19 @@ def _holds(have: tuple[int, ...], how: str, named: tuple[int, ...], prefix: bool
 
 
 def releases_named(condition: str) -> tuple[str, ...]:
-    """The releases that a condition names, as they are written; of a prefix with its ``.*``.
+    """The releases in a condition as they are written, prefixes with ``.*``.
 
     Raises:
-        ValueError: the text is no such condition.
+        ValueError: the text is not such a condition.
     """
-    plain = _plainly(condition)
+    plain = _parse_plain(condition)
     if plain is None:
         return tuple(item.version for item in _specifiers(condition))
     return tuple(f"{'.'.join(map(str, named))}{'.*' if prefix else ''}" for _, named, prefix in plain)
 
 
 class VersionSpec(NamedTuple):
-    """What a user asks of a version: a prefix (``2.5``), an exact one (``==2.5.1``) or a range."""
+    """A requested version: a prefix (``2.5``), an exact version (``==2.5.1``) or a range."""
 
     text: str
     prefix: tuple[int, ...] | None
@@ -336,16 +336,16 @@ class VersionSpec(NamedTuple):
         return self.text
 
 
-def _refuse_habits(text: str, what: str) -> None:
-    """Refuse what is not a version of conda, and what pip's PyTorch, its wheels and its indexes call one.
+def _refuse_nicknames(text: str, what: str) -> None:
+    """Refuse the notations of PyTorch's wheels and indexes, which are not versions of conda.
 
     Raises:
-        UsageError: with how it is asked for here.
+        UsageError: the text is such a notation; the hint has the right options.
     """
     release, mark, build = text.lstrip("=v ").partition("+")
     option = what if what.startswith("--") else f"--{what.rsplit(maxsplit=1)[-1]}"
     if mark:
-        cuda = _CU.fullmatch(build)
+        cuda = _CUDA_TAG.fullmatch(build)
         asked = f"--cuda {cuda[1]}.{cuda[2]}" if cuda else "--cpu" if build == "cpu" else ""
         says = f"which means {'CUDA ' + asked.split()[1] if cuda else 'a CPU build' if asked else 'another build'}"
         shown = repr(build)[1:-1]
@@ -353,7 +353,7 @@ def _refuse_habits(text: str, what: str) -> None:
             f"{what}: {text!r} has the suffix +{shown} of PyTorch's own wheels, {says}; conda versions have no suffix",
             hint=" ".join(filter(None, ("cuenv resolve", option, release, asked))),
         )
-    nick = _NICK.fullmatch(text)
+    nick = _NICKNAME.fullmatch(text)
     if nick:
         parts = (nick["plain"], nick["cuda"], nick["minor"], nick["python"], nick["second"])
         meant = ".".join(filter(None, parts))
@@ -368,16 +368,16 @@ def parse_version_spec(text: str, *, what: str) -> VersionSpec:
     Raises:
         UsageError: the text is none of them.
     """
-    stripped = text.strip() if len(text) <= _LONGEST else ""  # int() refuses thousands of digits
-    prefix = _WISH.fullmatch(stripped)
+    stripped = text.strip() if len(text) <= _MOST_CHARACTERS else ""  # int() refuses thousands of digits
+    prefix = _PREFIX.fullmatch(stripped)
     if prefix:
         return VersionSpec(prefix[1], tuple(int(part) for part in prefix[1].split(".")))
-    _refuse_habits(stripped, what)
+    _refuse_nicknames(stripped, what)
     try:
         releases_named(stripped or "?")
     except ValueError as error:
         raise UsageError(
-            f"{what}: {text[:_LONGEST]!r} is not a version spec",
+            f"{what}: {text[:_MOST_CHARACTERS]!r} is not a version spec",
             hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",
         ) from error
     return VersionSpec(stripped, None)

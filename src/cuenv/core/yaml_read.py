@@ -1,8 +1,7 @@
-"""Reading foreign YAML within bounds.
+"""Read foreign YAML within limits.
 
-PyYAML's loaders build nested values by recursion: two hundred thousand opening brackets end the process with a
-segmentation fault in the C loader. Here the flat stream of parser events is read instead, so that depth, size,
-aliases and duplicate keys are bounded while they are met, in one pass.
+PyYAML's loaders are recursive: two hundred thousand opening brackets crash the C loader with a segmentation fault. This
+module reads the parser's events instead, and limits depth, size, aliases and duplicate keys in one pass.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import yaml
 from cuenv.core.errors import InputError
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader that decides what is YAML; its marks count characters."""
+"""The loader that parses YAML; its positions count characters."""
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
 _MAX_DEPTH = 24
 _MAX_NODES = 2_000_000
 _MAX_TEXT = 64 * 1024 * 1024
 _MAX_TYPED = 64  # no number or date is longer; reading a long base-60 number costs quadratic time
-_OPEN = object()  # no key has been read yet
+_NO_KEY = object()  # no key has been read yet
 
 
 def load(text: str, source: str) -> Any:
@@ -61,7 +60,7 @@ def _line(text: str, number: int) -> str:
 
 
 class _Builder:
-    """Makes a value of the events of one document."""
+    """Builds the value of one document from its events."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -69,7 +68,7 @@ class _Builder:
         self.anchors: dict[str, tuple[Any, int]] = {}
         # Per open container: the container, the key in waiting, its anchor, the node count when it began.
         self.stack: list[tuple[Any, str | None, int]] = []
-        self.key: Any = _OPEN
+        self.key: Any = _NO_KEY
         self.keys: list[Any] = []
 
     def build(self, events: Iterator[Any]) -> Any:
@@ -100,7 +99,7 @@ class _Builder:
         return root
 
     def _scalar(self, event: Any) -> Any:
-        """Its value: in one call, as a lock has thousands of them."""
+        """The value of a scalar, in one method because a lock has thousands of them."""
         self.nodes += 1
         if event.tag is not None or self.nodes > _MAX_NODES:
             raise self._refusal(event)
@@ -117,10 +116,10 @@ class _Builder:
             raise self._refusal(event)
         if len(self.stack) >= _MAX_DEPTH:
             raise self.fault(event, f"nested deeper than {_MAX_DEPTH}")
-        if self.stack and type(self.stack[-1][0]) is dict and self.key is _OPEN:
+        if self.stack and type(self.stack[-1][0]) is dict and self.key is _NO_KEY:
             raise self.fault(event, "a key must be a plain text, not a mapping or list")
         self.keys.append(self.key)
-        self.key = _OPEN
+        self.key = _NO_KEY
         self.stack.append((container, event.anchor, self.nodes))
 
     def _end(self) -> Any:
@@ -143,9 +142,9 @@ class _Builder:
         container = self.stack[-1][0]
         if type(container) is list:
             container.append(value)
-        elif self.key is not _OPEN:
+        elif self.key is not _NO_KEY:
             container[self.key] = value
-            self.key = _OPEN
+            self.key = _NO_KEY
         elif isinstance(value, (dict, list)):
             raise self.fault(event, "a key must be a plain text, not a mapping or list")
         elif value == "<<" and type(event) is yaml.ScalarEvent and not event.style:
@@ -156,7 +155,7 @@ class _Builder:
             self.key = value
 
     def _refusal(self, event: Any) -> InputError:
-        """Of a node with a tag, or beyond the highest number of nodes."""
+        """The error on a tag or on too many nodes."""
         tagged = event.tag if type(event) is not yaml.AliasEvent else None
         return self.fault(
             event, f"more than {_MAX_NODES} nodes" if tagged is None else f"tags are not supported: {tagged!a}"
@@ -168,7 +167,7 @@ class _Builder:
 
 @lru_cache(maxsize=512)
 def _value(text: str) -> Any:
-    """The value of a scalar without quotes: most are strings; PyYAML decides about the rest."""
+    """The value of a scalar without quotes; PyYAML converts those that are not strings."""
     typed = text != "<<" and len(text) <= _MAX_TYPED
     if typed and any(pattern.match(text) for _, pattern in _RESOLVERS.get(text[:1], ())):
         return yaml.load(text, Loader=LOADER)  # noqa: S506 - the safe loader, on one plain scalar

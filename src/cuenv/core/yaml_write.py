@@ -1,4 +1,4 @@
-"""Writing strings that every YAML reader takes for strings, without importing one."""
+"""Write strings so that every YAML reader reads them as strings, without importing PyYAML."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from cuenv.core.regex import regex
 _PLAIN = regex(r"[A-Za-z_][A-Za-z0-9_./+=<>!~*,|-]*(?:::?[A-Za-z0-9_./+=<>!~*,|-]+)*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 _ESCAPE = regex(r'[\\"]|[^ -~]')
-"""What of ASCII cannot stand in double quotes as it is."""
+"""ASCII characters that must be escaped in double quotes."""
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 @lru_cache(maxsize=1)
 def _escape() -> re.Pattern[str]:
-    """The same of all characters; compiled when the first text beyond ASCII comes, as it costs 5 ms."""
+    """The same for all characters; compiled for the first text beyond ASCII, because it takes 5 ms."""
     return re.compile(r'[\\"]|[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]')
 
 
 def quote(text: str) -> str:
-    """A string in double quotes, as every YAML 1.1 and 1.2 reader takes it.
+    """A string in double quotes for YAML 1.1 and 1.2.
 
-    A ``#`` in a string with brackets is escaped: conda-lock searches raw lines for ``# [...]`` selectors.
+    A ``#`` in a string with brackets is escaped, because conda-lock searches lines for ``# [...]`` selectors.
 
     Raises:
-        InputError: half a surrogate pair, which no file can hold.
+        InputError: the text contains half a surrogate pair, which a file cannot contain.
     """
     quoted = (_ESCAPE if text.isascii() else _escape()).sub(_escaped, text)
     return f'"{quoted.replace("#", chr(92) + "x23") if "[" in text else quoted}"'
@@ -46,10 +46,10 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def scalar(text: str) -> str:
-    """A string without quotes where no reader can misread it, else in quotes."""
+    """A string without quotes if every reader reads it as a string, otherwise in quotes."""
     return text if _PLAIN.fullmatch(text) and not is_word(text) else quote(text)
 
 
 def is_word(text: str) -> bool:
-    """Whether a reader of YAML 1.1 or 1.2 takes a bare word for something else than a string."""
+    """Whether a YAML 1.1 or 1.2 reader does not read a plain word as a string."""
     return text.lower() in _WORDS

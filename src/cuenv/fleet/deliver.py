@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError, Progress
 from cuenv.core.io.files import DATA, is_file, make_folder, read_text
-from cuenv.core.io.products import remove_untouched, write_product
+from cuenv.core.io.products import remove_unedited, write_product
 from cuenv.core.io.templates import fill
 from cuenv.core.io.writing import write_atomically
-from cuenv.core.reading import Faults, fitted
+from cuenv.core.reading import Faults, read_by_schema
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.render import json_text
@@ -125,7 +125,7 @@ def deliver(
         kept += [aside] if aside else []
     files = [*written, *(folder / name for name in (*SCRIPTS, PLAN))]
     stale = [path for path in _of_earlier(folder) if path not in files]
-    removed, left = remove_untouched(stale, folder / PLAN)
+    removed, left = remove_unedited(stale, folder / PLAN)
     write_atomically(folder / PLAN, json_text(plan_plain(plan, knowledge, broken, map(str, files))))
     return Delivered(
         plan=plan,
@@ -147,7 +147,7 @@ def read_whole(text: str, source: str) -> FleetPlanDocument:
     read_plan(text, source)
     faults = Faults(source)
     schema = json.loads(read_text(Path(DATA, "schemas", f"{SCHEMA.removeprefix('cuenv/').replace('/', '-')}.json")))
-    found: FleetPlanDocument = fitted(json.loads(text), schema, faults)
+    found: FleetPlanDocument = read_by_schema(json.loads(text), schema, faults)
     faults.check(hint=MAKE)
     return found
 

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.reading import Faults, Reader, once
+from cuenv.core.reading import Faults, Reader, unique_keys
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.fleet.nodes import NodeKind, fold, said
@@ -220,7 +220,7 @@ def read_plan(text: str, source: str) -> Claimed:
     """
     faults = Faults(source)
     try:
-        data: Any = json.loads(text, object_pairs_hook=once)
+        data: Any = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         why = error if isinstance(error, ValueError) else "it is nested too deeply"
         raise InputError(f"{source} is not JSON: {why}", hint=MAKE) from error

@@ -13,7 +13,7 @@ from typing import Any
 from packaging.version import Version
 
 from cuenv.core.errors import InputError
-from cuenv.core.reading import Faults, Reader, describe, no_constant, once
+from cuenv.core.reading import Faults, Reader, describe, no_constant, unique_keys
 from cuenv.core.record import asdict, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
@@ -256,7 +256,7 @@ def _load(text: str, source: str) -> object:
     if not text.strip():
         raise InputError(f"{source}: it is empty, expected the JSON of a host", hint=HINT)
     try:
-        return json.loads(text, object_pairs_hook=once, parse_constant=no_constant)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
     except RecursionError as error:
         raise InputError(f"{source}: nested too deeply for the JSON of a host", hint=HINT) from error
     except ValueError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from cuenv.core.errors import InputError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, report
-from cuenv.core.io.exclusive import patiently
+from cuenv.core.io.exclusive import retry_while_busy
 from cuenv.core.io.files import absolute, at_home, look, read_text, shown, why
 from cuenv.core.io.process import machine
 from cuenv.core.record import dataclass, replace
@@ -143,7 +143,7 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
         return Bundled(report=judged, out=request.out)
     wanted = items(solutions)
     with ExitStack() as held:
-        folder = patiently(lambda: staging(out, held), progress)
+        folder = retry_while_busy(lambda: staging(out, held), progress)
         _fetch(request, wanted, folder, out, progress)
         try:
             size = _finish(request.path, lock, solutions, wanted, folder=folder, out=out, progress=progress)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import UNSATISFIABLE, Finding, Report, allowed, report
-from cuenv.core.io.exclusive import meanwhile, side_by_side
+from cuenv.core.io.exclusive import run_beside, run_parallel
 from cuenv.core.io.files import exists, is_file, read_text, shown
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, field, replace
@@ -410,7 +410,7 @@ def _solution_findings(job: _Job, solutions: list[Solution]) -> tuple[list[Findi
         return found, minimum_host(solutions, job.hosts[0], knowledge)
 
     after: list[Finding] = []
-    offers, (judged, least) = meanwhile(lambda: [ask() for ask in questions], judge)
+    offers, (judged, least) = run_beside(lambda: [ask() for ask in questions], judge)
     for host, solution, offered, found in zip(job.hosts, solutions, offers, judged, strict=True):
         of_solution = solved_findings(solution, job.spec, host, offered, knowledge)
         after += [*with_file_in_fix(of_solution, str(job.request.path)), *found]
@@ -545,7 +545,7 @@ def _solve(job: _Job) -> list[Solution] | Unsatisfiable | Finding:
         return answer if isinstance(answer, Solution) else None
 
     alone = len(job.hosts) < 2 or request.engine.foreign
-    ahead = [None] * len(job.hosts) if alone else side_by_side(attempt, job.hosts)
+    ahead = [None] * len(job.hosts) if alone else run_parallel(attempt, job.hosts)
     solutions: list[Solution] = []
     for host, known in zip(job.hosts, ahead, strict=True):
         answer = known or ask(host)

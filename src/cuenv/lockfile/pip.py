@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cuenv.core.errors import OutsideError, Progress
 from cuenv.core.findings import UNREADABLE, FileEdit, Finding, first_of
-from cuenv.core.io.exclusive import side_by_side
+from cuenv.core.io.exclusive import run_parallel
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import version
@@ -314,7 +314,7 @@ def _against_torch(packages: tuple[PipLocked, ...], request: PipRequest, run: Pi
             f"reading how {first_of([item.name for item in asked], _SHOWN)} {'is' if len(asked) < 2 else 'are'} built"
         )
     sources, pairs = Sources(certificates=run.certificates, timeout=_PATIENCE, retries=0), logins(run.environ)
-    reasons = side_by_side(lambda item: builds_against_torch(item, sources, pairs), asked)
+    reasons = run_parallel(lambda item: builds_against_torch(item, sources, pairs), asked)
     return {
         item.name: Unbuilt(name=item.name, version=item.version, why=why, build=True)
         for item, why in zip(asked, reasons, strict=True)

@@ -10,7 +10,7 @@ from typing import Any
 from cuenv.core.errors import ChannelError, KnowledgeError, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import is_folder, shown
-from cuenv.core.reading import Faults, once
+from cuenv.core.reading import Faults, unique_keys
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, short_channel, strip_credentials
@@ -293,7 +293,7 @@ def _decoded(texts: Mapping[str, str], faults: LineFaults) -> dict[str, Any]:
     found = {}
     for name, text in texts.items():
         try:
-            found[name] = json.loads(text, object_pairs_hook=once)
+            found[name] = json.loads(text, object_pairs_hook=unique_keys)
         except json.JSONDecodeError as error:  # noqa: PERF203 - every file is looked at
             faults.add("", f"{faults.below}{name}.json:{error.lineno}: not JSON: {error.msg} at column {error.colno}")
         except RecursionError:
@@ -306,7 +306,7 @@ def _decoded(texts: Mapping[str, str], faults: LineFaults) -> dict[str, Any]:
 
 def _row_with_fault(text: str) -> str:
     """The index of the first row in which a key appears twice, as ``[3]``; empty when it is outside of the rows."""
-    strict = json.JSONDecoder(object_pairs_hook=once)
+    strict = json.JSONDecoder(object_pairs_hook=unique_keys)
     for index, start in enumerate(_starts(text)):
         try:
             strict.raw_decode(text, start)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Check, Finding, Severity, counted, judged, skipped
-from cuenv.core.reading import Faults, Reader, once
+from cuenv.core.reading import Faults, Reader, unique_keys
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import printable
 
@@ -258,7 +258,7 @@ def read_answer(out: str) -> ProbeAnswer | None:
         return None
     faults = Faults("the probe's answer")
     try:
-        reader = Reader(json.loads(line.removeprefix(MARK), object_pairs_hook=once), faults)
+        reader = Reader(json.loads(line.removeprefix(MARK), object_pairs_hook=unique_keys), faults)
         answer = reader.read(_answer)
         faults.check()
     except (ValueError, RecursionError, InputError):

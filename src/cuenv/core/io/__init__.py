@@ -1,1 +1,1 @@
-"""Files, processes and locks: what every other package uses to touch the machine."""
+"""Files, processes and file locks, for all other packages."""

@@ -1,4 +1,4 @@
-"""Work at one place, where the second run waits for the first, and work side by side."""
+"""Locks between several runs of cuenv, and threads."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _PAUSE = 0.2
-"""Seconds between two looks whether another run is done."""
+"""Seconds between two attempts while another run is busy."""
 _MOST = 8
-"""Threads at most: one for each question up to here."""
+"""The most threads."""
 
 
-def side_by_side(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
-    """Ask for each at the same time; the answers come in the order of the questions.
+def run_parallel(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
+    """Call a function for each item in threads; the results are in the order of the items.
 
-    After an error or Ctrl-C what has not begun never does, and what is under way is not waited for.
+    After an error or Ctrl-C no further call begins, and running calls are not awaited.
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most runs ask one question
 
@@ -36,10 +36,10 @@ def side_by_side(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def meanwhile(ask: Callable[[], U], work: Callable[[], T]) -> tuple[U, T]:
-    """Ask in a thread while the caller works; the answer and the work, and the error of the question before its own.
+def run_beside(ask: Callable[[], U], work: Callable[[], T]) -> tuple[U, T]:
+    """Call one function in a thread and another one beside it; return both results.
 
-    After an error or Ctrl-C the question is not waited for.
+    After an error or Ctrl-C the thread is not awaited.
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
 
@@ -53,14 +53,14 @@ def meanwhile(ask: Callable[[], U], work: Callable[[], T]) -> tuple[U, T]:
 
 
 class BusyError(OutsideError):
-    """Another run is at work there."""
+    """Another run holds the lock."""
 
 
-def patiently(attempt: Callable[[], T], progress: Progress | None = None) -> T:
-    """Try until no other run is at work there any more.
+def retry_while_busy(attempt: Callable[[], T], progress: Progress | None = None) -> T:
+    """Call a function again until it does not raise `BusyError`.
 
     Args:
-        attempt: what is tried; it leaves nothing behind when it raises `BusyError`.
+        attempt: the function, which has no effect when it raises `BusyError`.
     """
     while True:
         try:
@@ -72,15 +72,15 @@ def patiently(attempt: Callable[[], T], progress: Progress | None = None) -> T:
 
 
 @contextmanager
-def alone(path: Path, place: Path) -> Iterator[None]:
-    """Hold a file or folder for the time of a block.
+def hold(path: Path, place: Path) -> Iterator[None]:
+    """Lock a file or folder for a block.
 
     Args:
-        path: what is held; it may vanish meanwhile.
-        place: what people know it by.
+        path: the file or folder, which may be removed meanwhile.
+        place: its name in messages.
 
     Raises:
-        BusyError: another run holds it, or has just taken it away.
+        BusyError: another run holds the lock or has just removed the file.
         OSError: it cannot be opened.
     """
     busy = BusyError(f"another cuenv is working on {shown(place)}", hint="wait for it, or stop it")
@@ -93,9 +93,9 @@ def alone(path: Path, place: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise busy from error
-        except OSError:  # a file system without locks: go on without
+        except OSError:  # the file system has no locks
             pass
-        if not still_there(path, handle):
+        if not is_same_file(path, handle):
             raise busy
         yield
     finally:
@@ -103,8 +103,8 @@ def alone(path: Path, place: Path) -> Iterator[None]:
 
 
 @contextmanager
-def in_turn(folder: Path) -> Iterator[None]:
-    """Wait for a folder and hold it for a moment; where that is not possible, go on."""
+def wait_for_folder(folder: Path) -> Iterator[None]:
+    """Wait for the lock of a folder and hold it for a block; without effect if the folder cannot be locked."""
     handle = -1
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -116,8 +116,8 @@ def in_turn(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
-def still_there(path: Path, handle: int) -> bool:
-    """Whether an open file still has the name that it was opened by."""
+def is_same_file(path: Path, handle: int) -> bool:
+    """Whether a path still leads to the open file."""
     try:
         now, mine = path.stat(), os.fstat(handle)
     except OSError:

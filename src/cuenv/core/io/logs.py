@@ -66,14 +66,14 @@ def log_blocks(path: str) -> Iterator[bytes]:
         first += more  # a pipe brings a few bytes at a time
     whole = _chain(first, blocks)
     if first.startswith(b"\x1f\x8b"):
-        return _checked(_unpacked(whole, _Gzip, name), name)
+        return _check(_unpacked(whole, _Gzip, name), name)
     if first.startswith(b"BZh"):
-        return _checked(_unpacked(whole, bz2.BZ2Decompressor, name), name)
+        return _check(_unpacked(whole, bz2.BZ2Decompressor, name), name)
     if first.startswith(b"\xfd7zXZ\0"):
-        return _checked(_unpacked(whole, lzma.LZMADecompressor, name), name)
+        return _check(_unpacked(whole, lzma.LZMADecompressor, name), name)
     if first.startswith(b"\x28\xb5\x2f\xfd"):
-        return _checked(_zstandard(whole, name), name)
-    return _checked(whole, name)
+        return _check(_zstandard(whole, name), name)
+    return _check(whole, name)
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
@@ -82,7 +82,7 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _checked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
+def _check(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
     """The blocks, after a look at the first of them: a binary file is no log."""
     size = 0
     for index, block in enumerate(blocks):
@@ -90,7 +90,7 @@ def _checked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
             _refuse_binary(block[:_LOOKED], name)
         size += len(block)
         if size > MOST:
-            raise InputError(f"{name} unpacks to more than {MOST // 1024**3} GB", hint=_unpack(name))
+            raise InputError(f"{name} unpacks to more than {MOST // 1024**3} GB", hint=_unpack_command(name))
         yield block
 
 
@@ -125,7 +125,7 @@ def _unpacked(blocks: Iterator[bytes], make: Callable[[], _Unpacker], name: str)
                 elif not text:
                     break
     except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-        raise InputError(f"cannot unpack {name}: {error}", hint=_unpack(name)) from error
+        raise InputError(f"cannot unpack {name}: {error}", hint=_unpack_command(name)) from error
 
 
 class _Gzip:
@@ -161,9 +161,9 @@ def _zstandard(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
             for start in range(0, len(block), _PACKED):  # so that what comes out at once stays small
                 yield unpacker.decompress(block[start : start + _PACKED])
     except zstandard.ZstdError as error:
-        raise InputError(f"cannot unpack {name}: {error}", hint=_unpack(name)) from error
+        raise InputError(f"cannot unpack {name}: {error}", hint=_unpack_command(name)) from error
 
 
-def _unpack(name: str) -> str:
+def _unpack_command(name: str) -> str:
     tool = {".zst": "zstd -dc", ".xz": "xz -dc", ".bz2": "bzip2 -dc"}.get(Path(name).suffix, "gzip -dc")
     return f"{tool} {shlex.quote(name)} | cuenv diagnose -"

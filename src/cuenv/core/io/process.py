@@ -107,7 +107,7 @@ def run(
     try:
         return _collect(process, float("inf") if timeout is None else timeout, limit, tick)
     finally:
-        _let_go(process)
+        _close(process)
 
 
 def become(argv: Sequence[str], environ: Mapping[str, str], *, name: str = "") -> NoReturn:
@@ -159,7 +159,7 @@ def _collect(
     return Completed(code=code, out=_text(out, limit), err=_text(err, limit), reason=reason, late=late)
 
 
-def _let_go(process: subprocess.Popen[bytes]) -> None:
+def _close(process: subprocess.Popen[bytes]) -> None:
     """Close its streams and see its end; one that hangs in the kernel, as with a driver that hangs, has none."""
     import subprocess  # noqa: PLC0415 - loaded by run
 
@@ -218,7 +218,7 @@ def _text(data: bytearray, limit: int) -> str:
     return data[:limit].decode("utf-8", "replace")
 
 
-def before_commands(environ: Mapping[str, str], called: str = "") -> str:
+def setup_command(environ: Mapping[str, str], called: str = "") -> str:
     """The line to type once so that the commands that are printed work; empty where they work as they are.
 
     Args:

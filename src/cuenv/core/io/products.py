@@ -19,7 +19,7 @@ _HEAD = 16384
 """Bytes at the start of a file in which the digest stands."""
 
 
-def sealed(text: str, advice: str = "") -> str:
+def add_digest(text: str, advice: str = "") -> str:
     """A text of ours with the digest of it at the end of the comment that it begins with.
 
     Args:
@@ -35,7 +35,7 @@ def sealed(text: str, advice: str = "") -> str:
     return f"{head}{mark} {_KEPT} {digest}\n{rest}"
 
 
-def as_written(raw: bytes, own: str) -> bool:
+def is_unedited(raw: bytes, own: str) -> bool:
     """Whether a file begins as ours do and was not edited since; one without a digest may have been.
 
     Args:
@@ -56,9 +56,9 @@ def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | N
 
     Args:
         path: the file; its folder is made when it is not there.
-        text: what to write; see `cuenv.core.io.products.sealed`.
+        text: what to write; see `cuenv.core.io.products.add_digest`.
         own: how a file of ours begins.
-        advice: see `cuenv.core.io.products.sealed`.
+        advice: see `cuenv.core.io.products.add_digest`.
 
     Returns:
         Where the former file is kept, if it had to be.
@@ -66,7 +66,7 @@ def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | N
     Raises:
         OutsideError: the file or its folder cannot be written.
     """
-    whole = sealed(text, advice)
+    whole = add_digest(text, advice)
     copy = keep_aside(path, own, (text, whole))
     make_folder(path.parent)
     write_together([*([copy] if copy else []), (path, whole)])  # where one cannot be written, neither is
@@ -111,13 +111,13 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> tuple[Path, 
         raise OutsideError(
             f"cannot write {shown(path)}: it is not a regular file", hint="name a file: -o environment.yml"
         )
-    raw = _replaced(path)
-    if not raw.strip() or as_written(raw, own) or raw in {text.encode() for text in same}:
+    raw = _read_replaced(path)
+    if not raw.strip() or is_unedited(raw, own) or raw in {text.encode() for text in same}:
         return None
-    return _unused(path), raw
+    return _backup_name(path), raw
 
 
-def _replaced(path: Path) -> bytes:
+def _read_replaced(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -129,13 +129,13 @@ def _replaced(path: Path) -> bytes:
 def _keep_others(path: Path, owns: tuple[str, ...]) -> tuple[Path, bytes] | None:
     if not is_file(path):
         return None
-    raw = _replaced(path)
+    raw = _read_replaced(path)
     if not raw.strip() or raw.startswith(tuple(own.encode() for own in owns)):
         return None
-    return _unused(path), raw
+    return _backup_name(path), raw
 
 
-def _unused(path: Path) -> Path:
+def _backup_name(path: Path) -> Path:
     """The first of ``NAME.bak``, ``NAME.bak.1`` ... that is not there, not even as a link."""
     number = 0
     while os.path.lexists(aside := path.with_name(f"{path.name}.bak{f'.{number}' if number else ''}")):
@@ -143,7 +143,7 @@ def _unused(path: Path) -> Path:
     return aside
 
 
-def remove_untouched(paths: Iterable[Path], since: Path) -> tuple[list[Path], list[Path]]:
+def remove_unedited(paths: Iterable[Path], since: Path) -> tuple[list[Path], list[Path]]:
     """Remove files of an earlier run of ours, each unless it was changed after the file that was written last then.
 
     Args:

@@ -36,7 +36,7 @@ class TooMuchError(Exception):
     """Data is larger than such data is."""
 
 
-def human(size: float) -> str:
+def readable_size(size: float) -> str:
     """A number of bytes for people."""
     if size >= 1e9:
         return f"{size / 1e9:.1f} GB"
@@ -77,10 +77,12 @@ def check(size: int, limits: Limits, *, sent: int) -> None:
         TooMuchError: it is more than it may be.
     """
     if size > limits.unpacked:
-        raise TooMuchError(f"the answer unpacks to more than {human(limits.unpacked)}, more than any channel has")
+        raise TooMuchError(
+            f"the answer unpacks to more than {readable_size(limits.unpacked)}, more than any channel has"
+        )
     if size > _FREE and size > _RATIO * sent:
         raise TooMuchError(
-            f"the answer has {human(sent)} and unpacks to more than {_RATIO} times as much, which is more than "
+            f"the answer has {readable_size(sent)} and unpacks to more than {_RATIO} times as much, which is more than "
             "any channel has"
         )
 

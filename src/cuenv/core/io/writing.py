@@ -20,12 +20,12 @@ from pathlib import Path
 from types import FrameType
 
 from cuenv.core.errors import OutsideError
-from cuenv.core.io.exclusive import still_there
+from cuenv.core.io.exclusive import is_same_file
 from cuenv.core.io.files import is_file, look, refuse_planted, shown, why
 
 NAME = ".cuenv-writing"
 """The file that is locked: there only while somebody writes, and after a writer was killed until the next one."""
-LEFT = ".cuenv-*.tmp"
+LEFTOVERS = ".cuenv-*.tmp"
 """What a writer that was killed leaves beside its targets."""
 PATIENCE = 30.0
 """Seconds to wait for another writer, which needs milliseconds."""
@@ -80,7 +80,7 @@ def write_together(files: Iterable[tuple[Path, str | bytes]], *, gone: Mapping[P
     """
     wanted = [(path, data.encode() if isinstance(data, str) else data) for path, data in files]
     folders = {folder for path, _ in wanted if (folder := _folder_of(path))}
-    with alone_in(folders):
+    with only_writer(folders):
         _write_all_of(wanted)
         for path, own in (gone or {}).items():
             remove_own(path, own)
@@ -102,11 +102,11 @@ def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
     path = Path()
     try:
         for path, data in wanted:
-            prepared = _prepared(path, data)
+            prepared = _prepare(path, data)
             ready += [(path, *prepared)] if prepared else []
         for path, _, _, handle in ready:  # noqa: B007 - the error names the path that it failed for
             os.fsync(handle)
-        with undisturbed():
+        with defer_signals():
             for path, beside, target, _ in ready:  # noqa: B007 - as above
                 beside.replace(target)
     except (OSError, ValueError, RuntimeError) as error:
@@ -121,7 +121,7 @@ def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
                 beside.unlink()
 
 
-def _prepared(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:
+def _prepare(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:
     """The bytes in a new file beside the target, the target, and the open file; ``None`` for a device, written now."""
     refuse_planted(path)
     target = path.resolve()
@@ -169,7 +169,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def alone_in(folders: Iterable[Path]) -> Iterator[None]:
+def only_writer(folders: Iterable[Path]) -> Iterator[None]:
     """Be the only writer of folders for the length of a block; what killed writers left there is cleared away.
 
     A folder that cannot be written, or whose file system knows no locks (some network mounts), gives none: then nothing
@@ -181,15 +181,15 @@ def alone_in(folders: Iterable[Path]) -> Iterator[None]:
     with ExitStack() as stack:
         for folder in sorted(set(folders)):  # everybody in the same order: nobody waits in a circle
             path = folder / NAME
-            handle = _locked(path)
+            handle = _lock(path)
             if handle is not None:
                 stack.callback(_release, path, handle)
-                _clear(folder)
+                _remove_leftovers(folder)
         yield
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Let Ctrl-C and a polite kill wait for the end of a short block; ``kill -9`` does not."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
@@ -212,7 +212,7 @@ def undisturbed() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def _locked(path: Path) -> int | None:
+def _lock(path: Path) -> int | None:
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -236,7 +236,7 @@ def _locked(path: Path) -> int | None:
                 ) from error
             time.sleep(0.01)
             continue
-        if still_there(path, handle):
+        if is_same_file(path, handle):
             return handle
         os.close(handle)  # its holder removed it between our two steps
 
@@ -247,7 +247,7 @@ def _release(path: Path, handle: int) -> None:
     os.close(handle)
 
 
-def _clear(folder: Path) -> None:
-    for left in folder.glob(LEFT):
+def _remove_leftovers(folder: Path) -> None:
+    for left in folder.glob(LEFTOVERS):
         with suppress(OSError):
             left.unlink()

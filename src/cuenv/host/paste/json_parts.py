@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from cuenv.core.reading import describe, no_constant, once
+from cuenv.core.reading import describe, no_constant, unique_keys
 from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 
@@ -51,7 +51,7 @@ def looks_like_json(text: str) -> bool:
 def split_json(text: str) -> Iterator[JsonPart]:
     """Every document of a text and every line outside of documents, in their order."""
     decoder = json.JSONDecoder(
-        object_pairs_hook=once, parse_constant=no_constant, parse_int=_integer, parse_float=_float
+        object_pairs_hook=unique_keys, parse_constant=no_constant, parse_int=_integer, parse_float=_float
     )
     at = counted = 0
     line = 1

@@ -20,7 +20,7 @@ from rattler.package_streaming import PackageArchive
 
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import look, shown, why
-from cuenv.core.reading import describe, once
+from cuenv.core.reading import describe, unique_keys
 from cuenv.core.urls import printable, redact
 from cuenv.install.placing import (
     FILES,
@@ -330,7 +330,7 @@ def _entry_points(path: Path, told: dict[str, str]) -> tuple[str, ...]:
 
 def _json(text: str, path: Path, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, object_pairs_hook=once)
+        found = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"{name} is not valid JSON: {printable(str(error))[:200]}") from error
     if not isinstance(found, dict):

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from cuenv.core.errors import HashError, InputError, OutsideError, Progress
-from cuenv.core.io.exclusive import BusyError, alone, patiently
+from cuenv.core.io.exclusive import BusyError, hold, retry_while_busy
 from cuenv.core.io.files import DATA, is_file, is_folder, look, read_text, refuse_planted, shown, why
 from cuenv.core.reading import describe
 from cuenv.core.urls import printable
@@ -71,7 +71,7 @@ def staging(out: Path, held: ExitStack) -> Path:
         path.mkdir(exist_ok=True)
         refuse_planted(path)
         with ExitStack() as trying:  # the next try must find it free
-            trying.enter_context(alone(path, out))
+            trying.enter_context(hold(path, out))
             _check_emptying(out, path)
             held.enter_context(trying.pop_all())
     except OSError as error:
@@ -227,7 +227,7 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
     if not is_file(path):
         raise InputError(f"cannot read {shown(path)}: no such file", hint="cuenv bundle -o FILE.tar")
     with ExitStack() as held:
-        patiently(lambda: _emptied(scratch, path, held), progress)
+        retry_while_busy(lambda: _emptied(scratch, path, held), progress)
         try:
             _unpacked(path, scratch, progress)
             yield scratch
@@ -241,10 +241,10 @@ def _emptied(scratch: Path, source: Path, held: ExitStack) -> None:
         if scratch.is_symlink():
             scratch.unlink()
         elif scratch.exists():
-            with alone(scratch, source):
+            with hold(scratch, source):
                 shutil.rmtree(scratch)
         scratch.mkdir(parents=True)
-        held.enter_context(alone(scratch, source))
+        held.enter_context(hold(scratch, source))
     except FileExistsError as error:
         if not is_folder(scratch):
             raise OutsideError(f"{shown(scratch)}: {why(error)}", hint=look(scratch, error)) from error

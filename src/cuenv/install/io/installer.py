@@ -25,7 +25,7 @@ from rattler.install import InstallerReporter
 
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError, Progress
-from cuenv.core.io.exclusive import BusyError, alone, in_turn, patiently
+from cuenv.core.io.exclusive import BusyError, hold, retry_while_busy, wait_for_folder
 from cuenv.core.io.files import look, refuse_planted, shown, why
 from cuenv.core.reading import describe
 from cuenv.core.record import replace
@@ -56,18 +56,18 @@ def recover(prefix: Path, progress: Progress | None = None) -> None:
     """
 
     def attempt() -> None:
-        with in_turn(prefix.parent):
+        with wait_for_folder(prefix.parent):
             _recover(prefix, _aside(prefix))
 
     try:
-        patiently(attempt, progress)
+        retry_while_busy(attempt, progress)
     except OSError as error:
         raise OutsideError(f"{shown(prefix)}: {why(error)}", hint=look(prefix, error)) from error
 
 
 def _recover(prefix: Path, aside: Path) -> None:
     if (prefix / MARKER).exists():
-        with alone(prefix / MARKER, prefix):
+        with hold(prefix / MARKER, prefix):
             _remove(prefix)
     if not aside.is_dir() or aside.is_symlink():
         return
@@ -158,7 +158,7 @@ def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
     """Put aside what is replaced, and hold the marker of the new one."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     refuse_planted(prefix)
-    with in_turn(prefix.parent):
+    with wait_for_folder(prefix.parent):
         marker = prefix / MARKER
         if marker.exists():  # what a killed run left was cleared away before
             raise BusyError(f"another cuenv is at work on {shown(prefix)}", hint="wait for it")
@@ -173,7 +173,7 @@ def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
             prefix.rename(aside)
         prefix.mkdir(exist_ok=True)
         marker.touch()
-        held.enter_context(alone(marker, prefix))
+        held.enter_context(hold(marker, prefix))
 
 
 def _back(prefix: Path, aside: Path, *, existed: bool) -> None:
@@ -243,7 +243,7 @@ def install(
         _make(solution, prefix, sources, archives=archives or {}, finish=finish, progress=progress)
         return True
 
-    return patiently(attempt, progress)
+    return retry_while_busy(attempt, progress)
 
 
 def _make(

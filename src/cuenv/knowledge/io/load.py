@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import DATA, make_folder, opened, shown
-from cuenv.core.reading import Faults, once
+from cuenv.core.reading import Faults, unique_keys
 from cuenv.knowledge.base import Knowledge, PutOff
 from cuenv.knowledge.tables import TABLES, edition_of, merge, read_table
 
@@ -141,7 +141,7 @@ def decode(path: str | Path, *, strict: bool = False) -> object:
     try:
         with opened(path) as stream:
             raw = stream.read()
-        return json.loads(raw, object_pairs_hook=once if strict else None)
+        return json.loads(raw, object_pairs_hook=unique_keys if strict else None)
     except OSError as error:
         raise KnowledgeError(f"{shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
     except RecursionError as error:

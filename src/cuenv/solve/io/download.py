@@ -18,9 +18,9 @@ from threading import Event, Lock
 from typing import IO
 
 from cuenv.core.errors import ChannelError, HashError, OutsideError, Progress
-from cuenv.core.io.exclusive import still_there
+from cuenv.core.io.exclusive import is_same_file
 from cuenv.core.io.files import is_file, look, names_in, shown, why
-from cuenv.core.io.unpacking import human
+from cuenv.core.io.unpacking import readable_size
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import Again, Connection, persevere
@@ -171,15 +171,15 @@ def _line(count: _Count, total: int, seconds: float) -> str:
     with count.lock:
         have, sizes, waits = sum(count.grown.values()), dict(count.sizes), tuple(count.waits.values())
         rate = count.moved / seconds if seconds > 1 else 0.0
-    text = f"fetched {count.files} of {total} files, {human(have)}"
+    text = f"fetched {count.files} of {total} files, {readable_size(have)}"
     if len(sizes) == total:
         whole = max(sum(sizes.values()), have)
-        text += f" of {human(whole)}, {100 * have // max(whole, 1)}%"
+        text += f" of {readable_size(whole)}, {100 * have // max(whole, 1)}%"
         left = (whole - have) / rate if rate else 0
-        text += f", {human(rate)}/s" if rate else ""
+        text += f", {readable_size(rate)}/s" if rate else ""
         text += f", {duration(left)} left" if left >= 1 else ""
     else:
-        text += f", {100 * count.files // max(total, 1)}% of the files" + (f", {human(rate)}/s" if rate else "")
+        text += f", {100 * count.files // max(total, 1)}% of the files" + (f", {readable_size(rate)}/s" if rate else "")
     return f"{text}; {waits[0]}" if waits else text
 
 
@@ -285,7 +285,7 @@ def _locked(path: Path, handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
-    return still_there(path, handle)  # else its holder gave it its real name between our two steps
+    return is_same_file(path, handle)  # else its holder gave it its real name between our two steps
 
 
 def _copy(reader: IO[bytes], item: Wanted, part: Path, count: _Count) -> str | None:

@@ -25,7 +25,7 @@ from rattler.networking.middleware import MirrorMiddleware
 
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.process import tell
-from cuenv.core.io.unpacking import ALL, TooMuchError, human
+from cuenv.core.io.unpacking import ALL, TooMuchError, readable_size
 from cuenv.core.record import replace
 from cuenv.core.urls import origin, printable, redact, short_channel, strip_credentials
 from cuenv.solve.io.cache import unwritable
@@ -126,9 +126,9 @@ class Counter:
         have = sum(part for part, _ in self._parts.values())
         totals = [total for _, total in self._parts.values()]
         whole = None if None in totals else sum(total for total in totals if total is not None)
-        of = f" of {human(whole)}" if whole else ""
-        rate = f", {human(have / seconds)}/s" if seconds > 1 else ""
-        return f"downloading records of {name}: {human(have)}{of}{rate}"
+        of = f" of {readable_size(whole)}" if whole else ""
+        rate = f", {readable_size(have / seconds)}/s" if seconds > 1 else ""
+        return f"downloading records of {name}: {readable_size(have)}{of}{rate}"
 
 
 _AT_ONCE = 16
@@ -285,7 +285,9 @@ class Relay:
         with self._lock:
             self._sizes[subdir] = total = self._sizes.get(subdir, 0) + size
         if total > ALL:
-            raise RelayFault(url, f"the answers have more than {human(ALL)}, which is more than any channel has")
+            raise RelayFault(
+                url, f"the answers have more than {readable_size(ALL)}, which is more than any channel has"
+            )
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

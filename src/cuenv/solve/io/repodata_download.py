@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from cuenv.core.io import process as telling
-from cuenv.core.io.unpacking import SMALL, Limits, TooMuchError, check, human, limits_of, measure
+from cuenv.core.io.unpacking import SMALL, Limits, TooMuchError, check, limits_of, measure, readable_size
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import PASSING, PAUSE, Again, Connection, persevere, retry_after, words
@@ -213,7 +213,8 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
     total = start + left if left is not None else None
     if total is not None and total > limits.packed:
         raise TooMuchError(
-            f"the answer has {human(total)}, and the most is {human(limits.packed)}, which is more than any channel has"
+            f"the answer has {readable_size(total)}, and the most is {readable_size(limits.packed)}, "
+            "which is more than any channel has"
         )
     packing = answer.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
     if packing not in ("identity", "gzip", "x-gzip"):
@@ -225,13 +226,15 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
     for chunk in _chunks(answer, patience):
         sent += len(chunk)
         if sent > limits.packed:
-            raise TooMuchError(f"the answer has more than {human(limits.packed)}, which is more than any channel has")
+            raise TooMuchError(
+                f"the answer has more than {readable_size(limits.packed)}, which is more than any channel has"
+            )
         _grow(spool.stream, chunk, gunzip, limits, sent)
         tell(sent, total)
     if gunzip and not gunzip.eof:
         raise Again("the connection broke off before the end")
     if total is not None and sent < total:
-        raise Again(f"the connection broke off after {human(sent)} of {human(total)}")
+        raise Again(f"the connection broke off after {readable_size(sent)} of {readable_size(total)}")
 
 
 def _start(answer: requests.Response, spool: _Spool) -> int:
