@@ -231,7 +231,7 @@ _STATUS = regex(
     rb"NVRTC_ERROR|NVJITLINK_ERROR)_[A-Z]\w{2,50})\b"
 )
 _NUMBER = regex(
-    rb"(?i)\bcuda(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4}([1-9][0-9]{1,2})\b"
+    rb"(?i)\bcuda(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4}([1-9][0-9]{0,2})\b"
     rb"(?![.%:] ?[0-9])"
 )
 _VERSIONS = regex(rb"\(from versions: [^()\n]*")
