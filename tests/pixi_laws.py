@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 from rattler import LockFile
 
 from cuenv.core.io.files import load_toml
-from cuenv.solve.io.solver import matches, readable
+from cuenv.solve.io.solver import is_match_spec, matches
 from cuenv.solve.model import LockedPackage, parse_package_url
 
 _DEFAULTS = {"__unix=0=0", "__linux=4.18", "__glibc=2.28", "__archspec=0=x86_64"}
@@ -92,7 +92,7 @@ def _platform(
                 yield f"UnsatisfiableMatchSpec {text}"
         elif name not in conda:
             yield f"SourcePackageMissing {text}"
-        elif not readable(text) or not matches(text, _package(conda[name])):
+        elif not is_match_spec(text) or not matches(text, _package(conda[name])):
             yield f"UnsatisfiableMatchSpec {text}"
         if name in conda and name not in seen:
             seen.add(name)

@@ -467,7 +467,7 @@ def test_a_label_that_cannot_be_read_is_asked_once_for_all_candidates_of_it(monk
         tried.append(channels)
         raise ChannelError(f"channel {channels[1]}: cannot be reached")
 
-    monkeypatch.setattr(prove, "absent", unread)
+    monkeypatch.setattr(prove, "pins_without_record", unread)
     decision = decided(machine("8.0", driver="525.60.13"), stack="pytorch")
     proven, solution = prove.solving(decision, "x", Sources(offline=True), None)
     assert solution is None

@@ -29,7 +29,7 @@ from cuenv.core.io import unpacking
 from cuenv.core.io.unpacking import Limits
 from cuenv.solve.io import channels, relay, repodata_download
 from cuenv.solve.io import channels as repodata_cache
-from cuenv.solve.io.connection import words
+from cuenv.solve.io.connection import error_text
 from cuenv.solve.io.relay import Relay
 from cuenv.solve.io.solver import solve
 from cuenv.solve.io.sources import Mirror, Sources
@@ -57,10 +57,10 @@ def sources(url: str, tmp_path: Path, **more: object) -> Sources:
 
 def ask(where: Sources) -> list[str]:
     """The packages of a fresh process's answer."""
-    channels._known.cache_clear()
-    for handle in repodata_cache._held.values():
+    channels._channels_of.cache_clear()
+    for handle in repodata_cache._cache_locks.values():
         os.close(handle)
-    repodata_cache._held.clear()
+    repodata_cache._cache_locks.clear()
     answer = solve(request("leaf"), where)
     assert isinstance(answer, Solution), answer
     return [package.name for package in answer.packages]
@@ -386,5 +386,5 @@ def test_no_class_of_a_library_is_a_reason() -> None:
         (requests.exceptions.ConnectionError(ConnectionRefusedError(111, "Connection refused")), "Connection refused"),
         (io.UnsupportedOperation("odd"), "odd"),
     ):
-        assert said in words(error)
-        assert "Error" not in words(error)
+        assert said in error_text(error)
+        assert "Error" not in error_text(error)

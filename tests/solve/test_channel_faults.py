@@ -47,7 +47,7 @@ def sources(server: Faulty, tmp_path: Path, **more: object) -> Sources:
 
 def ask(where: Sources) -> list[str]:
     """The file names of a fresh process's answer: nothing of an earlier one is remembered but the cache's files."""
-    channels._known.cache_clear()
+    channels._channels_of.cache_clear()
     answer = solve(request("leaf"), where)
     assert isinstance(answer, Solution), answer
     return [package.url.removeprefix(f"{FORGE}/linux-64/") for package in answer.packages]

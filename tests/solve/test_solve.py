@@ -22,7 +22,7 @@ from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io import channels
 from cuenv.solve.io.choosing import choose
-from cuenv.solve.io.solver import absent, matches, solve
+from cuenv.solve.io.solver import matches, pins_without_record, solve
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.model import LockedPackage, Settled, Solution, Unsatisfiable
 
@@ -278,7 +278,7 @@ def test_absent_asks_without_solving(tmp_path: Path) -> None:
         Pin(name="m", channel="nvidia"),
         Pin(name="__cuda", version="99"),
     )
-    assert absent(pins, ("conda-forge",), PLATFORM, sources) == (pins[1], pins[2], pins[4])
+    assert pins_without_record(pins, ("conda-forge",), PLATFORM, sources) == (pins[1], pins[2], pins[4])
 
 
 def test_inside_a_running_loop_as_in_a_notebook(tmp_path: Path) -> None:

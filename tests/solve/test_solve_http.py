@@ -12,7 +12,7 @@ import pytest
 from channel_builder import Server, pkg, request, self_signed, serve, write
 from cuenv.core.errors import ChannelError, InputError
 from cuenv.solve.environment_spec import Pin
-from cuenv.solve.io.solver import absent, solve
+from cuenv.solve.io.solver import pins_without_record, solve
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.model import Solution
 
@@ -71,7 +71,7 @@ def test_a_channel_given_with_credentials_is_stripped(server: Server, tmp_path: 
     assert urls(answer)[0] == f"{server.url}/conda-forge/linux-64/a-1.0-0.tar.bz2"
     assert {login for _, login in server.asked} == {"user:secret"}
     assert "secret" not in repr(answer)
-    assert absent((Pin(name="a"), Pin(name="b")), (channel,), "linux-64", sources) == (Pin(name="b"),)
+    assert pins_without_record((Pin(name="a"), Pin(name="b")), (channel,), "linux-64", sources) == (Pin(name="b"),)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats import LockedFile, unlocked_txt
 from cuenv.lockfile.formats.others.pixi_lock import LOCK, MANIFEST
 from cuenv.lockfile.lock import Locked, LockRequest, lock_spec
-from cuenv.lockfile.pip import lock_pip
+from cuenv.lockfile.pip import PipJob, lock_pip
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, Pin
 from cuenv.solve.io.pip import indexes, pypi_names
@@ -166,20 +166,18 @@ def _twin(
                 missing = f": {', '.join(one.missing)}" if one.missing else ""
                 return f"the channels cannot satisfy it on {item.platform}{missing}"
             solutions.append(one)
-        solutions, of_pip = lock_pip(
-            found,
-            solutions,
-            answer.lock,
-            knowledge=knowledge,
+        pip = PipJob(
+            spec=found,
             folder=request.path.parent,
+            knowledge=knowledge,
             environ=request.host.environ,
+            sources=sources,
+            old=answer.lock,
             allow=request.allow,
             builds=request.builds,
-            certificates=request.sources.certificates,
-            offline=request.sources.offline,
-            as_of=day,
             progress=progress,
         )
+        solutions, of_pip = lock_pip(pip, solutions)
     except CuenvError as error:
         return error.message
     wrong = next((item for item in allowed(of_pip, request.allow) if item.severity == "error"), None)

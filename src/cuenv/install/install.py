@@ -18,7 +18,7 @@ from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock
 from cuenv.lockfile.formats import PLATFORM, LockPart, explicit_txt
 from cuenv.lockfile.formats.unlocked_txt import aside_command
 from cuenv.solve.io.cache import use
-from cuenv.solve.io.download import JOBS, Wanted, differs, fetch
+from cuenv.solve.io.download import JOBS, Wanted, fetch, hash_difference
 from cuenv.solve.io.sources import Sources, place_of
 from cuenv.solve.model import Lock, Solution
 
@@ -212,7 +212,7 @@ def _of_bundle(item: Item, folder: Path, source: Path) -> Path:
     """A file of a bundle; the lock vouches for it, beside ``SHA256SUMS``."""
     path = folder / item.place
     try:
-        wrong = differs(path, Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
+        wrong = hash_difference(path, Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
     except OSError as error:
         raise HashError(f"{shown(source)}: {item.place}: {why(error)}", hint="copy the bundle again") from error
     if wrong:

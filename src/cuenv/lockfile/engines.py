@@ -82,13 +82,13 @@ def _with_defaults(
 
     Priority is strict, so they only bring names that no channel of the file has: without such a name nobody asks them.
     """
-    from cuenv.solve.io.solver import absent, solve  # noqa: PLC0415 - as above
+    from cuenv.solve.io.solver import pins_without_record, solve  # noqa: PLC0415 - as above
 
     asked = [pin.name for pin in question.spec.pins if pin.yaml_text() in answer.missing and not pin.channel]
     names = [Pin(name=name) for name in dict.fromkeys([*asked, *_LACKING.findall(answer.text)])]
     if not names or "defaults" in question.channels or question.spec.nodefaults or question.spec.ours:
         return answer
-    named = absent(names, with_named(question.channels, question.spec.pins), question.platform, sources)
+    named = pins_without_record(names, with_named(question.channels, question.spec.pins), question.platform, sources)
     if not named:
         return answer
     shown = first_of([pin.name for pin in named], _SHOWN)
@@ -103,7 +103,7 @@ def _with_defaults(
         return replace(answer, text=f"{adds}cannot be read here: {reason}\n{answer.text}")
     if isinstance(again, Solution):
         return again
-    have = absent(named, with_named(more.channels, question.spec.pins), question.platform, sources)
+    have = pins_without_record(named, with_named(more.channels, question.spec.pins), question.platform, sources)
     if not have:
         return again
     left = "it either" if len(have) == 1 else "them either"
@@ -161,15 +161,15 @@ def _verify_one(
     engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sources
 ) -> tuple[Solution, list[Finding]]:
     from cuenv.solve.io.solver import (  # noqa: PLC0415 - as above
-        recorded,
-        stem,
+        records_of_packages,
         unmet,
+        url_stem,
     )
 
     channels = spec.reached
     findings, unknown = [], []
     try:
-        records = recorded(solution.packages, channels, solution.platform, sources)
+        records = records_of_packages(solution.packages, channels, solution.platform, sources)
     except ChannelError as error:
         records = {}
         findings.append(_unverified_finding(engine, len(solution.packages), error.message))
@@ -177,9 +177,9 @@ def _verify_one(
         unknown = [
             f"the channels do not contain {package.name} {package.version} {package.build}"
             for package in solution.packages
-            if stem(package.url) not in records
+            if url_stem(package.url) not in records
         ]
-    packages = tuple(_recorded_package(package, records.get(stem(package.url))) for package in solution.packages)
+    packages = tuple(_recorded_package(package, records.get(url_stem(package.url))) for package in solution.packages)
     whole = replace(solution, packages=packages)
     wrong = list(dict.fromkeys([*unmet(spec.pins, whole, channels, sources), *unknown]))
     if wrong:

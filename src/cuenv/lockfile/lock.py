@@ -39,7 +39,7 @@ from cuenv.lockfile.formats import LockPart, unlocked_txt
 from cuenv.lockfile.host_check import drift_findings, host_findings
 from cuenv.lockfile.left_open import PYTHONS_TRIED, open_pythons, pip_bounds, pythons_to_try, with_python
 from cuenv.lockfile.minimum_host import minimum_host
-from cuenv.lockfile.pip import before_pip, lock_pip
+from cuenv.lockfile.pip import PipJob, before_pip, lock_pip
 from cuenv.lockfile.setups import build_findings
 from cuenv.lockfile.wheel_lock import (
     install_commands,
@@ -362,32 +362,27 @@ def _with_pip_part(job: _Job, solutions: list[Solution]) -> tuple[list[Solution]
     package with which that torch fails; where the pip part does not resolve so, it is resolved without these bounds.
     """
     request = job.request
-
-    def resolve(spec: EnvironmentSpec, *, quick: bool) -> tuple[list[Solution], list[Finding]]:
-        return lock_pip(
-            spec,
-            solutions,
-            _replaced_lock(request, solutions),
-            knowledge=job.knowledge,
-            folder=request.path.parent,
-            update=request.update,
-            environ=request.host.environ,
-            allow=request.allow,
-            builds=request.builds,
-            quick=quick,
-            certificates=request.sources.certificates,
-            offline=request.sources.offline,
-            as_of=request.sources.as_of,
-            progress=job.progress,
-        )
-
+    pip = PipJob(
+        spec=job.spec,
+        folder=request.path.parent,
+        knowledge=job.knowledge,
+        environ=request.host.environ,
+        sources=request.sources,
+        old=_replaced_lock(request, solutions) if job.spec.pip else None,
+        update=request.update,
+        allow=request.allow,
+        builds=request.builds,
+        quick=request.quick,
+        progress=job.progress,
+    )
     bounds, reasons = pip_bounds(job.spec, job.hosts, solutions, job.knowledge)
     if bounds:
-        made, found = resolve(replace(job.spec, constraints=(*job.spec.constraints, *bounds)), quick=True)
+        bounded = replace(job.spec, constraints=(*job.spec.constraints, *bounds))
+        made, found = lock_pip(pip._replace(spec=bounded, quick=True), solutions)
         if not any(item.code == "CU510" for item in found):
             taken = {item.name for solution in made for item in solution.pip}
             return made, [*found, *{item.subject: item for item in reasons if item.subject in taken}.values()]
-    return resolve(job.spec, quick=request.quick)
+    return lock_pip(pip, solutions)
 
 
 def _solution_findings(job: _Job, solutions: list[Solution]) -> tuple[list[Finding], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Locking the pip part: after conda's solve, for each platform, with conda's packages as what is already there."""
+"""Locking the pip part: after conda's solve, uv resolves it for each platform beside conda's packages."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...] = ()) -> tuple[Find
         return ()
     wrong = read_lines(spec.pip, dict(spec.unread)).wrong
     kinds = dict.fromkeys((item.why, item.fix) for item in wrong)
-    return tuple(_wrong([item for item in wrong if (item.why, item.fix) == kind]) for kind in kinds)
+    return tuple(_unreadable_finding([item for item in wrong if (item.why, item.fix) == kind]) for kind in kinds)
 
 
-def _wrong(lines: list[WrongLine]) -> Finding:
-    """Lines of which the same is wrong."""
+def _unreadable_finding(lines: list[WrongLine]) -> Finding:
+    """The finding on lines that have the same fault."""
     one, texts = len(lines) == 1, tuple(item.text for item in lines)
     better = tuple(text for item in lines for text in item.better)
     edits = (
@@ -77,190 +77,192 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
     return (*before_pip(spec), *findings_aside(aside, None), *ignored_lines(lines), *built_lines(lines))
 
 
-def lock_pip(
-    spec: EnvironmentSpec,
-    solutions: list[Solution],
-    old: Lock | None,
-    *,
-    knowledge: Knowledge,
-    folder: Path,
-    update: tuple[str, ...] = (),
-    environ: Mapping[str, str],
-    allow: tuple[str, ...],
-    builds: bool = False,
-    quick: bool = False,
-    certificates: str | None = None,
-    offline: bool,
-    as_of: str = "",
-    progress: Progress | None,
-) -> tuple[list[Solution], list[Finding]]:
-    """Add the pip part to every solution; findings say what refuses it, and what is set aside.
+class PipJob(NamedTuple):
+    """A pip part to lock.
 
-    Args:
-        solutions: conda's answers.
-        old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
+    Attributes:
+        spec: the environment file.
+        folder: where it lies.
         knowledge: the tables, which name libraries that compile CUDA code.
-        folder: where the environment file lies.
-        update: packages of that lock that may move.
         environ: the user's variables: indexes, credentials, proxies.
+        sources: the authorities to trust, whether the network may be asked, and the day of the builds.
+        old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
+        update: packages of that lock that may move.
         allow: codes that the user allowed; CU501 leaves the pip part out.
         builds: whether torch may be downloaded to read what a source distribution requires.
-        quick: see `cuenv.lockfile.lock.LockRequest`.
-        certificates: authorities that ``.condarc`` names.
-        offline: take only what uv's cache holds.
-        as_of: the day by which a file must have been uploaded; empty for all files.
+        quick: whether a conflict is enough, and no repair of it is looked for.
         progress: told in a few words what is being done.
+    """
+
+    spec: EnvironmentSpec
+    folder: Path
+    knowledge: Knowledge
+    environ: Mapping[str, str]
+    sources: Sources
+    old: Lock | None
+    update: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    builds: bool = False
+    quick: bool = False
+    progress: Progress | None = None
+
+
+def lock_pip(job: PipJob, solutions: list[Solution]) -> tuple[list[Solution], list[Finding]]:
+    """Add the pip part to the solution of every platform.
+
+    Returns:
+        The solutions with the pip part, and findings that say what refuses it, and what is set aside.
 
     Raises:
         ChannelError: a package index cannot be read.
         OutsideError: uv cannot be run.
     """
-    if not spec.pip:
+    if not job.spec.pip:
         return solutions, []
-    lines = read_lines(spec.pip, dict(spec.unread))
-    if UNLOCKED in allow:
+    lines = read_lines(job.spec.pip, dict(job.spec.unread))
+    if UNLOCKED in job.allow:
         whole = _left_out(lines)
         made = [replace(item, aside=whole, options=lines.options.lines()) for item in solutions]
         return made, [finding for item in made for finding in findings_aside(item.aside, None)]
     made, found = [], [*ignored_lines(lines), *built_lines(lines)]
-    lines = with_build_needs(lines, folder, knowledge)
+    lines = with_build_needs(lines, job.folder, job.knowledge)
     for solution in solutions:
-        kept = old.solution(solution.platform) if old else None
-        moving = set(map(normalise, update))
-        prefer = tuple(item for item in kept.pip if item.name not in moving) if kept else ()
-        run = PipRun(
-            spec, knowledge, lines, prefer, folder, environ, certificates, builds, offline, progress, as_of, quick
-        )
-        part, findings = _one(run, solution)
+        part, findings = _lock_platform(job, lines, solution)
         made.append(part)
         found += findings
     return made, found
 
 
-class PipRun(NamedTuple):
-    """What the pip part of each platform is locked from; the names are those of `lock_pip`.
-
-    Attributes:
-        lines: the pip part, understood.
-        prefer: packages of an existing lock that stay while they satisfy the rest.
-        folder: where the environment file lies.
-    """
-
-    spec: EnvironmentSpec
-    knowledge: Knowledge
-    lines: PipLines
-    prefer: tuple[PipLocked, ...]
-    folder: Path
-    environ: Mapping[str, str]
-    certificates: str | None
-    builds: bool
-    offline: bool
-    progress: Progress | None
-    as_of: str
-    quick: bool
-
-
-def _one(run: PipRun, solution: Solution) -> tuple[Solution, list[Finding]]:
-    from cuenv.solve.io.pip import pypi_names, resolve  # noqa: PLC0415 - only where there are pip packages
-
+def _lock_platform(job: PipJob, lines: PipLines, solution: Solution) -> tuple[Solution, list[Finding]]:
+    """The solution of one platform with its pip part, and findings; without it where it does not resolve."""
     python = solution.package("python")
     release = python.version if python else solution.python
     if not release:
-        return solution, [_no_python(run.spec)]
-    options = run.lines.options
-    links = tuple(url if "://" in url else str((run.folder / url).absolute()) for url in options.links)
-    request = PipRequest(
-        requirements=run.lines.requirements,
-        python=release,
+        return solution, [_no_python(job.spec)]
+    answer, request, replaced = _resolve(job, _request(job, lines, solution, release))
+    if isinstance(answer, PipConflict):
+        return solution, [_conflict_finding(job, request, answer)]
+    broken = next((item for item in replaced if _breaks_conda(item, answer, solution)), None)
+    if broken:
+        return solution, [conflict_finding(broken, free=True)]
+    day = job.sources.as_of
+    silent = [item for item in answer if day and not item.uploaded and not _in_tables(item, job)]
+    undated = (*solution.undated, *(f"{item.name} {item.version}" for item in silent))
+    failed = {item.name: item for item in request.unbuilt} | _against_torch(answer, request, job)
+    whole = _without_unlockable(replace(solution, pip=answer, undated=undated), failed, lines, job.knowledge)
+    found = [
+        *aside_findings(whole, job.folder),
+        *pip_findings(whole, "" if python else "pip"),
+        *origin_findings(whole.pip),
+        *_over_conda(replaced, whole.pip),
+    ]
+    return whole, found
+
+
+def _request(job: PipJob, lines: PipLines, solution: Solution, python: str) -> PipRequest:
+    """What uv is asked for one platform."""
+    from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - only where there are pip packages
+
+    kept = job.old.solution(solution.platform) if job.old else None
+    moving = set(map(normalise, job.update))
+    links = tuple(url if "://" in url else str((job.folder / url).absolute()) for url in lines.options.links)
+    return PipRequest(
+        requirements=lines.requirements,
+        python=python,
         platform=solution.platform,
         glibc=glibc_of(solution.virtual_packages),
         provided=provided(solution.packages, pypi_names()),
-        prefer=run.prefer,
-        constraints=read_lines(run.spec.constraints).requirements,
-        options=replace(options, links=links),
-        builds=run.builds,
-        as_of=run.as_of,
-        undated=tuple(_of_pytorch(run)) if run.as_of else (),
+        prefer=tuple(item for item in kept.pip if item.name not in moving) if kept else (),
+        constraints=read_lines(job.spec.constraints).requirements,
+        options=replace(lines.options, links=links),
+        builds=job.builds,
+        as_of=job.sources.as_of,
+        undated=tuple(_on_undated_index(lines, job)) if job.sources.as_of else (),
     )
-    answer: tuple[PipLocked, ...] | PipConflict | Unbuilt = ()
-    over: list[PipConflict] = []
+
+
+def _resolve(
+    job: PipJob, request: PipRequest
+) -> tuple[tuple[PipLocked, ...] | PipConflict, PipRequest, list[PipConflict]]:
+    """Ask uv; what cannot be built is taken without its requirements, and pip's release over conda's where that may be.
+
+    Returns:
+        The packages, or the conflict; the request that was asked last; and the conflicts that pip's release ended.
+
+    Raises:
+        ChannelError: a package index cannot be read.
+        OutsideError: uv cannot be run, or too many packages cannot be built.
+    """
+    from cuenv.solve.io.pip import resolve  # noqa: PLC0415 - only where there are pip packages
+
+    replaced: list[PipConflict] = []
     while request.requirements:
         answer = resolve(
             request,
-            run.environ,
-            certificates=run.certificates,
-            offline=run.offline,
-            progress=run.progress,
-            ended=lambda conflict: run.quick or _replaceable(conflict, run.spec),
+            job.environ,
+            certificates=job.sources.certificates,
+            offline=job.sources.offline,
+            progress=job.progress,
+            ended=lambda conflict: job.quick or _replaceable(conflict, job.spec),
         )
-        if isinstance(answer, PipConflict) and _replaceable(answer, run.spec) and len(over) < _MOST_UNBUILT:
-            over.append(answer)
+        if isinstance(answer, PipConflict) and _replaceable(answer, job.spec) and len(replaced) < _MOST_UNBUILT:
+            replaced.append(answer)
             given = tuple(item for item in request.provided if item != answer.provided)
             request = replace(request, provided=given)
             continue
         if not isinstance(answer, Unbuilt):
-            break
+            return answer, request, replaced
         if len(request.unbuilt) >= _MOST_UNBUILT:
             raise OutsideError(
                 f"uv could not resolve the pip part: {answer.name} {answer.version}: {answer.why}",
                 hint="cuenv lock --allow CU501 leaves the pip part unlocked",
             )
-        if run.progress:
-            run.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
+        if job.progress:
+            job.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
         request = replace(request, unbuilt=(*request.unbuilt, answer))
-    if isinstance(answer, PipConflict):
-        answer = replace(answer, text=f"as of {run.as_of}, {answer.text}") if run.as_of else answer
-        torch = next((item for item in request.provided if item.name == "torch"), None)
-        if torch and any(made_for(text, version(torch.version), run.knowledge) is False for text in answer.repair):
-            answer = replace(answer, repair=())  # it was compiled for another torch
-        pin = run.spec.pin(answer.provided.conda) if answer.provided else None
-        return solution, [conflict_finding(answer, free=not (pin and pin.version), named=" ".join(run.spec.pip))]
-    packages = answer if isinstance(answer, tuple) else ()
-    broken = next((item for item in over if _breaks_conda(item, packages, solution)), None)
-    if broken:
-        return solution, [conflict_finding(broken, free=True)]
-    silent = [item for item in packages if run.as_of and not item.uploaded and not _in_tables(item, run)]
-    undated = (*solution.undated, *(f"{item.name} {item.version}" for item in silent))
-    failed = {item.name: item for item in request.unbuilt} | _against_torch(packages, request, run)
-    whole = _parted(replace(solution, pip=packages, undated=undated), failed, run.lines, run.knowledge)
-    found = [
-        *aside_findings(whole, run.folder),
-        *pip_findings(whole, "" if python else "pip"),
-        *origin_findings(whole.pip),
-        *_over_conda(over, whole.pip),
-    ]
-    return whole, found
+    return (), request, replaced
 
 
-_EXACTLY = regex(r"([A-Za-z0-9._-]+)\s*==\s*([0-9][0-9.]*)\+(?:cu\d+|cpu)\s*(?:;.*)?")
+def _conflict_finding(job: PipJob, request: PipRequest, conflict: PipConflict) -> Finding:
+    """The finding that the pip part does not resolve."""
+    day = job.sources.as_of
+    conflict = replace(conflict, text=f"as of {day}, {conflict.text}") if day else conflict
+    torch = next((item for item in request.provided if item.name == "torch"), None)
+    if torch and any(made_for(text, version(torch.version), job.knowledge) is False for text in conflict.repair):
+        conflict = replace(conflict, repair=())  # it was compiled for another torch
+    pin = job.spec.pin(conflict.provided.conda) if conflict.provided else None
+    return conflict_finding(conflict, free=not (pin and pin.version), named=" ".join(job.spec.pip))
 
 
-def _of_pytorch(run: PipRun) -> Iterator[str]:
+_PYTORCH_BUILD = regex(r"([A-Za-z0-9._-]+)\s*==\s*([0-9][0-9.]*)\+(?:cu\d+|cpu)\s*(?:;.*)?")
+
+
+def _on_undated_index(lines: PipLines, job: PipJob) -> Iterator[str]:
     """Packages of which the file names one build of PyTorch's own index, which tells no days.
 
     What the tables know to be of a later day is not among them, so that uv finds no such build.
     """
-    for text in run.lines.requirements:
-        found = _EXACTLY.fullmatch(text.strip())
-        row = run.knowledge.released(version(found[2])) if found and normalise(found[1]) == "torch" else None
-        if found and not (row and row.released > run.as_of):
+    for text in lines.requirements:
+        found = _PYTORCH_BUILD.fullmatch(text.strip())
+        row = job.knowledge.released(version(found[2])) if found and normalise(found[1]) == "torch" else None
+        if found and not (row and row.released > job.sources.as_of):
             yield normalise(found[1])
 
 
-def _in_tables(item: PipLocked, run: PipRun) -> bool:
+def _in_tables(item: PipLocked, job: PipJob) -> bool:
     """Whether the tables tell that a file was there; what a URL names was put there on a day that nobody tells."""
-    row = run.knowledge.released(version(item.version.partition("+")[0])) if item.name == "torch" else None
-    return row is not None and row.released <= run.as_of and not item.direct
+    row = job.knowledge.released(version(item.version.partition("+")[0])) if item.name == "torch" else None
+    return row is not None and row.released <= job.sources.as_of and not item.direct
 
 
-_OURS = ("torch", "torchvision", "torchaudio", "torchtriton", "triton", "numpy")
+_NEVER_REPLACED = ("torch", "torchvision", "torchaudio", "torchtriton", "triton", "numpy")
 """What pip may not put over conda's in any case: the libraries of the environment are made for it."""
 
 
 def _replaceable(conflict: PipConflict, spec: EnvironmentSpec) -> bool:
     """Whether pip may put its release over conda's: of a package for which the file names no release to conda."""
     gives = conflict.provided
-    if gives is None or gives.name in _OURS or NVIDIA.fullmatch(gives.name):
+    if gives is None or gives.name in _NEVER_REPLACED or NVIDIA.fullmatch(gives.name):
         return False
     return not any(pin.name == gives.conda and (pin.version or pin.build) for pin in spec.pins)
 
@@ -299,21 +301,21 @@ _MOST_UNBUILT = 40
 """Packages whose setup fails, before the whole is given up."""
 
 
-def _against_torch(packages: tuple[PipLocked, ...], request: PipRequest, run: PipRun) -> dict[str, Unbuilt]:
+def _against_torch(packages: tuple[PipLocked, ...], request: PipRequest, job: PipJob) -> dict[str, Unbuilt]:
     """The source distributions that build against torch, of which uv had to build none to know what they require."""
     done = {item.name for item in request.unbuilt}
     asked = [item for item in packages if item.from_source and item.name not in done]
-    asked = [item for item in asked if not compiles(item.name, run.knowledge)]
-    if not asked or run.offline:
+    asked = [item for item in asked if not compiles(item.name, job.knowledge)]
+    if not asked or job.sources.offline:
         return {}
     from cuenv.solve.io.pip import logins  # noqa: PLC0415 - only where there are such packages
     from cuenv.solve.io.source_distribution import builds_against_torch  # noqa: PLC0415 - as above
 
-    if run.progress:
-        run.progress(
+    if job.progress:
+        job.progress(
             f"reading how {first_of([item.name for item in asked], _SHOWN)} {'is' if len(asked) < 2 else 'are'} built"
         )
-    sources, pairs = Sources(certificates=run.certificates, timeout=_PATIENCE, retries=0), logins(run.environ)
+    sources, pairs = Sources(certificates=job.sources.certificates, timeout=_PATIENCE, retries=0), logins(job.environ)
     reasons = run_parallel(lambda item: builds_against_torch(item, sources, pairs), asked)
     return {
         item.name: Unbuilt(name=item.name, version=item.version, why=why, build=True)
@@ -322,7 +324,9 @@ def _against_torch(packages: tuple[PipLocked, ...], request: PipRequest, run: Pi
     }
 
 
-def _parted(solution: Solution, failed: Mapping[str, Unbuilt], lines: PipLines, knowledge: Knowledge) -> Solution:
+def _without_unlockable(
+    solution: Solution, failed: Mapping[str, Unbuilt], lines: PipLines, knowledge: Knowledge
+) -> Solution:
     """The solution without what no hash can pin, or what pip can build in the finished environment alone."""
     locked: list[PipLocked] = []
     aside = list(lines.aside)

@@ -30,7 +30,7 @@ from cuenv.resolver.solution_policy import (
 from cuenv.resolver.verdict import Context, both
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.records import cuda_builds
-from cuenv.solve.io.solver import absent, solve
+from cuenv.solve.io.solver import pins_without_record, solve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
@@ -138,7 +138,7 @@ def _requested_clash(decision: Decision, name: str, sources: Sources) -> str:
             return not isinstance(solve(asked, sources), Unsatisfiable)
 
         try:
-            lacking.append({pin.yaml_text() for pin in absent(asked, channels, platform, sources)})
+            lacking.append({pin.yaml_text() for pin in pins_without_record(asked, channels, platform, sources)})
             if not lacking[-1] and solves(asked):
                 return ""
             odd = odd or (() if lacking[-1] else _least(asked, solves))
@@ -201,7 +201,7 @@ def solve_candidate(
     if (spec.channels, platform) in unread:
         return unread[spec.channels, platform]
     try:
-        missing = absent(spec.pins, spec.channels, platform, sources)
+        missing = pins_without_record(spec.pins, spec.channels, platform, sources)
         if missing:
             return _channels_lack([pin.yaml_text() for pin in missing], sources.as_of)
         facts = virtual_packages(decision.context.facts)
@@ -273,7 +273,7 @@ def _without_python(candidate: Candidate, spec: EnvironmentSpec, sources: Source
     ways = (candidate.python.replace(".", ""), candidate.python)
     builds = [f"{pin.build.rstrip('*')}*py{way}_*" for way in ways] + [f"py{candidate.python}_{pin.build}"]
     narrowed = [replace(pin, build=build) for build in builds]
-    if len(absent(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
+    if len(pins_without_record(narrowed, spec.channels, candidate.build.platform, sources)) < len(narrowed):
         return None
     return f"the channels{_on_day(sources.as_of)} have no {pin.yaml_text()} for this Python"
 

@@ -36,9 +36,9 @@ from cuenv.install.placing import CLOBBERED, MARKER
 from cuenv.prefix.io.conda_meta import read_conda_meta
 from cuenv.prefix.io.prefix import OWN_DIGEST, installed_digest
 from cuenv.solve.io.cache import use
-from cuenv.solve.io.channels import run, translated
+from cuenv.solve.io.channels import rattler_errors, run
 from cuenv.solve.io.connection import make_client
-from cuenv.solve.io.download import Wanted, differs, fetch
+from cuenv.solve.io.download import Wanted, fetch, hash_difference
 from cuenv.solve.io.solver import record_of
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, Solution, content_digest
@@ -269,7 +269,7 @@ def _make(
     with made_whole(prefix, content_digest((solution,))):
         if progress:
             progress(f"installing {len(solution.packages)} packages into {prefix}")
-        with translated("the installer failed"):
+        with rattler_errors("the installer failed"):
             try:
                 run(_put(records, prefix, solution.platform, sources, progress))
             except InstallerError as error:
@@ -359,7 +359,7 @@ def _verify(package: LockedPackage, path: Path, sources: Sources, archives: Mapp
     given = package.url in archives or sources.folder(package.channel) is None
     name = f"{path}" if given else f"channel {short_channel(package.channel)}: {path}"
     try:
-        wrong = differs(path, Wanted(url=package.url, path=path, sha256=package.sha256, md5=package.md5))
+        wrong = hash_difference(path, Wanted(url=package.url, path=path, sha256=package.sha256, md5=package.md5))
     except OSError as error:
         raise ChannelError(f"{name}: {error.strerror}", hint="copy the package from its channel again") from error
     if wrong:

@@ -44,23 +44,23 @@ _MAX_NAME = 128
 
 IN_USE = ".cuenv-in-use"
 """The file in a folder of repodata that everybody holds who reads channels into it."""
-_LEFT = ".tmp*"
+_ABANDONED = ".tmp*"
 """What rattler leaves behind when it is stopped."""
-_BEGUN = "coming/*"
+_PARTIAL = "coming/*"
 """Downloads that broke off, which the next run goes on with."""
-_DAYS = 7
+_PARTIAL_DAYS = 7
 """Days after which nobody does."""
-_held: dict[Path, int] = {}
+_cache_locks: dict[Path, int] = {}
 
 
-def enter(sources: Sources) -> None:
+def use_repodata_cache(sources: Sources) -> None:
     """Use the cache of repodata; what was left by others who were stopped goes, if nobody else is at work there.
 
     Raises:
         OutsideError: it cannot be written.
     """
     folder = sources.repodata_folder()
-    if folder in _held:
+    if folder in _cache_locks:
         return
     use(sources)
     try:
@@ -68,21 +68,21 @@ def enter(sources: Sources) -> None:
         handle = os.open(folder / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise unwritable(folder, error) from error
-    _held[folder] = handle
+    _cache_locks[folder] = handle
     with contextlib.suppress(OSError):  # somebody is at work, or the file system knows no locks
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for path in folder.glob(_LEFT):
+        for path in folder.glob(_ABANDONED):
             with contextlib.suppress(OSError):
                 path.unlink()
-        for path in folder.glob(_BEGUN):
+        for path in folder.glob(_PARTIAL):
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _DAYS * 86400:
+                if time.time() - path.stat().st_mtime > _PARTIAL_DAYS * 86400:
                     path.unlink()
     with contextlib.suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_SH)  # who sweeps is done at once
 
 
-def forget(folder: Path, channel: str, subdir: str) -> bool:
+def remove_repodata(folder: Path, channel: str, subdir: str) -> bool:
     """Remove the repodata of one subdir, so that it is fetched anew.
 
     Args:
@@ -103,22 +103,24 @@ def forget(folder: Path, channel: str, subdir: str) -> bool:
     return found
 
 
-def forget_wrong_shards(folder: Path) -> bool:
+def remove_wrong_shards(folder: Path) -> bool:
     """Remove the shards that are not of the package that the indexes of the cache say (CEP 16).
 
     Returns:
         whether there was one.
     """
-    indexes = [data for path in folder.glob("*.shards-cache-v1") if (data := _bytes(path))]
+    indexes = [data for path in folder.glob("*.shards-cache-v1") if (data := _content(path))]
     found = False
     for path in (folder / "shards-v1").glob("*.msgpack"):
         name = _SHARD.fullmatch(path.name)
         package = (
-            next(filter(None, (_package(data, bytes.fromhex(name[1])) for data in indexes)), None) if name else None
+            next(filter(None, (_package_of_shard(data, bytes.fromhex(name[1])) for data in indexes)), None)
+            if name
+            else None
         )
         if package is None:
             continue
-        shard = _bytes(path)
+        shard = _content(path)
         if b"\xa4name" in shard and b"\xa4name" + _packed(package) not in shard:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -126,7 +128,7 @@ def forget_wrong_shards(folder: Path) -> bool:
     return found
 
 
-def _package(index: bytes, digest: bytes) -> bytes | None:
+def _package_of_shard(index: bytes, digest: bytes) -> bytes | None:
     """The name that an index gives a shard: a MessagePack string right before its hash."""
     end = index.find(_BIN32 + digest)
     if end < 0:
@@ -142,7 +144,7 @@ def _packed(text: bytes) -> bytes:
     return (bytes([0xA0 | len(text)]) if len(text) < 32 else bytes([0xD9, len(text)])) + text
 
 
-def _bytes(path: Path) -> bytes:
+def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
@@ -212,7 +214,7 @@ class Channels:
         self._relay: Relay | None = None
         self._gateways: dict[tuple[bool, tuple[str, ...]], Gateway] = {}
         self.answers: dict[tuple[tuple[Part, ...], str], bool] = {}
-        self.remembers = False
+        self.keeps_records = False
         """Whether records of folders stay in memory once they were read: many questions will be asked."""
         self._memories: dict[SparseRepoData, FolderRecords] = {}
         self._files: dict[tuple[str, str, int, int], SparseRepoData] = {}
@@ -228,7 +230,7 @@ class Channels:
 
     def _open_quietly(self, channels: Sequence[str], platform: str) -> None:
         # whoever asks next meets it again, and says it
-        with suppress(CuenvError, OSError), translated("the channels cannot be opened"):
+        with suppress(CuenvError, OSError), rattler_errors("the channels cannot be opened"):
             self._open(channels, platform, None)
             if not self._remote:
                 self._gateway()
@@ -269,28 +271,28 @@ class Channels:
             OutsideError: rattler failed.
         """
         try:
-            return self._put(parts, question)
+            return self._ask_gateway(parts, question)
         except GatewayError as error:
-            self._say_fault(parts, error)
+            self._raise_relay_fault(parts, error)
             if not (self._sharded and channel_errors.about_shards(str(error))):
-                return self._again(parts, question, error)
+                return self._ask_again(parts, question, error)
         self._sharded = False
         try:
-            return self._put(parts, question)
+            return self._ask_gateway(parts, question)
         except GatewayError as error:
-            self._say_fault(parts, error)
-            return self._again(parts, question, error)
+            self._raise_relay_fault(parts, error)
+            return self._ask_again(parts, question, error)
 
     def handle(self, part: Part) -> Source:
         """What rattler reads a part from."""
         source = part.source
-        if not self.remembers or not isinstance(source, SparseRepoData):
+        if not self.keeps_records or not isinstance(source, SparseRepoData):
             return source
         if source not in self._memories:
             self._memories[source] = FolderRecords(source, part.subdir)
         return self._memories[source]
 
-    def _say_fault(self, parts: Sequence[Part], error: Exception) -> None:
+    def _raise_relay_fault(self, parts: Sequence[Part], error: Exception) -> None:
         """Say what the relay met, if it met anything: it knows more than rattler."""
         fault = self._relay.fault() if self._relay else None
         if fault is None:
@@ -302,7 +304,7 @@ class Channels:
         place = fault.url.replace(part.channel, strip_credentials(part.place), 1)
         raise self._network_error(part, f"{place}\n{fault.text}") from error
 
-    def _put(self, parts: Sequence[Part], question: Question[T]) -> T:
+    def _ask_gateway(self, parts: Sequence[Part], question: Question[T]) -> T:
         known = list(dict.fromkeys(map(self.handle, parts)))
         # each costs a call for each name
         handles = [item for item in known if not (isinstance(item, FolderRecords) and item.empty)] or known
@@ -311,26 +313,26 @@ class Channels:
             self._relay.begin()
         return run(question(gateway, handles))
 
-    def _again(self, parts: Sequence[Part], question: Question[T], error: GatewayError) -> T:
+    def _ask_again(self, parts: Sequence[Part], question: Question[T], error: GatewayError) -> T:
         """Ask once more without what cannot be read of the cache; else say whose fault it is."""
-        blamed, part = self._blame(parts, error)
+        blamed, part = self._error_of_channel(parts, error)
         if part is None or self.sources.offline or not channel_errors.garbage(str(error), blamed.message):
             raise blamed from error
-        if not forget(self.sources.repodata_folder(), part.channel, part.subdir):
+        if not remove_repodata(self.sources.repodata_folder(), part.channel, part.subdir):
             raise blamed from error
         self._gateways.clear()
         try:
-            return self._put(parts, question)
+            return self._ask_gateway(parts, question)
         except GatewayError as again:
-            self._say_fault(parts, again)
-            forget(self.sources.repodata_folder(), part.channel, part.subdir)  # it came the same way again
-            raise self._blame(parts, again)[0] from again
+            self._raise_relay_fault(parts, again)
+            remove_repodata(self.sources.repodata_folder(), part.channel, part.subdir)  # it came the same way again
+            raise self._error_of_channel(parts, again)[0] from again
 
-    def doubted(self) -> bool:
+    def removed_wrong_shards(self) -> bool:
         """Whether the cache held shards that are not what their index says; they are gone now: asking again helps."""
         if not (self._remote and self._sharded) or self.sources.offline:
             return False
-        if not forget_wrong_shards(self.sources.repodata_folder()):
+        if not remove_wrong_shards(self.sources.repodata_folder()):
             return False
         self._gateways.clear()
         self.answers.clear()
@@ -361,7 +363,7 @@ class Channels:
         found = [item for part in folders for item in self._in_folder(part, specs)]
         found += self.ask(online, question) if specs and online else []
         cutoff = self.cutoff
-        return found if cutoff is None else [item for item in found if (dated(item) or cutoff) <= cutoff]
+        return found if cutoff is None else [item for item in found if (record_day(item) or cutoff) <= cutoff]
 
     def _in_folder(self, part: Part, specs: Sequence[MatchSpec]) -> list[RepoDataRecord]:
         source = self.handle(part)
@@ -412,7 +414,7 @@ class Channels:
                         finalize(self, self._relay.close)
                     client = self._relay.client(self._remote)
                     if not self.sources.offline:
-                        enter(self.sources)
+                        use_repodata_cache(self.sources)
                 gateway = self._gateways[kind] = Gateway(cache_dir=folder, default_config=config, client=client)
         return gateway
 
@@ -431,7 +433,7 @@ class Channels:
             key = (url, str(path), about.st_mtime_ns, about.st_size)
             with self._making:
                 if key not in self._files:
-                    with translated(f"rattler cannot open {path}"):
+                    with rattler_errors(f"rattler cannot open {path}"):
                         self._files[key] = SparseRepoData(Channel(url), subdir, path)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and path.with_name(_COMPRESSED).exists():
@@ -439,21 +441,21 @@ class Channels:
             raise channel_errors.from_folder(error, channel=url, subdir=subdir, path=str(path)) from error
         return self._files[key]
 
-    def _blame(self, parts: Sequence[Part], error: GatewayError) -> tuple[ChannelError, Part | None]:
+    def _error_of_channel(self, parts: Sequence[Part], error: GatewayError) -> tuple[ChannelError, Part | None]:
         """Find the channel that the gateway's error is about, by asking each alone if the error does not say."""
         text = self._relay.translate(str(error)) if self._relay else str(error)
         for part in parts:
             if any(f"{place}/{part.subdir}/" in text for place in (part.place, redact(part.place), part.channel)):
                 return self._network_error(part, text), part
         for part in parts:
-            found = self._try(part)
+            found = self._error_of_part(part)
             if found:
                 return found, part
         names = ", ".join(dict.fromkeys(short_channel(part.channel) for part in parts))
         said = f"channels {names}: {printable(redact(text))}"
         return ChannelError(said, hint="try again, or read the channel elsewhere: --mirror"), None
 
-    def _try(self, part: Part) -> ChannelError | None:
+    def _error_of_part(self, part: Part) -> ChannelError | None:
         try:
             if isinstance(part.source, SparseRepoData):
                 part.source.load_all_records()
@@ -474,7 +476,7 @@ class Channels:
         )
 
 
-def dated(record: RepoDataRecord) -> datetime | None:
+def record_day(record: RepoDataRecord) -> datetime | None:
     """When the channel took a package, where the record says it, else when the package was built."""
     found = record.indexed_timestamp or record.timestamp
     return found if found is None or found.tzinfo else found.replace(tzinfo=timezone.utc)
@@ -486,7 +488,7 @@ _KNOWN = Lock()
 def channels_of(sources: Sources) -> Channels:
     """The opened channels of this process for one `Sources`, also where several threads ask at once."""
     with _KNOWN:
-        return _known(sources)
+        return _channels_of(sources)
 
 
 @lru_cache(maxsize=1)
@@ -496,7 +498,7 @@ def _idle_client() -> Client:
 
 
 @lru_cache(maxsize=16)
-def _known(sources: Sources) -> Channels:
+def _channels_of(sources: Sources) -> Channels:
     return Channels(sources)
 
 
@@ -543,7 +545,7 @@ _PATIENCE = 2
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def rattler_errors(what: str) -> Iterator[None]:
     """Turn whatever rattler throws into `OutsideError`; errors of ours, OSError and Ctrl-C pass.
 
     A panic of its Rust core arrives as a BaseException that no other ``except`` catches.

@@ -18,7 +18,7 @@ from rattler.package import BuildString
 
 from cuenv.core.urls import printable, redact
 from cuenv.solve.environment_spec import Pin
-from cuenv.solve.io.channels import FolderRecords, Source, channels_of, dated, translated
+from cuenv.solve.io.channels import FolderRecords, Source, channels_of, rattler_errors, record_day
 from cuenv.solve.io.solver import SOLVER, locked_package, parse_spec, virtual_package
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Choice, Settled, Solution, SolveRequest, Unsatisfiable
@@ -59,7 +59,7 @@ class _Lockable:
 
     def _takes(self, item: RepoDataRecord) -> bool:
         cutoff = self._cutoff
-        return bool(item.sha256 or item.md5) and (cutoff is None or (dated(item) or cutoff) <= cutoff)
+        return bool(item.sha256 or item.md5) and (cutoff is None or (record_day(item) or cutoff) <= cutoff)
 
     def names(self) -> set[str]:
         """All names."""
@@ -76,7 +76,7 @@ class _Choices:
         self._there, self._platform = there, platform
         self._made = {
             f"{_NAME}{number}": [
-                _made(f"{_NAME}{number}", len(choice) - place, pins) for place, pins in enumerate(choice)
+                _choice_record(f"{_NAME}{number}", len(choice) - place, pins) for place, pins in enumerate(choice)
             ]
             for number, choice in enumerate(choices)
         }
@@ -116,13 +116,13 @@ def choose(
         OutsideError: the solver failed.
     """
     channels = channels_of(sources.reaching(request.channels))
-    channels.remembers = True
+    channels.keeps_records = True
     pins = [*request.spec.pins, *(pin for choice in choices for pins in choice for pin in pins)]
     homes = {pin.name: sources.urls((pin.channel,))[0] for pin in reversed(pins) if pin.channel}
     for pin in pins:
         parse_spec(pin)
     virtual = [virtual_package(item) for item in request.virtual_packages]
-    with translated("the solver failed"):
+    with rattler_errors("the solver failed"):
         parts = channels.open(request.channels, request.platform)
         folders = tuple(
             (part.channel, memory) for part in parts if isinstance(memory := channels.handle(part), FolderRecords)
@@ -169,7 +169,7 @@ def choose(
     return Settled(solution=solution, taken=tuple(taken[:-1]))
 
 
-def _made(name: str, number: int, pins: Iterable[Pin]) -> RepoDataRecord:
+def _choice_record(name: str, number: int, pins: Iterable[Pin]) -> RepoDataRecord:
     """A package that requires pins, whatever channel they name."""
     depends = [pin.match_spec().rpartition("::")[2] for pin in pins]
     record = PackageRecord(

@@ -48,7 +48,7 @@ _PROGRESS_BYTES = 1 << 18
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-class Again(Exception):  # noqa: N818 - a request, not an error yet
+class RetryError(Exception):
     """What failed may work in a moment.
 
     Args:
@@ -61,10 +61,10 @@ class Again(Exception):  # noqa: N818 - a request, not an error yet
         self.wait = wait
 
 
-def persevere(
+def with_retries(
     attempt: Callable[[], T],
     have: Callable[[], int],
-    pause: Callable[[float, Again], None],
+    pause: Callable[[float, RetryError], None],
     *,
     most: int,
     longest: float,
@@ -75,14 +75,14 @@ def persevere(
     attempt asks for the rest. An attempt that brought bytes does not count.
 
     Raises:
-        Again: the last failure.
+        RetryError: the last failure.
     """
     failed = 0
     while True:
         before = have()
         try:
             return attempt()
-        except Again as error:
+        except RetryError as error:
             failed = 0 if have() - before >= _PROGRESS_BYTES else failed + 1
             if failed > most:
                 raise
@@ -108,7 +108,7 @@ class Connection:
         """Ask for a file from a byte on; where the answer really begins, its bytes, and the size of the whole.
 
         Raises:
-            Again: it may work in a moment.
+            RetryError: it may work in a moment.
             ChannelError: it will not.
             InputError: credentials would go over a connection that is not checked.
         """
@@ -120,14 +120,14 @@ class Connection:
                 yield _start(answer, place, have), _bytes(answer), _whole(answer)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
             raise ChannelError(
-                f"{place.shown}: cannot be asked for: {words(error)}",
+                f"{place.shown}: cannot be asked for: {error_text(error)}",
                 hint="try again, or read the channel elsewhere: --mirror",
             ) from error
         except requests.exceptions.SSLError as error:
             hint = "name your company's authorities: SSL_CERT_FILE=/path/to/ca.pem"
-            raise ChannelError(f"{place.shown}: {words(error)}", hint=hint) from error
+            raise ChannelError(f"{place.shown}: {error_text(error)}", hint=hint) from error
         except requests.exceptions.RequestException as error:
-            raise Again(words(error)) from error
+            raise RetryError(error_text(error)) from error
 
     def send(self, place: Place, headers: Mapping[str, str], *, method: str = "GET") -> requests.Response:
         """Ask for a file, with the login that its host gets. Whatever requests raises passes.
@@ -163,7 +163,7 @@ class Connection:
             found.headers["User-Agent"] = "cuenv"
             # What the environment says is asked for by name: requests would send the login of .netrc along a redirect.
             found.trust_env = False
-            named = os.environ.get("SSL_CERT_FILE") or self.sources.certificates or of_requests(os.environ)
+            named = os.environ.get("SSL_CERT_FILE") or self.sources.certificates or requests_authorities(os.environ)
             if named and self.sources.verify and not os.path.exists(named):  # noqa: PTH110 - never an error
                 raise InputError(
                     f"the authorities for certificates are to be in {printable(named)}, and there is no such file",
@@ -212,7 +212,7 @@ def _start(answer: requests.Response, place: Place, have: int) -> int:
         answer.close()
         return have  # there is nothing more; the hash says whether that is right
     if status in PASSING:
-        raise Again(f"the server answers {status} {_reason(answer)}".rstrip(), retry_after(answer))
+        raise RetryError(f"the server answers {status} {_reason(answer)}".rstrip(), retry_after(answer))
     if status in (401, 403, 407):
         raise ChannelError(
             f"{place.shown}: the server answers {status}: it wants a login, or refuses it",
@@ -236,7 +236,7 @@ def _bytes(answer: requests.Response) -> Iterator[bytes]:
     for chunk in answer.iter_content(_CHUNK):
         total += len(chunk)
         if total > _LIMIT:
-            raise Again("the server sends without end")
+            raise RetryError("the server sends without end")
         yield chunk
 
 
@@ -257,19 +257,19 @@ def retry_after(answer: requests.Response) -> float | None:
     return max((aware - datetime.now(timezone.utc)).total_seconds(), 0.0)
 
 
-def words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What happened, in words of people and without credentials: the innermost cause that has a name here."""
     chain: list[BaseException] = [error]
-    while len(chain) < 12 and (inner := _inside(chain[-1])) is not None:
+    while len(chain) < 12 and (inner := _cause(chain[-1])) is not None:
         chain.append(inner)
     for one in reversed(chain):
-        said = _said(one)
+        said = _cause_text(one)
         if said:
             return printable(redact(said))[:300]
     return printable(redact(str(chain[-1]) or "it failed without a reason"))[:300]
 
 
-def _inside(error: BaseException) -> BaseException | None:
+def _cause(error: BaseException) -> BaseException | None:
     """The cause of an error; urllib3 keeps one as ``reason``, requests one as its argument."""
     reason = getattr(error, "reason", None)
     if isinstance(reason, BaseException):
@@ -294,7 +294,7 @@ _SAID = {
 """Errors of the libraries for HTTP by name, so that none of those has to be imported for it."""
 
 
-def _said(error: BaseException) -> str:
+def _cause_text(error: BaseException) -> str:
     kind = type(error).__name__
     if kind == "gaierror":
         return f"dns error: {getattr(error, 'strerror', None) or 'the name of the host is not known'}"
@@ -309,7 +309,7 @@ def _said(error: BaseException) -> str:
     return ""
 
 
-def of_requests(environ: Mapping[str, str]) -> str | None:
+def requests_authorities(environ: Mapping[str, str]) -> str | None:
     """The file or folder that requests, and so conda and pip, take from the user's variables."""
     return environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or None
 
@@ -378,4 +378,4 @@ def _set_environment(sources: Sources) -> None:
         name = f"{scheme}_proxy"
         if name not in os.environ and name.upper() not in os.environ:
             os.environ[name] = proxy
-    os.environ.update(authorities(os.environ, sources.certificates, of_requests(os.environ)))
+    os.environ.update(authorities(os.environ, sources.certificates, requests_authorities(os.environ)))

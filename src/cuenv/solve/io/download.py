@@ -23,7 +23,7 @@ from cuenv.core.io.files import is_file, look, names_in, shown, why
 from cuenv.core.io.unpacking import readable_size
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
-from cuenv.solve.io.connection import Again, Connection, persevere
+from cuenv.solve.io.connection import Connection, RetryError, with_retries
 from cuenv.solve.io.sources import Place, Sources, place_of
 
 JOBS = 4
@@ -63,7 +63,7 @@ class Wanted:
         return _LIMIT if self.size is None else min(2 * self.size + _SPARE, _LIMIT)
 
 
-class _TooMuchError(ChannelError):
+class _TooLargeError(ChannelError):
     """More comes than a file has: nothing of it is kept."""
 
 
@@ -95,7 +95,7 @@ class _Count:
             raise ChannelError("stopped")
         if whole > item.limit:
             said = f", and the channel says {item.size}" if item.size is not None else ""
-            raise _TooMuchError(
+            raise _TooLargeError(
                 f"{shown(item.path.name)}: more than {item.limit} bytes come{said}",
                 hint="read it elsewhere: --mirror",
             )
@@ -140,7 +140,7 @@ def fetch(
     count, began = _Count(sizes={item.path: item.size for item in wanted if item.size is not None}), time.monotonic()
     pool = ThreadPoolExecutor(max(1, jobs), thread_name_prefix="cuenv-fetch")
     connection = Connection(sources, logins or {})
-    items = {pool.submit(_have, item, connection, count): item for item in wanted}
+    items = {pool.submit(_obtain, item, connection, count): item for item in wanted}
     todo = set(items)
     try:
         while todo:
@@ -203,7 +203,7 @@ def digest(path: Path, kind: str) -> str:
     return total.hexdigest()
 
 
-def differs(path: Path, item: Wanted) -> str | None:
+def hash_difference(path: Path, item: Wanted) -> str | None:
     """How a file is not what it should be: ``its sha256 is X, expected Y``; ``None`` when it is.
 
     Raises:
@@ -217,7 +217,7 @@ def differs(path: Path, item: Wanted) -> str | None:
     return None if known else "the lock has no hash of it"
 
 
-def _have(item: Wanted, connection: Connection, count: _Count) -> None:
+def _obtain(item: Wanted, connection: Connection, count: _Count) -> None:
     if count.stop.is_set():
         return
     if _is_there(item):
@@ -227,11 +227,11 @@ def _have(item: Wanted, connection: Connection, count: _Count) -> None:
         return
     item.path.parent.mkdir(parents=True, exist_ok=True)
     place = place_of(item.url, connection.sources)
-    with growing(item.path) as part:
+    with partial_download(item.path) as part:
         try:
             if not any(_from_seed(seed, item, part, count) for seed in item.seeds):
                 _get(place, item, part, connection, count)
-        except _TooMuchError:
+        except _TooLargeError:
             part.unlink(missing_ok=True)
             raise
         part.replace(item.path)
@@ -239,7 +239,7 @@ def _have(item: Wanted, connection: Connection, count: _Count) -> None:
 
 def _is_there(item: Wanted) -> bool:
     try:
-        return is_file(item.path) and differs(item.path, item) is None
+        return is_file(item.path) and hash_difference(item.path, item) is None
     except OSError:  # a file that is not ours to read is replaced
         return False
 
@@ -254,10 +254,10 @@ def _from_seed(seed: Path, item: Wanted, part: Path, count: _Count) -> bool:
 
 
 @contextmanager
-def growing(end: Path) -> Iterator[Path]:
+def partial_download(end: Path) -> Iterator[Path]:
     """The growing file beside its end, locked; another process that fetches the same gets a name of its own."""
     path = end.with_name(f"{end.name}.part")
-    _sweep(path)
+    _remove_abandoned(path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
         shared = _locked(path, handle)
@@ -272,7 +272,7 @@ def growing(end: Path) -> Iterator[Path]:
                 path.unlink()
 
 
-def _sweep(path: Path) -> None:
+def _remove_abandoned(path: Path) -> None:
     """Remove what second processes left that were killed days ago: nobody goes on with it."""
     with suppress(OSError):
         for name in names_in(path.parent):
@@ -296,7 +296,7 @@ def _copy(reader: IO[bytes], item: Wanted, part: Path, count: _Count) -> str | N
             whole += len(chunk)
             count.add(item, len(chunk), whole)
             writer.write(chunk)
-    wrong = differs(part, item)
+    wrong = hash_difference(part, item)
     if wrong:
         part.unlink()
     return wrong
@@ -305,25 +305,25 @@ def _copy(reader: IO[bytes], item: Wanted, part: Path, count: _Count) -> str | N
 def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
     """Fill the growing file from a folder or the network."""
     if place.path is not None:
-        _get_here(place.path, item, part, count)
+        _get_local(place.path, item, part, count)
         return
     if connection.sources.offline:
         raise ChannelError(
             f"offline, and {item.path.name} is not here", hint="run it once without --offline, which fills the cache"
         )
     begun = part.stat().st_size > 0 if part.exists() else False
-    _grow(place, item, part, connection, count)
-    wrong = differs(part, item)
+    _resume(place, item, part, connection, count)
+    wrong = hash_difference(part, item)
     if wrong and begun:  # what an earlier run left may have been something else: once more, from nothing
         part.unlink()
-        _grow(place, item, part, connection, count)
-        wrong = differs(part, item)
+        _resume(place, item, part, connection, count)
+        wrong = hash_difference(part, item)
     if wrong:
         part.unlink()
         raise HashError(f"{place.shown}: {wrong}", hint="it is not what was locked: lock again, or ask who changed it")
 
 
-def _get_here(path: Path, item: Wanted, part: Path, count: _Count) -> None:
+def _get_local(path: Path, item: Wanted, part: Path, count: _Count) -> None:
     try:
         reader = path.open("rb")
     except OSError as error:
@@ -334,21 +334,21 @@ def _get_here(path: Path, item: Wanted, part: Path, count: _Count) -> None:
         raise HashError(f"{shown(path)}: {wrong}", hint="copy it from its channel again")
 
 
-def _grow(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
+def _resume(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:
     """Let the file grow to its end."""
 
-    def pause(seconds: float, error: Again) -> None:
+    def pause(seconds: float, error: RetryError) -> None:
         count.wait(item, f"waiting {duration(seconds)} for {host(place.url)}: {error}", seconds)
 
     try:
-        persevere(
+        with_retries(
             lambda: _append(place, item, part, connection, count),
             lambda: part.stat().st_size if part.exists() else 0,
             pause,
             most=connection.sources.retries,
             longest=_LONGEST,
         )
-    except Again as error:
+    except RetryError as error:
         raise ChannelError(
             f"{place.shown}: {error}", hint="run the same command again; finished downloads are kept"
         ) from error

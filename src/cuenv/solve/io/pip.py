@@ -30,7 +30,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, index_url, origin, printable
 from cuenv.solve import uv_output
 from cuenv.solve.environment_spec import index_option, requirement_name
-from cuenv.solve.io.connection import authorities, of_requests
+from cuenv.solve.io.connection import authorities, requests_authorities
 from cuenv.solve.model import PipLocked
 from cuenv.solve.pip_lines import PipOptions
 from cuenv.solve.pip_part import LARGE, PipConflict, PipRequest, Provided, Unbuilt, conflict, loosened, unbuilt
@@ -365,7 +365,9 @@ def index_variables(environ: Mapping[str, str], certificates: str | None = None)
             found.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     if "UV_FIND_LINKS" in found:
         found["UV_FIND_LINKS"] = _absolute(found["UV_FIND_LINKS"])
-    return found | authorities(environ, environ.get("PIP_CERT"), conf.get("cert"), of_requests(environ), certificates)
+    return found | authorities(
+        environ, environ.get("PIP_CERT"), conf.get("cert"), requests_authorities(environ), certificates
+    )
 
 
 def with_options(variables: Mapping[str, str], options: PipOptions) -> dict[str, str]:

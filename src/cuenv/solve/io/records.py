@@ -11,8 +11,8 @@ from rattler import MatchSpec, RepoDataRecord
 from cuenv.core.errors import CuenvError
 from cuenv.core.urls import printable, short_channel, strip_credentials
 from cuenv.solve.environment_spec import Pin
-from cuenv.solve.io.channels import channels_of, translated
-from cuenv.solve.io.solver import from_channel, lenient
+from cuenv.solve.io.channels import channels_of, rattler_errors
+from cuenv.solve.io.solver import is_from_channel, match_spec_or_none
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, names_cuda
 from cuenv.solve.observed import Record
@@ -30,7 +30,7 @@ def channel_records(channel: str, platform: str, names: Iterable[str] | None, so
         OutsideError: rattler failed.
     """
     channels = channels_of(sources.reaching((channel,)))
-    with translated("the channel cannot be asked"):
+    with rattler_errors("the channel cannot be asked"):
         parts = channels.open((channel,), platform)
         names = channels.names(parts, platform) if names is None else names
         found = channels.find(parts, platform, [MatchSpec(name) for name in sorted(set(names))])
@@ -47,12 +47,12 @@ def _record(item: RepoDataRecord) -> Record:
     )
 
 
-def _of_releases(
+def _records_of_releases(
     releases: Iterable[tuple[str, str]], channels: Sequence[str], platform: str, sources: Sources
 ) -> list[RepoDataRecord]:
     """The records of packages in the releases that are named."""
     opened = channels_of(sources.reaching(channels))
-    with translated("the channels cannot be asked"):
+    with rattler_errors("the channels cannot be asked"):
         specs = [MatchSpec(f"{name}[version='=={release}']") for name, release in sorted(releases)]
         return opened.find(opened.open(channels, platform), platform, specs)
 
@@ -71,7 +71,7 @@ def cuda_builds(
         OutsideError: rattler failed.
     """
     wanted = {(item.name, item.version, item.channel) for item in packages}
-    found = _of_releases({(name, release) for name, release, _ in wanted}, channels, platform, sources)
+    found = _records_of_releases({(name, release) for name, release, _ in wanted}, channels, platform, sources)
     builds: dict[str, str] = {}
     for item in found:
         channel = strip_credentials(item.channel or "").rstrip("/")
@@ -94,7 +94,9 @@ def sizes_of(packages: Iterable[LockedPackage], platform: str, sources: Sources)
     found: dict[str, int] = {}
     for channel, some in wanted.items():
         try:
-            records = _of_releases({(item.name, item.version) for item in some.values()}, (channel,), platform, sources)
+            records = _records_of_releases(
+                {(item.name, item.version) for item in some.values()}, (channel,), platform, sources
+            )
         except CuenvError:
             continue
         for record in records:
@@ -112,7 +114,7 @@ _LAST = 30
 """A minor of Python that no release will have soon."""
 
 
-def _minors(depends: Iterable[str]) -> range:
+def _python_minors(depends: Iterable[str]) -> range:
     """The minors of Python 3 that the requirements of a package admit."""
     low, high = 0, _LAST
     for found in filter(None, map(_PYTHON.fullmatch, depends)):
@@ -124,7 +126,7 @@ def _minors(depends: Iterable[str]) -> range:
     return range(low, high)
 
 
-def _elsewhere(depends: Iterable[str]) -> bool:
+def _for_other_system(depends: Iterable[str]) -> bool:
     return any(text.startswith("__") and text.split()[0] in _ELSEWHERE for text in depends)
 
 
@@ -133,7 +135,7 @@ def _channel(url: str) -> str:
     return strip_credentials(url).rstrip("/")
 
 
-def _pinnable(record: RepoDataRecord) -> bool:
+def _has_hash(record: RepoDataRecord) -> bool:
     return bool(record.sha256 or record.md5)
 
 
@@ -170,13 +172,13 @@ class Shelf:
             OutsideError: rattler failed.
         """
         new = sorted(set(names) - self._read)
-        specs = [spec for name in new if (spec := lenient(name)) is not None]
-        with translated("the channels cannot be asked"):
+        specs = [spec for name in new if (spec := match_spec_or_none(name)) is not None]
+        with rattler_errors("the channels cannot be asked"):
             found = self._opened.find(self._parts, self.platform, specs) if new or not self._read else []
         self._read.update(new)
         mine: dict[str, list[RepoDataRecord]] = {}
         for record in found:
-            if not _elsewhere(record.depends):
+            if not _for_other_system(record.depends):
                 mine.setdefault(record.name.normalized, []).append(record)
         self._records.update(mine)
         for name, records in mine.items():
@@ -188,13 +190,13 @@ class Shelf:
         """Whether a record satisfies a pin; virtual packages always do."""
         text = pin.match_spec()
         if text not in self._had:
-            self._had[text] = pin.name.startswith("__") or any(map(_pinnable, self._found(pin)))
+            self._had[text] = pin.name.startswith("__") or any(map(_has_hash, self._found(pin)))
         return self._had[text]
 
     def unhashed(self, pin: Pin) -> bool:
         """Whether records satisfy a pin, none of which a lock can hold: they have no hash."""
         found = self._found(pin)
-        return bool(found) and not any(map(_pinnable, found))
+        return bool(found) and not any(map(_has_hash, found))
 
     def home(self, pin: Pin) -> str:
         """The channel of the newest record that satisfies a pin; empty where there is none."""
@@ -205,15 +207,17 @@ class Shelf:
         """The minors of Python 3 for which there is a record that satisfies a pin."""
         text = pin.match_spec()
         if text not in self._pythons:
-            self._pythons[text] = frozenset(minor for item in self._found(pin) for minor in _minors(item.depends))
+            self._pythons[text] = frozenset(
+                minor for item in self._found(pin) for minor in _python_minors(item.depends)
+            )
         return self._pythons[text]
 
     def _found(self, pin: Pin) -> list[RepoDataRecord]:
         text = pin.match_spec()
-        spec = lenient(text)
+        spec = match_spec_or_none(text)
         if spec is None:
             return []
         records = (self._records if pin.channel else self._first).get(pin.name, [])
         if text == pin.name:
             return records
-        return [item for item in records if from_channel(spec, item.channel) and spec.matches(item)]
+        return [item for item in records if is_from_channel(spec, item.channel) and spec.matches(item)]

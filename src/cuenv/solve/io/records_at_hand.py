@@ -59,7 +59,7 @@ def records_at_hand(sources: Sources, platform: str, now: float | None = None) -
     url = channel_url("conda-forge")
     folder = sources.folder(url)
     try:
-        times = _in_folder(folder, platform) if folder else _in_cache(sources, url, platform)
+        times = _times_in_folder(folder, platform) if folder else _times_in_cache(sources, url, platform)
     except (CuenvError, OSError):
         return None
     if not times:
@@ -73,13 +73,13 @@ def records_at_hand(sources: Sources, platform: str, now: float | None = None) -
     return AtHand(sources=replace(sources, offline=True), day=oldest.strftime("%Y-%m-%d"))
 
 
-def _in_folder(folder: Path, platform: str) -> list[float]:
+def _times_in_folder(folder: Path, platform: str) -> list[float]:
     found = folder / platform / "repodata.json"
     about = found.stat()
     return [about.st_mtime] if about.st_size <= _LARGEST else []
 
 
-def _in_cache(sources: Sources, url: str, platform: str) -> list[float]:
+def _times_in_cache(sources: Sources, url: str, platform: str) -> list[float]:
     """When each of the subdirs was written to the cache; nothing where one is not there."""
     place = sources.repodata_folder()
     times: dict[str, float] = {}

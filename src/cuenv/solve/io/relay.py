@@ -38,7 +38,7 @@ _LONGEST = 2000
 """Characters of an address; a longer one is left as it is, and the relay refuses it."""
 
 
-def led_here(found: Fetched, url: str, elsewhere: Callable[[str], str]) -> Fetched:
+def through_relay(found: Fetched, url: str, elsewhere: Callable[[str], str]) -> Fetched:
     """The same index, its shards below the index itself where it puts them on another host.
 
     Args:
@@ -193,7 +193,7 @@ class Relay:
             if origin(channel) not in self._origins:
                 self._origins.append(origin(channel))
         mirrors = {f"{name}/": [f"{self._base(number)}/"] for number, name in enumerate(self._origins)}
-        with ENVIRONMENT, _proxied(self.url):
+        with ENVIRONMENT, _with_proxy(self.url):
             return Client([MirrorMiddleware(mirrors)], user_agent="cuenv", timeout=_NEVER)
 
     def _base(self, number: int) -> str:
@@ -277,7 +277,7 @@ class Relay:
                 raise RelayFault(url, error=unwritable(self.sources.cache_folder(), error)) from error
         self._add(url, found.unpacked)
         if found.status == 200 and url.endswith("/repodata_shards.msgpack.zst"):
-            found = led_here(found, url, _elsewhere)
+            found = through_relay(found, url, _elsewhere)
         return found
 
     def _add(self, url: str, size: int) -> None:
@@ -315,7 +315,7 @@ def _elsewhere(base: str) -> str:
 
 
 @contextmanager
-def _proxied(url: str) -> Iterator[None]:
+def _with_proxy(url: str) -> Iterator[None]:
     """Let a client that is made now take an address for its proxy, whatever it asks for."""
     names = (*_PROXIES, *(name.upper() for name in _PROXIES), "no_proxy", "NO_PROXY")
     before = {name: os.environ[name] for name in names if name in os.environ}

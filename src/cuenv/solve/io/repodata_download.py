@@ -16,8 +16,8 @@ from cuenv.core.io import process as telling
 from cuenv.core.io.unpacking import SMALL, Limits, TooMuchError, check, limits_of, measure, readable_size
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
-from cuenv.solve.io.connection import PASSING, PAUSE, Again, Connection, persevere, retry_after, words
-from cuenv.solve.io.download import growing
+from cuenv.solve.io.connection import PASSING, PAUSE, Connection, RetryError, error_text, retry_after, with_retries
+from cuenv.solve.io.download import partial_download
 from cuenv.solve.io.sources import Place
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
         OSError: it cannot be kept.
     """
 
-    def pause(seconds: float, error: Again) -> None:
+    def pause(seconds: float, error: RetryError) -> None:
         if seconds > 1:
             telling.tell(f"waiting {seconds:.0f} s for {host(place.url)}: {error}")
         time.sleep(seconds)
@@ -80,14 +80,14 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
     limits = limits_of(place.url.partition("?")[0])
     with _spool(place, limits, folder) as spool:
         try:
-            return persevere(
-                lambda: _once(place, asked, connection, spool, tell),
+            return with_retries(
+                lambda: _attempt(place, asked, connection, spool, tell),
                 spool.size,
                 pause,
                 most=connection.sources.retries,
                 longest=_LONGEST,
             )
-        except Again as error:
+        except RetryError as error:
             raise FailedError(str(error)) from error
 
 
@@ -99,7 +99,7 @@ def status(place: Place, connection: Connection) -> int:
     """
     left = connection.sources.retries
     while True:
-        found, why = _asked(place, connection)
+        found, why = _status_once(place, connection)
         if found or not left:
             break
         left -= 1
@@ -109,12 +109,12 @@ def status(place: Place, connection: Connection) -> int:
     return found
 
 
-def _asked(place: Place, connection: Connection) -> tuple[int, str]:
+def _status_once(place: Place, connection: Connection) -> tuple[int, str]:
     """The status, or 0 and why there is none for now."""
     try:
         with _translated(), connection.send(place, {"Accept-Encoding": "identity"}, method="HEAD") as answer:
             return answer.status_code, ""
-    except Again as error:
+    except RetryError as error:
         return 0, str(error)
 
 
@@ -157,7 +157,7 @@ def _spool(place: Place, limits: Limits, folder: Path) -> Iterator[_Spool]:
     name = sha256(place.url.encode()).hexdigest()[:32]  # the URL may hold a password
     base = folder / COMING
     base.mkdir(parents=True, exist_ok=True)
-    with growing(base / name) as path:
+    with partial_download(base / name) as path:
         note = path.with_name(f"{path.name}.json")
         path.touch()
         spool = _Spool(path.open("r+b"), limits, note)
@@ -175,7 +175,7 @@ def _spool(place: Place, limits: Limits, folder: Path) -> Iterator[_Spool]:
             spool.stream.close()
 
 
-def _once(place: Place, asked: Mapping[str, str], connection: Connection, spool: _Spool, tell: Tell) -> Fetched:
+def _attempt(place: Place, asked: Mapping[str, str], connection: Connection, spool: _Spool, tell: Tell) -> Fetched:
     have, limits = spool.size(), spool.limits
     plain = place.url.partition("?")[0].endswith(".json")
     headers = {"Accept-Encoding": "gzip" if plain and not have else "identity", **asked}
@@ -184,23 +184,23 @@ def _once(place: Place, asked: Mapping[str, str], connection: Connection, spool:
     with _translated(), connection.send(place, headers) as answer:
         code, reason = answer.status_code, answer.reason or ""
         if code in PASSING:
-            raise _Passing(f"({code} {reason})", retry_after(answer))
+            raise _PassingError(f"({code} {reason})", retry_after(answer))
         if code == 304 and not any(name in asked for name in ("If-None-Match", "If-Modified-Since")):
             if "no-cache" not in asked.get("Cache-Control", ""):
-                return _once(place, {**asked, "Cache-Control": "no-cache"}, connection, spool, tell)
+                return _attempt(place, {**asked, "Cache-Control": "no-cache"}, connection, spool, tell)
             raise FailedError("(304 Not Modified)")
         if code == 416 and have:
             spool.clear()
-            raise Again("the server has less of it than before", 0)
+            raise RetryError("the server has less of it than before", 0)
         if code not in (200, 206):
-            return Fetched(code, reason, _kept(answer))
+            return Fetched(code, reason, _kept_headers(answer))
         _fill(answer, spool, tell, connection.sources.timeout)
         sent = spool.size()
         unpacked = measure(spool.stream, place.url.partition("?")[0], limits, sent=sent)
-        return Fetched(200, "OK", _kept(answer), spool.whole(), sent, unpacked)
+        return Fetched(200, "OK", _kept_headers(answer), spool.whole(), sent, unpacked)
 
 
-class _Passing(Again):
+class _PassingError(RetryError):
     """A status that may be another in a moment."""
 
 
@@ -220,7 +220,7 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
     if packing not in ("identity", "gzip", "x-gzip"):
         raise FailedError(f"the server packs it in a way that was not asked for ({packing[:20]})")
     if start == 0:
-        spool.clear("" if packing != "identity" else _mark(answer))
+        spool.clear("" if packing != "identity" else _validator(answer))
     gunzip = zlib.decompressobj(31) if packing != "identity" else None
     sent = start
     for chunk in _chunks(answer, patience):
@@ -229,12 +229,12 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
             raise TooMuchError(
                 f"the answer has more than {readable_size(limits.packed)}, which is more than any channel has"
             )
-        _grow(spool.stream, chunk, gunzip, limits, sent)
+        _write_chunk(spool.stream, chunk, gunzip, limits, sent)
         tell(sent, total)
     if gunzip and not gunzip.eof:
-        raise Again("the connection broke off before the end")
+        raise RetryError("the connection broke off before the end")
     if total is not None and sent < total:
-        raise Again(f"the connection broke off after {readable_size(sent)} of {readable_size(total)}")
+        raise RetryError(f"the connection broke off after {readable_size(sent)} of {readable_size(total)}")
 
 
 def _start(answer: requests.Response, spool: _Spool) -> int:
@@ -245,10 +245,10 @@ def _start(answer: requests.Response, spool: _Spool) -> int:
     if answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
         return have
     spool.clear()
-    raise Again("the server answers another part than it was asked for", 0)
+    raise RetryError("the server answers another part than it was asked for", 0)
 
 
-def _grow(stream: IO[bytes], chunk: bytes, gunzip: Any, limits: Limits, sent: int) -> None:
+def _write_chunk(stream: IO[bytes], chunk: bytes, gunzip: Any, limits: Limits, sent: int) -> None:
     if gunzip is None:
         stream.write(chunk)
         return
@@ -271,23 +271,23 @@ def _chunks(answer: requests.Response, patience: float) -> Iterator[bytes]:
         now = time.monotonic()
         if now - since > patience:
             if came < _LEAST * patience:
-                raise Again(f"timed out: {came} bytes in {now - since:.0f} seconds")
+                raise RetryError(f"timed out: {came} bytes in {now - since:.0f} seconds")
             since, came = now, 0
 
 
-def _mark(answer: requests.Response) -> str:
+def _validator(answer: requests.Response) -> str:
     """What names this very answer, to go on with it; a weak mark does not."""
     mark: str = answer.headers.get("ETag", "")
     return mark if mark.startswith('"') else answer.headers.get("Last-Modified", "") if not mark else ""
 
 
-def _kept(answer: requests.Response) -> dict[str, str]:
+def _kept_headers(answer: requests.Response) -> dict[str, str]:
     return {name: answer.headers[name] for name in KEPT if name in answer.headers}
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """What may work in a moment as `Again`, everything else of the libraries as `FailedError`."""
+    """What may work in a moment as `RetryError`, everything else of the libraries as `FailedError`."""
     import requests  # noqa: PLC0415 - only to download
     import urllib3  # noqa: PLC0415 - as above
 
@@ -301,6 +301,6 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except lasting as error:
-        raise FailedError(words(error)) from error
+        raise FailedError(error_text(error)) from error
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
-        raise Again(words(error)) from error
+        raise RetryError(error_text(error)) from error

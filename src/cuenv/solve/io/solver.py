@@ -25,7 +25,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 from cuenv.host.facts import VirtualPackage
 from cuenv.solve.environment_spec import Pin, with_named
-from cuenv.solve.io.channels import Channels, Part, Source, channels_of, dated, translated
+from cuenv.solve.io.channels import Channels, Part, Source, channels_of, rattler_errors, record_day
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable, parse_package_url
@@ -80,24 +80,24 @@ def unmet(pins: Iterable[Pin], solution: Solution, channels: Sequence[str], sour
         text = pin.match_spec().rpartition("::")[2] if pin.name.startswith("__") else pin.match_spec()
         package = there.get(pin.name)
         if package is None or not matches(text, package):
-            yield f"{pin.yaml_text()}: {_found(package)}"
+            yield f"{pin.yaml_text()}: {_found_text(package)}"
     known = sources.reaching(channels).urls(channels)
     for package in solution.packages:
         if package.channel not in known:
             yield f"{package.name} comes from {short_channel(strip_credentials(package.channel))}"
-        yield from _of_package(package, there)
+        yield from _unmet_by_package(package, there)
 
 
-def _of_package(package: LockedPackage, there: Mapping[str, LockedPackage]) -> Iterator[str]:
+def _unmet_by_package(package: LockedPackage, there: Mapping[str, LockedPackage]) -> Iterator[str]:
     """What the requirements of one package do not get."""
     for text in package.depends:
         other = there.get(split_name(text)[0])
-        if readable(text) and (other is None or not matches(text, other)):
-            yield f"{package.name} needs {text}: {_found(other)}"
+        if is_match_spec(text) and (other is None or not matches(text, other)):
+            yield f"{package.name} needs {text}: {_found_text(other)}"
     for text in package.constrains:
         other = there.get(split_name(text)[0])
-        if other and readable(text) and not matches(text, other):
-            yield f"{package.name} allows {text}: {_found(other)}"
+        if other and is_match_spec(text) and not matches(text, other):
+            yield f"{package.name} allows {text}: {_found_text(other)}"
 
 
 def _as_package(package: VirtualPackage, platform: str) -> LockedPackage:
@@ -113,7 +113,7 @@ def _as_package(package: VirtualPackage, platform: str) -> LockedPackage:
     )
 
 
-def _found(package: LockedPackage | None) -> str:
+def _found_text(package: LockedPackage | None) -> str:
     if package is None:
         return "it is not there"
     home = f"{package.channel_name}::" if not package.name.startswith("__") else ""
@@ -142,10 +142,10 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
     channels = channels_of(sources.reaching(names))
     specs = [parse_spec(pin) for pin in request.spec.pins]
     virtual = [virtual_package(package) for package in request.virtual_packages]
-    with translated("the solver failed"):
+    with rattler_errors("the solver failed"):
         parts = channels.open(names, request.platform, progress)
-        locked = _records_of(channels, parts, request)
-        frozen = [spec for item in request.frozen if (spec := lenient(_exactly(item))) is not None]
+        locked = _preferred_records(channels, parts, request)
+        frozen = [spec for item in request.frozen if (spec := match_spec_or_none(_exact_spec(item))) is not None]
         if progress:
             progress(f"solving for {request.platform}")
 
@@ -168,13 +168,13 @@ def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None 
             records = channels.ask(parts, question)
         except SolverError as error:
             more = partial(question, undated=bool(sources.as_of))  # what tells no day counts where nothing else does
-            if not (channels.doubted() or sources.as_of):
+            if not (channels.removed_wrong_shards() or sources.as_of):
                 return _unsatisfiable(request, channels, parts, error)
             try:
                 records = channels.ask(parts, more)
             except SolverError as again:
                 return _unsatisfiable(request, channels, parts, again)
-    undated = [item for item in records if sources.as_of and dated(item) is None]
+    undated = [item for item in records if sources.as_of and record_day(item) is None]
     found = (locked_package(record, request.platform, channels.sources) for record in records)
     packages = sorted(found, key=lambda package: package.name)
     return Solution(
@@ -191,7 +191,9 @@ def open_ahead(channels: Sequence[str], platform: str, sources: Sources) -> None
     channels_of(sources.reaching(channels)).open_ahead(channels, platform)
 
 
-def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources: Sources) -> tuple[Pin, ...]:
+def pins_without_record(
+    pins: Iterable[Pin], channels: Sequence[str], platform: str, sources: Sources
+) -> tuple[Pin, ...]:
     """The pins that no record of the channels satisfies: a cheap answer before a solve.
 
     Answers are kept for the life of the process, so that many candidates cost little. Virtual packages are not asked.
@@ -203,7 +205,7 @@ def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources:
     asked = tuple(pins)
     names = with_named(channels, asked)
     opened = channels_of(sources.reaching(names))
-    with translated("the channels cannot be asked"):
+    with rattler_errors("the channels cannot be asked"):
         parts = opened.open(names, platform)
         return tuple(
             pin for pin in asked if not pin.name.startswith("__") and not _exists(opened, parts, platform, pin)
@@ -212,38 +214,38 @@ def absent(pins: Iterable[Pin], channels: Sequence[str], platform: str, sources:
 
 def matches(match_spec: str, package: LockedPackage) -> bool:
     """Whether a locked package satisfies a match spec, by rattler's own rules; ``False`` where one of them is none."""
-    spec = lenient(match_spec)
+    spec = match_spec_or_none(match_spec)
     try:
-        return spec is not None and from_channel(spec, package.channel) and spec.matches(record_of(package))
+        return spec is not None and is_from_channel(spec, package.channel) and spec.matches(record_of(package))
     except InputError:
         return False
 
 
-def readable(match_spec: str) -> bool:
+def is_match_spec(match_spec: str) -> bool:
     """Whether rattler reads a match spec at all."""
-    return lenient(match_spec) is not None
+    return match_spec_or_none(match_spec) is not None
 
 
-def recorded(
+def records_of_packages(
     packages: Sequence[LockedPackage], channels: Sequence[str], platform: str, sources: Sources
 ) -> dict[str, LockedPackage]:
-    """The records of packages that another solver chose, by `stem`: a record may be of the other archive format.
+    """The records of packages that another solver chose, by `url_stem`: a record may be of the other archive format.
 
     Raises:
         ChannelError: a channel cannot be read.
     """
-    wanted = {stem(package.url) for package in packages}
+    wanted = {url_stem(package.url) for package in packages}
     opened = channels_of(sources.reaching(channels))
-    with translated("the channels cannot be asked"):
+    with rattler_errors("the channels cannot be asked"):
         parts = opened.open(channels, platform)
-        specs = [spec for item in packages if (spec := lenient(_exactly(item))) is not None]
+        specs = [spec for item in packages if (spec := match_spec_or_none(_exact_spec(item))) is not None]
         records = opened.find(parts, platform, specs)
-        mine = [item for item in records if stem(_url(item, opened.sources)) in wanted]
+        mine = [item for item in records if url_stem(_url(item, opened.sources)) in wanted]
         found = [locked_package(item, platform, opened.sources) for item in mine]
-    return {stem(package.url): package for package in found}
+    return {url_stem(package.url): package for package in found}
 
 
-def stem(url: str) -> str:
+def url_stem(url: str) -> str:
     """The URL of a package without the ending that names its archive format."""
     return url.removesuffix(".conda").removesuffix(".tar.bz2")
 
@@ -269,11 +271,11 @@ def _exists(channels: Channels, parts: tuple[Part, ...], platform: str, pin: Pin
     if key not in channels.answers:
         spec = parse_spec(pin)
         found = channels.find(parts, platform, [spec])
-        channels.answers[key] = any(from_channel(spec, record.channel) for record in found)
+        channels.answers[key] = any(is_from_channel(spec, record.channel) for record in found)
     return channels.answers[key]
 
 
-def from_channel(spec: MatchSpec, channel: str | None) -> bool:
+def is_from_channel(spec: MatchSpec, channel: str | None) -> bool:
     """Whether the spec names no channel or this one. ``MatchSpec.matches`` does not look (rattler 0.28)."""
     wanted = spec.channel
     return wanted is None or strip_credentials(wanted.base_url).rstrip("/") == strip_credentials(channel or "").rstrip(
@@ -302,16 +304,16 @@ def _unsatisfiable(
     )
 
 
-def _records_of(channels: Channels, parts: tuple[Part, ...], request: SolveRequest) -> list[RepoDataRecord]:
+def _preferred_records(channels: Channels, parts: tuple[Part, ...], request: SolveRequest) -> list[RepoDataRecord]:
     """The channel records of the packages to prefer. Those whose record is gone are dropped."""
     wanted = {package.url for package in request.prefer}
-    specs = [spec for item in request.prefer if (spec := lenient(_exactly(item))) is not None]
+    specs = [spec for item in request.prefer if (spec := match_spec_or_none(_exact_spec(item))) is not None]
     return [
         record for record in channels.find(parts, request.platform, specs) if _url(record, channels.sources) in wanted
     ]
 
 
-def _exactly(package: LockedPackage) -> str:
+def _exact_spec(package: LockedPackage) -> str:
     return f"{package.name}[version='=={package.version}',build='{package.build}']"
 
 
@@ -349,7 +351,7 @@ def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> L
     texts = (package.build, package.url, *package.depends, *package.constrains)
     if not all(text.isprintable() for text in texts) or " " in package.build + package.url:
         raise ChannelError(f"{where} has control characters or spaces in its record", hint=_INDEX)
-    if _named(package.url) != (package.name, package.version.lower(), package.build):
+    if _parts_of_file_name(package.url) != (package.name, package.version.lower(), package.build):
         file = printable(package.url.rpartition("/")[2])
         raise ChannelError(
             f"{where} {package.build} is not what its file name says: {file}",
@@ -365,7 +367,7 @@ def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> L
     return package
 
 
-def _named(url: str) -> tuple[str, str, str] | None:
+def _parts_of_file_name(url: str) -> tuple[str, str, str] | None:
     """What the file name of a package says that it is (CEP 26); a lock that says otherwise would not be read again."""
     try:
         parts = parse_package_url(url)
@@ -375,7 +377,7 @@ def _named(url: str) -> tuple[str, str, str] | None:
 
 
 @lru_cache(maxsize=4096)
-def lenient(text: str) -> MatchSpec | None:
+def match_spec_or_none(text: str) -> MatchSpec | None:
     """A match spec; ``None`` where rattler cannot read it."""
     try:
         return MatchSpec(text)
