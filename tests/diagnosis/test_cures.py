@@ -1364,3 +1364,29 @@ def test_paddle_is_reinstalled_by_the_name_that_pip_has_for_it() -> None:
     lib = "/x/lib/python3.10/site-packages/paddle/libpaddle.so"
     said = f"ImportError: {lib}: undefined symbol: _dl_sym, version GLIBC_2.1\n"
     assert "'^paddlepaddle(-gpu)?[ =]'" in led(said).command
+
+
+def test_a_key_that_yum_imports_itself_is_no_failure() -> None:
+    asked = "Public key for nvidia-container-toolkit-1.17.4-1.x86_64.rpm is not installed\n"
+    assert led(asked).command == "sudo rpm --import https://nvidia.github.io/libnvidia-container/gpgkey"
+    assert not led(asked.replace("nvidia-container-toolkit", "cuda-toolkit-12-4")).command
+    imported = f"{asked}Importing GPG key 0xF796ECB0:\n"
+    assert read(f"{imported}Error: GPG check FAILED\n".encode()).causes[0].symptom.id == "rpm-key"
+    assert read(f"{imported}Complete!\n".encode()).verdict == "harmless"
+
+
+def test_the_hashes_of_a_lock_are_no_fault_of_a_cache() -> None:
+    said = "THESE PACKAGES DO NOT MATCH THE HASHES FROM {}! If you have updated the package versions\n"
+    assert led(said.format("THE REQUIREMENTS FILE")).command == "python -m pip cache purge"
+    assert not led(said.format("Pipfile.lock")).command
+
+
+def test_what_apt_does_not_find_is_told_by_its_name() -> None:
+    assert "contrib and non-free" in led("E: Package 'nvidia-cuda-toolkit' has no installation candidate\n").remedy
+    assert "NVIDIA has no package cuda-toolkit-dev" in led("E: Unable to locate package cuda-toolkit-dev\n").remedy
+    assert "cuda-keyring" in led("E: Unable to locate package cuda-toolkit-12-4\n").remedy
+
+
+def test_the_curl_of_yum_without_certificates_gets_them_again() -> None:
+    said = '{}[Errno 14] curl#77 - "Problem with the SSL CA cert (path? access rights?)"\n'
+    assert led(said.format("https://x.org/repomd.xml: ")).command == "sudo yum reinstall -y ca-certificates"

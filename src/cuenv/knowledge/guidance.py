@@ -210,6 +210,9 @@ class Symptom(Row, key=("id",)):
     proof: tuple[str, ...] = column(
         several(TEXT), "of a remark: where one of these stands in the log, it is the cause", default=()
     )
+    unless: tuple[str, ...] = column(
+        several(TEXT), "where one of these stands in the log, the fault was mended, and it is a remark", default=()
+    )
     cause: str = column(TEXT, "why it happens; `{name}` is what the line or the host tells")
     remedy: str = column(TEXT, "what helps, in words")
     command: str = column(

@@ -316,7 +316,7 @@ def torch_headers(case: LogContext) -> Joined:
     if name := re.search(r"\b(?:cuda|cublas|cusparse|cusolver|cudnn|nccl|nvtx)[A-Z]\w{1,50}", said):
         says = f"{name[0]} is a part of CUDA: torch was built with another release of it"
         return Joined(because=(says,), command=(install_toolchain(case, cuda) if cuda else "") or toolkit_of_torch())
-    if re.search(r"_v\W|not a member of .?std\b|has no member", said):
+    if re.search(r"_v\W|not a member of .?std\b|has no member|torch::enumtype", said):
         return Joined(remedy="set -std=c++17: the headers of torch 2.1 and newer need C++17")
     nvcc = nvcc_on_path(case) or cuda
     row = case.knowledge.cuda(nvcc) if nvcc else None

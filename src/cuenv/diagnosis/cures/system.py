@@ -70,6 +70,16 @@ def apt_package(case: LogContext) -> Joined:
     if name.startswith(("nvidia-container", "nvidia-docker", "libnvidia-container")):
         remedy = "add the repository of the NVIDIA Container Toolkit first"
         return Joined(remedy=remedy, command=f"{_TOOLKIT_LIST} && sudo apt-get update")
+    if name == "nvidia-cuda-toolkit":
+        remedy = (
+            "allow the part of the system's repositories that has it: contrib and non-free in Debian, multiverse in "
+        )
+        return Joined(remedy=f"{remedy}Ubuntu; or take the toolkit from NVIDIA's repository or a devel image")
+    if re.fullmatch(r"cuda-toolkit-dev(?:el)?|cuda-(?:nvcc|dev|devel|tools)", name):
+        remedy = (
+            f"NVIDIA has no package {name}: add its repository and install cuda-toolkit-X-Y, of one release of CUDA"
+        )
+        return Joined(remedy=remedy, command="")
     if "nvidia" in name or name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "tensorrt", "datacenter-gpu")):
         return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
     renamed = provider(case, "renamed", name)
@@ -102,6 +112,13 @@ def apt_key(case: LogContext) -> Joined:
     system = found[1] if found else "$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)"
     package = f"https://developer.download.nvidia.com/compute/cuda/repos/{system}/x86_64/cuda-keyring_1.1-1_all.deb"
     return Joined(command=f"curl -fsSLO {package} && sudo dpkg -i cuda-keyring_1.1-1_all.deb")
+
+
+@join
+def rpm_key(case: LogContext) -> Joined:
+    """The key of the NVIDIA Container Toolkit; that of CUDA's repository differs from system to system."""
+    of_toolkit = re.search(r"nvidia-(?:container|docker)|libnvidia-container", case.line)
+    return Joined(command=f"sudo rpm --import {_TOOLKIT}/gpgkey" if of_toolkit else "")
 
 
 @join
@@ -237,9 +254,23 @@ def certificate(case: LogContext) -> Joined:
             "image without the package ca-certificates knows none at all, and takes https from no repository"
         )
         return Joined(remedy=remedy, command="")
+    if "Problem with the SSL CA cert" in case.line:  # so the curl of yum and dnf speaks
+        remedy = "install the package ca-certificates again: curl cannot read the file of certificates"
+        return Joined(
+            remedy=remedy, command="sudo yum reinstall -y ca-certificates" if "[Errno 14]" in case.line else ""
+        )
     if "has expired" not in case.line:
         return Joined()
     remedy = "check this machine's clock (date); if it is right, the server must renew its certificate"
+    return Joined(remedy=remedy, command="")
+
+
+@join
+def hashes(case: LogContext) -> Joined:
+    """A lock whose hashes are of other files is made anew: no cache is at fault where the lock is named."""
+    if not re.search(r"Pipfile\.lock|poetry\.lock|uv\.lock|pdm\.lock", case.line):
+        return Joined()
+    remedy = "make the lock again from the index that the installation uses: its hashes are of another index's files"
     return Joined(remedy=remedy, command="")
 
 
@@ -264,7 +295,7 @@ _DOWNLOADS = (
     (
         (
             r"/pkgs/|InvalidArchiveE|ChecksumMismatch|(?:CondaVerification|Safety)Error|libmamba|"
-            r"did not match Content-|Found incorrect download"
+            r"did not match Content-|Found incorrect download|sum doesn't match"
         ),
         "conda clean --packages --tarballs -y",
     ),

@@ -124,7 +124,7 @@ class SoughtMarks:
         for row in rows:
             for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
-        self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof)}
+        self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof, *row.unless)}
         self.briefly: dict[bytes, set[bytes]] = {}
         for beside in self.besides:
             self.briefly.setdefault(shape_of(beside), set()).add(beside)
@@ -517,7 +517,7 @@ class Seeker:
                         self._sighted(row, joined, found, numbers[index])
 
     def sightings(self) -> tuple[SymptomMatch, ...]:
-        """All in the order of the log, but those whose company is missing; a remark that is proved is a cause."""
+        """All in the order of the log, but those whose company is missing, judged by what else the log holds."""
         found = []
         for name, seen in self.first.items():
             item, row = seen, seen.symptom
@@ -525,6 +525,8 @@ class Seeker:
                 continue
             if row.kind == "remark" and any(mark.encode() in self.there for mark in row.proof):
                 item = replace(item, kind="cause", grade="error")
+            if any(mark.encode() in self.there for mark in row.unless):
+                item = replace(item, kind="remark")
             found.append(replace(item, count=len(self.where[name])))
         return tuple(sorted(found, key=lambda item: (item.line, self.wanted.order[item.symptom.id])))
 
