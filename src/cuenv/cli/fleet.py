@@ -104,7 +104,7 @@ def _gather(**values: Unpack[GatherValues]) -> int:
       srun -N4 cuenv inspect --json --compact | cuenv fleet gather --from - -o fleet.ndjson
     """
     from cuenv.core.io.writing import write_atomically  # noqa: PLC0415 - not needed for --help
-    from cuenv.fleet.answers import line_of  # noqa: PLC0415 - as above
+    from cuenv.fleet.answers import fleet_line  # noqa: PLC0415 - as above
     from cuenv.fleet.gather import Gathering, gather  # noqa: PLC0415 - as above
 
     asked, output = _gather_request(values), values["output"]
@@ -115,7 +115,7 @@ def _gather(**values: Unpack[GatherValues]) -> int:
             gather(asked, output, knowledge, read_standard_input, show, again=values["again"], into=found)
     finally:  # whoever stops it keeps what is there, and goes on from there
         if output is not None and found.hosts:
-            write_atomically(output, "".join(map(line_of, found.sorted())))
+            write_atomically(output, "".join(map(fleet_line, found.sorted())))
     failed = _failures(asked, found, output)
     _report_gathering(found, failed, output, quiet=quiet)
     if not found.hosts:
@@ -124,7 +124,7 @@ def _gather(**values: Unpack[GatherValues]) -> int:
     if values["as_json"]:
         emit_json(_gather_json(found, failed, output))
     elif output is None:
-        emit("".join(map(line_of, found.sorted())))
+        emit("".join(map(fleet_line, found.sorted())))
     return ExitCode.NEGATIVE if failed else ExitCode.OK
 
 
@@ -161,13 +161,13 @@ def _failures(asked: GatherRequest, found: Gathering, output: Path | None) -> li
     """The nodes and files without a record, grouped by reason."""
     import shlex  # noqa: PLC0415 - only where something failed
 
-    from cuenv.fleet.answers import by_reason  # noqa: PLC0415 - as above
+    from cuenv.fleet.answers import group_by_reason  # noqa: PLC0415 - as above
     from cuenv.fleet.gather import command_again  # noqa: PLC0415 - as above
     from cuenv.fleet.nodes import fold  # noqa: PLC0415 - as above
 
     failed: list[NotGathered] = []
     for by, failures in found.failures.items():
-        for reason, names in by_reason(failures).items():
+        for reason, names in group_by_reason(failures).items():
             nodes = fold(names) if by in ("ssh", "slurm") else ", ".join(names)
             command = shlex.join(command_again(asked, by, nodes, output)) if by in ("ssh", "slurm") else None
             failed.append({"nodes": nodes, "count": len(names), "reason": reason, "command": command})
@@ -205,14 +205,14 @@ def _gather_json(found: Gathering, failed: list[NotGathered], output: Path | Non
 
 def read_fleet(name: str, knowledge: Knowledge) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:
     """The nodes of a fleet file, and sentences on unreadable lines and on nodes that contradict themselves."""
-    from cuenv.fleet.nodes import named  # noqa: PLC0415 - as above
+    from cuenv.fleet.nodes import unique_nodes  # noqa: PLC0415 - as above
 
     broken: list[str] = []
 
     def tell(file: str, line: int, says: str) -> None:
         broken.append(f"{file or name}, line {line}: {says}")
 
-    nodes, odd = named(recorded_hosts(name, knowledge, tell, read_stdin))
+    nodes, odd = unique_nodes(recorded_hosts(name, knowledge, tell, read_stdin))
     return nodes, (*broken, *odd)
 
 

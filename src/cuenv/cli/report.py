@@ -168,11 +168,11 @@ def _refuse_request_options(about: str) -> None:
 
 
 def _fleet(path: Path) -> ReportPage:
-    from cuenv.fleet.deliver import PLAN, read_whole  # noqa: PLC0415 - as above
+    from cuenv.fleet.deliver import PLAN, read_full_plan  # noqa: PLC0415 - as above
     from cuenv.report.make import fleet_page  # noqa: PLC0415 - as above
 
     file = path / PLAN if path.is_dir() else path
-    return fleet_page(read_whole(read_text(file), str(file)), str(path))
+    return fleet_page(read_full_plan(read_text(file), str(file)), str(path))
 
 
 def _lock(lock: Path, values: ReportValues, knowledge: Knowledge) -> ReportPage:

@@ -30,8 +30,8 @@ _NUMBERS = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """What a container is to hold.
+class ContainerContent:
+    """What a container contains.
 
     Attributes:
         locked: exact packages with hashes; else an environment file that is solved while the image is built.
@@ -67,8 +67,8 @@ class Content:
 
 def content_of_lock(
     lock: Lock, spec: EnvironmentSpec | None, knowledge: Knowledge, host: tuple[str, ...] = ()
-) -> Content:
-    """What a container for a lock has to contain and to run on.
+) -> ContainerContent:
+    """The content of a container for a lock.
 
     Args:
         lock: with one solution at least.
@@ -85,14 +85,14 @@ def content_of_lock(
     lowest = minimum_driver(candidate, nowhere) if candidate else None
     python = first.package("python")
     glibcs = [lowest for solution in lock.solutions for _, lowest in solution.glibcs]
-    return Content(
+    return ContainerContent(
         locked=True,
         platforms=tuple(item.platform for item in lock.solutions),
         cuda=cuda,
         torch=candidate.build.version if candidate else None,
         stack=candidate.build.stack if candidate else "",
         python=".".join(python.version.split(".")[:2]) if python else "",
-        glibc=max([*glibcs, *_remembered(lock)], default=None),
+        glibc=max([*glibcs, *_glibc_in_lock(lock)], default=None),
         nvcc=any(first.package(name) for name in NVCC),
         compiling=tuple(_compiling(first, knowledge)),
         driver=check_driver(remembered) if remembered else lowest,
@@ -101,8 +101,8 @@ def content_of_lock(
     )
 
 
-def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[str, ...] = ()) -> Content:
-    """What a decision asks for, before anything is locked.
+def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[str, ...] = ()) -> ContainerContent:
+    """The content of a container for a decision that is not locked yet.
 
     Raises:
         ValueError: nothing was chosen.
@@ -112,7 +112,7 @@ def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[s
     candidate, request = decision.chosen.candidate, decision.context.request
     row = decision.context.knowledge.cuda(candidate.cuda) if candidate.cuda else None
     known = [item for item in (candidate.build.glibc, row.glibc if row else None) if item]
-    return Content(
+    return ContainerContent(
         locked=False,
         platforms=spec.platforms or (decision.context.facts.platform,),
         cuda=candidate.cuda,
@@ -131,7 +131,7 @@ def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[s
 
 
 def _compiling(solution: Solution, knowledge: Knowledge) -> Iterator[str]:
-    """What compiles CUDA code: libraries that do so on first use, and a host compiler that stands there for it."""
+    """What compiles CUDA code: libraries that do so on first use, or an installed host compiler."""
     for name, release, ways in _libraries(solution):
         rows = [row for row in knowledge.extensions if row.package == name and ways & frozenset(row.comes)]
         try:
@@ -152,8 +152,8 @@ def _libraries(solution: Solution) -> Iterator[tuple[str, str, frozenset[str]]]:
         yield item.name, item.version, frozenset({"source" if item.from_source else "wheel"})
 
 
-def _remembered(lock: Lock) -> Iterator[Version]:
-    """The C library that the lock itself names: it knows that of wheels as well."""
+def _glibc_in_lock(lock: Lock) -> Iterator[Version]:
+    """The C library that the lock requires, including that of wheels."""
     text = lock.metadata.get("cuenv_minimum_glibc", "")
     if _NUMBERS.fullmatch(text):
         yield version(text)
@@ -190,14 +190,14 @@ class Refused:
     hint: str | None = None
 
 
-def stages(content: Content, delivery: Delivery, base: str = "auto") -> Stages | Refused:
+def stages(content: ContainerContent, delivery: Delivery, base: str = "auto") -> Stages | Refused:
     """Choose the images that a container is built in and run from, or say why there are none.
 
     Args:
         base: one of `cuenv.export.tables.BASES`.
     """
     lacking = bool(content.compiling) and not content.nvcc and content.cuda is not None
-    whole = _whole(content, delivery)
+    whole = _pytorch_image(content, delivery)
     if base == "pytorch":
         return whole
     if base == "auto" and lacking and isinstance(whole, Stages):
@@ -207,7 +207,7 @@ def stages(content: Content, delivery: Delivery, base: str = "auto") -> Stages |
     return _slim(content, delivery, lacking=lacking)
 
 
-def _slim(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | Refused:
+def _slim(content: ContainerContent, delivery: Delivery, *, lacking: bool) -> Stages | Refused:
     build = _lowest(delivery.for_role("micromamba", content.platforms), content.glibc)
     run = _lowest(delivery.for_role("run", content.platforms), build.glibc if build else None)
     if build is None or run is None:
@@ -218,7 +218,7 @@ def _slim(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | Re
     return Stages(base="micromamba", why=(why, _glibc(build, content)), build=build, run=run)
 
 
-def _with_toolkit(content: Content, delivery: Delivery, *, lacking: bool) -> Stages | Refused:
+def _with_toolkit(content: ContainerContent, delivery: Delivery, *, lacking: bool) -> Stages | Refused:
     rows = delivery.for_role("cuda", content.platforms)
     fitting = tuple(row for row in rows if row.cuda == content.cuda)
     if not fitting:
@@ -243,12 +243,12 @@ def _with_toolkit(content: Content, delivery: Delivery, *, lacking: bool) -> Sta
     return Stages(base="cuda", why=(*why, _glibc(build, content)), build=build, run=run, installer=installer)
 
 
-def _lacks(content: Content) -> str:
+def _lacks(content: ContainerContent) -> str:
     return f"CUDA code is compiled ({', '.join(content.compiling)}), and conda gives no nvcc for CUDA {content.cuda}"
 
 
-def _whole(content: Content, delivery: Delivery) -> Stages | Refused:
-    """PyTorch's own image: for a decision alone, with nothing from conda beside torch."""
+def _pytorch_image(content: ContainerContent, delivery: Delivery) -> Stages | Refused:
+    """PyTorch's own image, for a decision that adds nothing from conda to torch."""
     if content.locked:
         return Refused(
             "PyTorch's image contains its own torch, but the lock has another", "cuenv export dockerfile --base cuda"
@@ -275,17 +275,17 @@ def _whole(content: Content, delivery: Delivery) -> Stages | Refused:
 
 
 def _lowest(rows: tuple[Image, ...], need: Version | None) -> Image | None:
-    """The image with the lowest C library that is enough: the longest in use, and so the best known."""
+    """The image with the lowest sufficient C library, which is the longest in use."""
     able = [row for row in rows if row.glibc and (need is None or row.glibc >= need)]
     return min(able, key=lambda row: (row.glibc or Version("0"), row.image, row.tag), default=None)
 
 
-def _glibc(build: Image, content: Content) -> str:
+def _glibc(build: Image, content: ContainerContent) -> str:
     if content.glibc is None:
         return f"{build.name} has glibc {build.glibc}; the glibc that the packages need is not known before the check"
     return f"{build.name} has glibc {build.glibc}, and the packages need {content.glibc} or later"
 
 
-def _too_old(what: str, content: Content) -> str:
+def _too_old(what: str, content: ContainerContent) -> str:
     need = f" with glibc {content.glibc} or later" if content.glibc else ""
     return f"no image of {what} is known{need} for {' and '.join(content.platforms)}"

@@ -17,7 +17,7 @@ from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import VARIABLE, regex
 from cuenv.core.urls import one_line
-from cuenv.export.container import Content, Stages
+from cuenv.export.container import ContainerContent, Stages
 from cuenv.export.tables import Image
 from cuenv.solve.environment_spec import WRITTEN_BY
 
@@ -26,7 +26,7 @@ _PATH = regex(r"[A-Za-z0-9_.+@/ -]+")
 
 
 def comments(lines: Iterable[str]) -> list[str]:
-    """Lines as comments, folded; whatever they hold, none ends a comment early."""
+    """Wrapped lines as comments, which no content can end early."""
     found = []
     for line in lines:
         parts = textwrap.wrap(
@@ -36,8 +36,8 @@ def comments(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def env(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """What an ENV instruction of a template is filled with; nothing without values.
+def env_values(values: Mapping[str, str]) -> list[dict[str, str]]:
+    """The values for an ENV instruction in a template; empty without variables.
 
     Raises:
         InputError: a name that is none, or a value that no ENV can hold.
@@ -62,7 +62,7 @@ def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def context_path(path: str) -> str:
-    """A path inside the build context, as COPY and .dockerignore read it alike.
+    """A path inside the build context that COPY and .dockerignore read in the same way.
 
     Raises:
         InputError: it holds what one of them takes for a pattern, a variable or a quote.
@@ -84,7 +84,7 @@ _NAMES = {"conda-lock": "conda-lock.yml", "explicit": "conda-explicit.txt", "env
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that a Dockerfile is written from.
+    """Everything that a Dockerfile is made from.
 
     Attributes:
         origin: what it was made from, in words.
@@ -99,7 +99,7 @@ class Recipe:
 
     command: str = "dockerfile"
     origin: str
-    content: Content
+    content: ContainerContent
     stages: Stages
     sources: Mapping[str, str]
     kind: str = ""
@@ -122,24 +122,24 @@ class Recipe:
 
 
 def render_dockerfile(recipe: Recipe) -> str:
-    """The whole file: the same bytes for the same values.
+    """The Dockerfile; the same values give the same bytes.
 
     Raises:
         InputError: a path or variable that no Dockerfile can hold.
     """
     values = {
-        "head": head(recipe),
-        "said": said(recipe),
+        "head": header(recipe),
+        "said": cuenv_source(recipe),
         "cuenv": recipe.cuenv,
         "run": _image(recipe, recipe.stages.run),
         "host": words(recipe.content.host),
         "wheel": context_path(recipe.wheel) if recipe.wheel else "",
     }
-    return _whole(recipe, values) if recipe.stages.base == "pytorch" else _two_stages(recipe, values)
+    return _single_stage(recipe, values) if recipe.stages.base == "pytorch" else _two_stages(recipe, values)
 
 
-def ignore(recipe: Recipe) -> str:
-    """The ``.dockerignore`` beside it: nothing but what the build copies is sent to it."""
+def render_dockerignore(recipe: Recipe) -> str:
+    """The ``.dockerignore``, which sends only the files to the build that it copies."""
     kept = [f"!{context_path(path)}" for path in (recipe.file, recipe.requirements, recipe.wheel) if path]
     head = [
         f"{WRITTEN_BY} {__version__}, export {recipe.command}: only the files below are sent to the build.",
@@ -148,7 +148,7 @@ def ignore(recipe: Recipe) -> str:
     return "\n".join([*head, "*", *kept]) + "\n"
 
 
-def said(recipe: Recipe) -> str:
+def cuenv_source(recipe: Recipe) -> str:
     """Where cuenv comes from, in words."""
     return "the wheel beside this file" if recipe.wheel else "a URL"
 
@@ -163,8 +163,8 @@ _COMMANDS = {
 }
 
 
-def head(recipe: Recipe) -> str:
-    """What stands first, but for the mark of its first comment."""
+def header(recipe: Recipe) -> str:
+    """The comment at the beginning, without the mark of its first line."""
     return "\n".join(comments(_head(recipe))).removeprefix("# ")
 
 
@@ -199,44 +199,44 @@ def _image(recipe: Recipe, image: Image) -> str:
 
 
 def words(items: Iterable[str]) -> str:
-    """Words behind others on a line of a shell."""
+    """Words that are appended to a line of a shell."""
     return "".join(f" {shlex.quote(item)}" for item in items)
 
 
 _TOOLKIT = {"CUDA_HOME": "/usr/local/cuda"}
 
 
-def building(recipe: Recipe) -> dict[str, str]:
-    """The variables of the stage that installs."""
+def build_variables(recipe: Recipe) -> dict[str, str]:
+    """The variables of the build stage."""
     toolkit = _TOOLKIT if recipe.stages.installer else {}
     return {"MAMBA_ROOT_PREFIX": "/opt/conda", **toolkit, **recipe.content.variables}
 
 
-def running(recipe: Recipe) -> dict[str, str]:
-    """The variables of the stage that runs."""
+def runtime_variables(recipe: Recipe) -> dict[str, str]:
+    """The variables of the runtime stage."""
     content, stages = recipe.content, recipe.stages
     toolkit = _TOOLKIT if stages.run is stages.build and stages.installer else {}
     here = {"CONDA_PREFIX": PREFIX, "CONDA_DEFAULT_ENV": PREFIX}
-    return {**here, **toolkit, **_driver(content), **content.variables}
+    return {**here, **toolkit, **_driver_variables(content), **content.variables}
 
 
-def steps(recipe: Recipe) -> dict[str, str]:
-    """The steps of the stage that installs: for what, how, and how it is checked."""
+def build_steps(recipe: Recipe) -> dict[str, str]:
+    """The steps of the build stage: purpose, command and check."""
     content = recipe.content
     return {
         "there": "|".join(name for item in content.platforms for name in _ARCH[item]),
         "served": " and ".join(_ARCH[item][0] for item in content.platforms),
         "create": _create(recipe),
-        "venv": _checker(content),
+        "venv": _cuenv_environment(content),
         "checked": f"{recipe.locked}{words(content.host)}",
     }
 
 
 def _two_stages(recipe: Recipe, values: Mapping[str, str]) -> str:
-    """One stage that installs and checks, and one that runs."""
+    """A build stage that installs and checks, and a runtime stage."""
     content, stages = recipe.content, recipe.stages
     more = {
-        **steps(recipe),
+        **build_steps(recipe),
         "build": _image(recipe, stages.build),
         "installer": _image(recipe, stages.installer) if stages.installer else "",
         "file": context_path(recipe.file),
@@ -246,21 +246,21 @@ def _two_stages(recipe: Recipe, values: Mapping[str, str]) -> str:
     blocks: Blocks = {
         "installer": bool(stages.installer),
         "root": not stages.installer,
-        "building": env(building(recipe)),
+        "building": env_values(build_variables(recipe)),
         "requirements": bool(recipe.requirements),
         "wheel": bool(recipe.wheel),
         "nvcc": content.nvcc,
-        "running": env(running(recipe)),
+        "running": env_values(runtime_variables(recipe)),
         "developing": recipe.command == "devcontainer",
     }
     return fill("Dockerfile", {**values, **more}, blocks)
 
 
-def _whole(recipe: Recipe, values: Mapping[str, str]) -> str:
-    """One stage alone: the image holds torch and its compiler, and what is added is small."""
+def _single_stage(recipe: Recipe, values: Mapping[str, str]) -> str:
+    """A single stage, for an image that contains torch and a compiler."""
     content = recipe.content
     blocks: Blocks = {
-        "running": env({**_driver(content), **content.variables}),
+        "running": env_values({**_driver_variables(content), **content.variables}),
         "pip": bool(content.pip),
         "wheel": bool(recipe.wheel),
     }
@@ -275,16 +275,16 @@ def _create(recipe: Recipe) -> str:
     return create
 
 
-def _checker(content: Content) -> str:
-    """What makes an environment for cuenv alone: it changes nothing of what it checks."""
+def _cuenv_environment(content: ContainerContent) -> str:
+    """The commands that make a separate environment for cuenv, so that it does not change what it checks."""
     minor = content.python.partition(".")[2]
     if content.python.startswith("3.") and minor.isdigit() and int(minor) >= 10:
         return f"{PREFIX}/bin/python -m venv {WORK}/venv"
     return f"micromamba create --yes --prefix {WORK}/venv --channel conda-forge python=3.12 pip"
 
 
-def _driver(content: Content) -> dict[str, str]:
-    """What the container runtime is told: which of the driver it brings in, and which driver is old."""
+def _driver_variables(content: ContainerContent) -> dict[str, str]:
+    """The variables for the container runtime: the driver's capabilities and the minimum driver."""
     if content.cuda is None:
         return {}
     known = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
@@ -296,7 +296,7 @@ _FOLDER = ".devcontainer"
 
 
 def render_devcontainer(recipe: Recipe, name: str) -> dict[str, str]:
-    """The file, and the Dockerfile and its list of what is sent to the build: the same bytes for the same values.
+    """The devcontainer.json, the Dockerfile and its .dockerignore; the same values give the same bytes.
 
     Raises:
         InputError: a path or variable that no Dockerfile can hold.
@@ -311,21 +311,21 @@ def render_devcontainer(recipe: Recipe, name: str) -> dict[str, str]:
     return {
         f"{_FOLDER}/devcontainer.json": fill("devcontainer.json", values, {"cuda": recipe.content.cuda is not None}),
         f"{_FOLDER}/Dockerfile": render_dockerfile(recipe),
-        f"{_FOLDER}/Dockerfile.dockerignore": ignore(recipe),
+        f"{_FOLDER}/Dockerfile.dockerignore": render_dockerignore(recipe),
     }
 
 
 def render_apptainer(recipe: Recipe) -> str:
-    """The whole file: the same bytes for the same values.
+    """The definition file; the same values give the same bytes.
 
     Raises:
         InputError: a path or variable that no definition file can hold.
     """
     content, stages = recipe.content, recipe.stages
     values = {
-        **steps(recipe),
-        "head": head(recipe),
-        "said": said(recipe),
+        **build_steps(recipe),
+        "head": header(recipe),
+        "said": cuenv_source(recipe),
         "cuenv": recipe.cuenv,
         "installer": _tag_or_digest(recipe, stages.installer) if stages.installer else "",
         "build": _tag_or_digest(recipe, stages.build),
@@ -344,18 +344,18 @@ def render_apptainer(recipe: Recipe) -> str:
     blocks: Blocks = {
         "installer": bool(stages.installer),
         "files": list(_files(recipe)),
-        "building": _exports(building(recipe)),
+        "building": _exports(build_variables(recipe)),
         "requirements": bool(recipe.requirements),
         "nvcc": content.nvcc,
         "labels": [{"label": label, "text": text} for label, text in labels.items()],
-        "running": _exports(running(recipe)),
+        "running": _exports(runtime_variables(recipe)),
         "cuda": content.cuda is not None,
     }
     return fill("apptainer.def", values, blocks)
 
 
 def _files(recipe: Recipe) -> Iterator[dict[str, str]]:
-    """What is copied from the folder of the build, and where to."""
+    """The files that are copied into the image, and their targets."""
     requirements = {recipe.requirements: f"{WORK}/requirements.lock.txt"} if recipe.requirements else {}
     wheel = {recipe.wheel: f"{WORK}/{recipe.wheel}"} if recipe.wheel else {}
     for source, target in {recipe.file: recipe.lock_there, **requirements, **wheel}.items():
@@ -368,6 +368,6 @@ def _exports(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _tag_or_digest(recipe: Recipe, image: Image) -> str:
-    """An image as Apptainer takes it: by tag or by digest, and never by both."""
+    """An image for Apptainer, which accepts a tag or a digest but not both."""
     digest = recipe.digests.get(image.name)
     return f"{image.image}@{digest}" if digest else image.name

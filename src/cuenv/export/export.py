@@ -18,12 +18,19 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import redact
 from cuenv.core.versions import Capability, minor, version
 from cuenv.export import toolkit as toolkit_sh
-from cuenv.export.container import Content, Refused, Stages, content_of_decision, content_of_lock, stages
-from cuenv.export.dockerfile import WORK, Recipe, ignore, render_apptainer, render_devcontainer, render_dockerfile
-from cuenv.export.io.own_wheel import own
+from cuenv.export.container import ContainerContent, Refused, Stages, content_of_decision, content_of_lock, stages
+from cuenv.export.dockerfile import (
+    WORK,
+    Recipe,
+    render_apptainer,
+    render_devcontainer,
+    render_dockerfile,
+    render_dockerignore,
+)
+from cuenv.export.io.own_wheel import find_cuenv
 from cuenv.export.jobs import render_batch_job
 from cuenv.export.tables import Delivery, Image, load_delivery
-from cuenv.export.toolkit import Need, choose
+from cuenv.export.toolkit import ToolkitNeed, choose_toolkit
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -49,7 +56,7 @@ def _nothing() -> ExportFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What came of an export.
+    """The result of an export.
 
     Attributes:
         kind: the command that wrote it.
@@ -68,11 +75,11 @@ class Exported:
 
     @property
     def product(self) -> str:
-        """The text of the first file; empty when there is none."""
+        """The text of the first file; empty if there is none."""
         return next(iter(self.files.values()), "")
 
     def plain(self, written: Iterable[Path] = ()) -> ExportDocument:
-        """As plain data, schema ``cuenv/export/1``."""
+        """The result as JSON (schema ``cuenv/export/1``)."""
         because = self.refused.because if self.refused else None
         return {
             "schema": "cuenv/export/1",
@@ -86,7 +93,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """What a container is asked for.
+    """The request for a container.
 
     Attributes:
         lock: its file; ``None`` for a decision.
@@ -134,7 +141,7 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
             hint=f"cuenv export {asked.kind} --digest {chosen.images[0].name}=sha256:...",
         )
     glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
-    mine = own(asked.cuenv)
+    mine = find_cuenv(asked.cuenv)
     recipe = Recipe(
         command=asked.kind,
         cuenv=mine.requirement(WORK),
@@ -169,12 +176,12 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
 
 
 def _texts(recipe: Recipe, asked: ExportRequest) -> dict[str, str]:
-    """The files of a kind, the product first."""
+    """The files of a kind of container, the product first."""
     if asked.kind == "apptainer":
         return {"apptainer.def": render_apptainer(recipe)}
     if asked.kind == "devcontainer":
         return render_devcontainer(recipe, asked.name)
-    return {"Dockerfile": render_dockerfile(recipe), ".dockerignore": ignore(recipe)}
+    return {"Dockerfile": render_dockerfile(recipe), ".dockerignore": render_dockerignore(recipe)}
 
 
 def _source(image: Image, delivery: Delivery) -> str:
@@ -182,14 +189,14 @@ def _source(image: Image, delivery: Delivery) -> str:
     return f"{first.title} ({first.publisher}{', low confidence: ' + image.note if image.low else ''})"
 
 
-_Made = tuple[Content, dict[str, str], dict[str, str], tuple[str, ...]]
+_Made = tuple[ContainerContent, dict[str, str], dict[str, str], tuple[str, ...]]
 
 
 def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
-    path, lock, spec = lock_at(path)
+    path, lock, spec = read_lock_with_spec(path)
     if not lock.solutions:
         raise InputError(f"{shown(path)} holds no packages", hint="cuenv lock")
-    facts = host_of(lock, asked.host, knowledge)
+    facts = host_for_export(lock, asked.host, knowledge)
     try:
         content = content_of_lock(lock, spec, knowledge, host_words(facts) if facts else ())
     except ValueError as error:
@@ -229,8 +236,8 @@ def _of_decision(asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
     return content, about, {"environment.yml": environment(answer.spec)}, ()
 
 
-def lock_at(path: Path) -> tuple[Path, Lock, EnvironmentSpec | None]:
-    """A lock, its file, and the environment file that it names where that lies beside it.
+def read_lock_with_spec(path: Path) -> tuple[Path, Lock, EnvironmentSpec | None]:
+    """A lock, its file, and its environment file if that lies beside it.
 
     Raises:
         InputError: one of them cannot be read.
@@ -241,15 +248,15 @@ def lock_at(path: Path) -> tuple[Path, Lock, EnvironmentSpec | None]:
     return path, lock, read_environment(file)[0] if file else None
 
 
-def host_of(lock: Lock, options: HostOptions, knowledge: Knowledge) -> HostFacts | None:
-    """The host of the options, else the one that the lock was made for; ``None`` when it remembers none."""
+def host_for_export(lock: Lock, options: HostOptions, knowledge: Knowledge) -> HostFacts | None:
+    """The host of the options, otherwise the host for which the lock was made; ``None`` if it names none."""
     if options.given:
         return host_facts(options, knowledge)
     return recorded_host(lock, HostFacts(label="", platform=""), knowledge)
 
 
 def host_words(facts: HostFacts) -> tuple[str, ...]:
-    """Options that name the GPUs and the driver of a host where none of its records is at hand."""
+    """The options that name the GPUs and the driver of a host without a record of it."""
     words = [word for item in facts.capabilities for word in ("--gpu", str(item))]
     if words and facts.driver and facts.driver.version:
         words += ["--driver", facts.driver.version]
@@ -275,7 +282,7 @@ def parse_digests(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _inside(path: Path, folder: Path, kind: str) -> str:
-    """The path inside the folder that an image is built from.
+    """The path relative to the folder from which the image is built.
 
     Raises:
         UsageError: it lies outside.
@@ -290,7 +297,7 @@ def _inside(path: Path, folder: Path, kind: str) -> str:
 
 
 def save(files: Mapping[Path, str], own: str) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
-    """Write files, each of them whole or not at all; one that somebody else wrote is kept beside as ``.bak``.
+    """Write files atomically; a file that cuenv did not write is kept as ``.bak``.
 
     Returns:
         What was written, and what was kept aside as what.
@@ -303,12 +310,12 @@ def save(files: Mapping[Path, str], own: str) -> tuple[tuple[Path, ...], tuple[t
 
 
 def export_off() -> Exported:
-    """Lines that undo the last switch."""
-    return Exported(kind="shell", files={"shell": toolkit_sh.off()})
+    """The lines that undo the last switch."""
+    return Exported(kind="shell", files={"shell": toolkit_sh.restore_lines()})
 
 
 def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, release: Version | None) -> Exported:
-    """Lines that make one of a machine's toolkits the one that builds find, or why none is needed.
+    """The lines that make builds use one of the machine's toolkits, or why none is needed.
 
     Args:
         lock: what the environment was made from; ``None`` for the torch that is found on the machine.
@@ -321,8 +328,12 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
     around = None if options.hosts else this_machine(options.environ, knowledge, deep=True)
     facts = around if around and not options.given else host_facts(options, knowledge)
     around = around or facts
-    need = _toolkit_of_lock(lock, facts, knowledge, release) if lock else _of_torch(around, facts.capabilities, release)
-    made = choose(around.toolkits, need, knowledge)
+    need = (
+        _toolkit_of_lock(lock, facts, knowledge, release)
+        if lock
+        else _toolkit_of_torch(around, facts.capabilities, release)
+    )
+    made = choose_toolkit(around.toolkits, need, knowledge)
     more: ExportFields = {
         "needed": made.needed,
         "toolkit": {"path": made.toolkit.path, "release": made.toolkit.release} if made.toolkit else None,
@@ -334,21 +345,21 @@ def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, 
         hint = f"cuenv export shell --release {known[-1]}" if known else "cuenv resolve --dev"
         return Exported(kind="shell", more=more, refused=Refused("; ".join(made.because), hint))
     if made.toolkit is None:
-        text = toolkit_sh.none_needed([f"{head[0]}: you need no toolkit of this machine", *made.because])
+        text = toolkit_sh.no_change_lines([f"{head[0]}: you need no toolkit of this machine", *made.because])
         return Exported(kind="shell", files={"shell": text}, talk=(f"none    {made.because[0]}",), more=more)
-    text = toolkit_sh.switch(made.toolkit.path, [item.path for item in made.others], head)
+    text = toolkit_sh.switch_lines(made.toolkit.path, [item.path for item in made.others], head)
     talk = tuple(f"{'choice ' if number == 0 else '       '} {line}" for number, line in enumerate(made.because))
     return Exported(kind="shell", files={"shell": text}, talk=talk, more=more)
 
 
-def _toolkit_of_lock(path: Path, facts: HostFacts, knowledge: Knowledge, release: Version | None) -> Need:
-    _, lock, _ = lock_at(path)
+def _toolkit_of_lock(path: Path, facts: HostFacts, knowledge: Knowledge, release: Version | None) -> ToolkitNeed:
+    _, lock, _ = read_lock_with_spec(path)
     solution = lock.solution(facts.platform) or next(iter(lock.solutions), None)
     if solution is None:
-        return Need(gpus=facts.capabilities, release=release)
+        return ToolkitNeed(gpus=facts.capabilities, release=release)
     candidate = candidate_of(solution, knowledge)
     own = next((package for name in NVCC if (package := solution.package(name))), None)
-    return Need(
+    return ToolkitNeed(
         # What matters is what torch was built with: its builder compares that, and cuda-version may be later.
         cuda=candidate.build.cuda if candidate else None,
         gpus=facts.capabilities,
@@ -358,11 +369,11 @@ def _toolkit_of_lock(path: Path, facts: HostFacts, knowledge: Knowledge, release
     )
 
 
-def _of_torch(around: HostFacts, gpus: tuple[Capability, ...], release: Version | None) -> Need:
-    """By the torch of the active environment, else by the one on PATH."""
+def _toolkit_of_torch(around: HostFacts, gpus: tuple[Capability, ...], release: Version | None) -> ToolkitNeed:
+    """Choose a toolkit for the torch of the active environment, otherwise for the one on PATH."""
     torch = next(iter(around.torch), None)
     cuda = minor(version(torch.cuda)) if torch and torch.cuda else None
-    return Need(cuda=cuda, gpus=gpus, release=release, cpu=torch is not None and torch.cuda is None)
+    return ToolkitNeed(cuda=cuda, gpus=gpus, release=release, cpu=torch is not None and torch.cuda is None)
 
 
 def export_uv(sets: Iterable[str], options: HostOptions, request: Request, knowledge: Knowledge) -> Exported:
@@ -396,7 +407,7 @@ def export_uv(sets: Iterable[str], options: HostOptions, request: Request, knowl
 
 
 def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...], command: tuple[str, ...]) -> Exported:
-    """A batch script for Slurm that checks the lock on each of its nodes, and runs a command in the environment.
+    """A batch script for Slurm that checks the lock on each node, and runs a command in the environment.
 
     Args:
         prefix: the folder of the environment, as the nodes see it.
@@ -406,7 +417,7 @@ def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...],
         UsageError: a value that no script can hold.
         InputError: the lock cannot be read.
     """
-    path, made, _ = lock_at(lock)
+    path, made, _ = read_lock_with_spec(lock)
     there, environment = str(path.resolve()), str(absolute(prefix.expanduser()))
     origin = f"{path.name}, content {content_digest(made.solutions)[:16]}"
     text = render_batch_job(

@@ -25,7 +25,7 @@ _PROMISE = "The lock still matches its environment file, and supports the GPUs f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """What a workflow is written from.
+    """Everything that a workflow is made from.
 
     Attributes:
         origin: what it was made from, in words.
@@ -48,7 +48,7 @@ class Workflow:
     wheel: bool
 
     def values(self, kind: str, root: str, *promises: str) -> dict[str, str]:
-        """What both templates are filled with.
+        """The values for both templates.
 
         Args:
             root: the variable of the folder that the repository is in.
@@ -71,7 +71,7 @@ class Workflow:
         }
 
     def paths(self) -> list[dict[str, str]]:
-        """The files that it watches.
+        """The files that the workflow watches.
 
         Raises:
             InputError: a path that is a pattern.
@@ -80,7 +80,7 @@ class Workflow:
 
 
 def render_workflow(flow: Workflow, checkout: Action, micromamba: Action) -> str:
-    """The whole workflow: the same bytes for the same values.
+    """The workflow; the same values give the same bytes.
 
     Raises:
         InputError: a path or option that no workflow can hold.
@@ -104,7 +104,7 @@ def render_workflow(flow: Workflow, checkout: Action, micromamba: Action) -> str
 
 
 def render_gitlab(flow: Workflow, image: str, tags: tuple[str, ...]) -> str:
-    """The jobs of GitLab CI/CD: the same bytes for the same values.
+    """The jobs of GitLab CI/CD; the same values give the same bytes.
 
     Raises:
         InputError: a path or option that no job can hold.
@@ -135,7 +135,7 @@ _HINT = "cuenv export sbatch --prefix ~/envs/train --gpus a100:2 --option --part
 def render_batch_job(
     *, origin: str, lock: str, environment: str, gpus: str, options: tuple[str, ...], command: tuple[str, ...]
 ) -> str:
-    """The whole batch script: the same bytes for the same values.
+    """The batch script; the same values give the same bytes.
 
     Args:
         origin: what the environment was made from, in words.

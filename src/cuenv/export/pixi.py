@@ -1,4 +1,4 @@
-"""``cuenv export pixi`` and ``cuenv lock --format pixi``: one answer as a workspace of pixi, with its lock."""
+"""``cuenv export pixi`` and ``cuenv lock --format pixi``: a pixi workspace with its lock."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cuenv.export.pixi_project import (
     PixiPart,
     PixiProject,
     counted,
+    cpu_twin_spec,
     lock,
     manifest,
-    twin_asked,
 )
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
@@ -40,7 +40,7 @@ from cuenv.solve.pip_lines import read_lines
 
 @dataclass(frozen=True, kw_only=True)
 class PixiRequest:
-    """What a workspace is asked for.
+    """The request for a workspace.
 
     Attributes:
         lock: the environment file and the host; what it writes is written into the folder instead.
@@ -57,7 +57,7 @@ class PixiRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PixiAnswer:
-    """What came of it: the files with what to say of them, and the answer of the lock."""
+    """The workspace as files, and the result of the lock."""
 
     made: Exported
     locked: Locked
@@ -121,7 +121,7 @@ def write_pixi(answer: PixiAnswer, folder: Path) -> PixiAnswer:
 
 
 def _kind(answer: Locked, knowledge: Knowledge) -> str:
-    """Whether the environment is for machines with a driver: one of its packages is of CUDA, and the host has one."""
+    """Whether the environment needs a driver: it contains CUDA packages, and the host has a driver."""
     found = answer.lock.solutions if answer.lock else ()
     conda = [one for item in found for one in item.packages]
     asks = any(text.startswith("__cuda") for one in conda for text in one.depends)
@@ -141,8 +141,8 @@ def _refused(answer: Locked, asked: PixiRequest) -> Refused:
 def _twin(
     asked: PixiRequest, spec: EnvironmentSpec, answer: Locked, knowledge: Knowledge, progress: Progress | None
 ) -> PixiPart | str:
-    """The environment for machines without a GPU, of the same releases where they exist; else why there is none."""
-    found = twin_asked(spec, knowledge)
+    """The environment for machines without a GPU, with the same releases if they exist; otherwise the reason."""
+    found = cpu_twin_spec(spec, knowledge)
     if isinstance(found, str) or answer.lock is None:
         return str(found)
     pins = (*found.pins, *([Pin(name="pip")] if found.pip and not found.pin("pip") else []))
@@ -187,7 +187,7 @@ def _twin(
 
 
 def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], knowledge: Knowledge) -> PixiProject:
-    """The workspace, with the channels as pixi needs them and the index that the packages for pip come from.
+    """The workspace, with its channels and the index of its packages for pip.
 
     Raises:
         InputError: nothing says which index that is.

@@ -40,7 +40,7 @@ _TORCH = ("pytorch", "torch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PixiPart:
-    """An environment of the workspace before it is written.
+    """An environment of the workspace.
 
     Attributes:
         name: ``default``, or ``cpu`` for the CPU twin.
@@ -56,7 +56,7 @@ class PixiPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PixiProject:
-    """A workspace: what both files are written from.
+    """A workspace, from which both files are made.
 
     Attributes:
         parts: its environments, the usual one first.
@@ -83,8 +83,8 @@ class PixiProject:
         return tuple((_platform(part, item, self.knowledge), item) for item in part.solutions)
 
 
-def twin_asked(spec: EnvironmentSpec, knowledge: Knowledge) -> EnvironmentSpec | str:
-    """The environment file without CUDA, for machines without a GPU; the reason where there is none.
+def cpu_twin_spec(spec: EnvironmentSpec, knowledge: Knowledge) -> EnvironmentSpec | str:
+    """The environment file without CUDA for machines without a GPU; if there is none, the reason.
 
     A build string that excludes CPU builds becomes one that excludes CUDA builds; NVIDIA's packages are left out.
     """
@@ -104,7 +104,7 @@ def twin_asked(spec: EnvironmentSpec, knowledge: Knowledge) -> EnvironmentSpec |
 
 
 def _platform(part: PixiPart, solution: Solution, knowledge: Knowledge) -> PixiPlatform:
-    """What machines a solution is for, as pixi asks them."""
+    """The platform of a solution with its virtual packages, as pixi declares them."""
     found = {item.name: item for item in solution.virtual_packages}
     virtual = []
     cuda, arch = found.get("__cuda"), found.get("__cuda_arch")
@@ -126,7 +126,7 @@ def _platform(part: PixiPart, solution: Solution, knowledge: Knowledge) -> PixiP
 
 
 def _of_jetson(platform: str, capability: str, knowledge: Knowledge) -> bool:
-    """Whether the GPU is one of a Jetson, whose compute capability pixi does not find (prefix-dev/pixi#6775)."""
+    """Whether the GPU belongs to a Jetson, whose compute capability pixi does not detect (prefix-dev/pixi#6775)."""
     kinds = {row.kind for row in knowledge.gpus if row.capability == Capability.parse(capability)}
     return platform == "linux-aarch64" and kinds == {"jetson"}
 
@@ -137,7 +137,7 @@ def manifest(project: PixiProject) -> str:
 
 
 def lock(project: PixiProject, number: int) -> str:
-    """``pixi.lock`` in that version of the format."""
+    """``pixi.lock`` in a version of the format."""
     made = []
     for part in project.parts:
         pip = any(item.pip for item in part.solutions)
@@ -152,14 +152,14 @@ def _head(project: PixiProject) -> Iterator[str]:
     for place, _ in project.platforms(project.parts[0]):
         if any(text.startswith("__cuda=") for text in place.virtual):
             yield f"# {place.name} is for machines with such a driver and GPU. On others pixi refuses it, except with:"
-            yield f"#   {override(place)} pixi install --locked"
+            yield f"#   {override_variables(place)} pixi install --locked"
     if len(project.parts) > 1:
         yield "# The same without CUDA, for a CI without a driver:"
         yield f"#   pixi install --locked -e {CPU}"
 
 
-def override(place: PixiPlatform) -> str:
-    """The variables by which a machine without a driver passes for one of a platform."""
+def override_variables(place: PixiPlatform) -> str:
+    """The variables that simulate the virtual packages of a platform on another machine."""
     said = dict(text.split("=", 1) for text in place.virtual)
     found = [f"CONDA_OVERRIDE_CUDA={said['__cuda']}"] if "__cuda" in said else []
     found += [f"CONDA_OVERRIDE_CUDA_ARCH={said['__cuda_arch']}"] if "__cuda_arch" in said else []
@@ -197,14 +197,14 @@ def _declared(place: PixiPlatform) -> str:
 
 
 class _Rows(NamedTuple):
-    """Requirements as lines of TOML by name: on conda packages, and on packages for pip by platform (empty: all)."""
+    """Requirements as lines of TOML by name: of conda packages, and of pip packages by platform (empty: all)."""
 
     conda: Mapping[str, str]
     pip: Mapping[tuple[str, str], str]
 
 
 def _features(project: PixiProject) -> Iterator[str]:
-    """What all environments require, then what each requires besides."""
+    """The requirements that all environments share, then those of each environment."""
     rows = [_rows(project, part) for part in project.parts]
     common = _Rows(_shared([item.conda for item in rows]), _shared([item.pip for item in rows]))
     yield from _tables("", common)
@@ -246,7 +246,7 @@ def _rows(project: PixiProject, part: PixiPart) -> _Rows:
     several = len(project.channels) > 1
     conda = {pin.name: f"{_key(pin.name)} = {_condition(pin, several=several)}" for pin in part.asked.pins}
     for solution in part.solutions:
-        for package in unasked(solution, conda):
+        for package in unrequired_packages(solution, conda):
             conda[package.name] = f'{_key(package.name)} = "*"'
     return _Rows(conda, dict(_pip_rows(part, project)))
 
@@ -258,7 +258,7 @@ def _condition(pin: Pin, *, several: bool) -> str:
     return f"{{ {', '.join([f'version = {toml_string(condition)}', *rest])} }}" if rest else toml_string(condition)
 
 
-def unasked(solution: Solution, asked: Iterable[str]) -> Iterator[LockedPackage]:
+def unrequired_packages(solution: Solution, asked: Iterable[str]) -> Iterator[LockedPackage]:
     """Packages that stand in a solution though nothing that was asked for leads there, such as conda's own pip.
 
     Each is yielded before those that it leads to.
@@ -285,7 +285,7 @@ def unasked(solution: Solution, asked: Iterable[str]) -> Iterator[LockedPackage]
 
 
 def _pip_rows(part: PixiPart, project: PixiProject) -> Iterator[tuple[tuple[str, str], str]]:
-    """The pip part without what is set aside; a line with a marker stands under the platforms that it is for."""
+    """The pip part without unpinned requirements; a line with a marker belongs to the platforms where it is true."""
     from packaging.requirements import Requirement  # noqa: PLC0415 - only with a pip part
 
     aside = {text.text for solution in part.solutions for text in solution.aside}
@@ -350,5 +350,5 @@ def _has_torch(solution: Solution) -> bool:
 
 
 def counted(project: PixiProject) -> Sequence[tuple[str, PixiPlatform, Solution]]:
-    """Every environment on every platform."""
+    """Every environment on every platform: its name, the platform, and the solution."""
     return [(part.name, place, item) for part in project.parts for place, item in project.platforms(part)]

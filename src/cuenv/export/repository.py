@@ -9,8 +9,8 @@ from cuenv.core.errors import InputError, UsageError
 from cuenv.core.io.files import is_there, relative_path, shown
 from cuenv.core.record import NamedTuple
 from cuenv.export.container import Refused, content_of_lock, stages
-from cuenv.export.export import Exported, host_of, host_words, lock_at
-from cuenv.export.io.own_wheel import Own, own
+from cuenv.export.export import Exported, host_for_export, host_words, read_lock_with_spec
+from cuenv.export.io.own_wheel import CuenvSource, find_cuenv
 from cuenv.export.jobs import Workflow, render_gitlab, render_workflow
 from cuenv.export.tables import load_delivery
 from cuenv.host.select import HostOptions
@@ -24,18 +24,18 @@ _PLACES = {"github-action": ".github/workflows/environment.yml", "gitlab-ci": ".
 
 
 class _Repository(NamedTuple):
-    """What a workflow is written from, its lock, which cuenv it installs, and what is to be said."""
+    """The workflow, its lock, the cuenv that it installs, and messages."""
 
     flow: Workflow
     lock: Lock
-    mine: Own
+    mine: CuenvSource
     talk: tuple[str, ...]
 
 
 def export_workflow(
     path: Path, options: HostOptions, knowledge: Knowledge, target: Path | None = None, cuenv: str | None = None
 ) -> Exported:
-    """A workflow that verifies a lock, installs it, and checks what was installed.
+    """A workflow that verifies a lock, installs it, and checks the environment.
 
     Args:
         options: the host that it is judged for; the one that it was made for when none is given.
@@ -70,7 +70,7 @@ def export_gitlab(
     target: Path | None = None,
     cuenv: str | None = None,
 ) -> Exported:
-    """Jobs of GitLab that verify a lock, and install and run it where a GPU is.
+    """Jobs of GitLab that verify a lock, and install and run it on a GPU.
 
     Args:
         tags: of the runners that have a GPU.
@@ -96,8 +96,8 @@ def export_gitlab(
 def _repository(
     kind: str, path: Path, options: HostOptions, knowledge: Knowledge, *, target: Path | None, cuenv: str | None
 ) -> _Repository:
-    """What both kinds are written from."""
-    path, lock, _ = lock_at(path)
+    """The data for both kinds of workflows."""
+    path, lock, _ = read_lock_with_spec(path)
     if path.name != LOCK_NAME or not lock.solutions:
         raise UsageError(f"{shown(path)} is not a {LOCK_NAME}, which a workflow installs from", hint="cuenv lock")
     file = next(environment_files(lock, path.parent), None)
@@ -105,14 +105,14 @@ def _repository(
         raise InputError(
             f"{shown(path)} has no environment file beside it to compare with", hint="cuenv resolve -o environment.yml"
         )
-    facts = host_of(lock, options, knowledge)
+    facts = host_for_export(lock, options, knowledge)
     if facts is None or not facts.gpus:
         raise UsageError(
             f"{shown(path)} does not say for which GPUs it was made, and the check runs without a GPU",
             hint=f"cuenv export {kind} --gpu 'RTX 4090' --driver 535.129.03",
         )
     root = _root(path.resolve().parent)
-    mine = own(cuenv)
+    mine = find_cuenv(cuenv)
     usual = _PLACES[kind]
     place = target.resolve() if target else root / usual
     wheel = quote(relative_path(path.resolve().parent / mine.name, root))
@@ -136,5 +136,5 @@ def _repository(
 
 
 def _root(folder: Path) -> Path:
-    """The root of the repository that a folder lies in, else the folder."""
+    """The root of the repository that contains a folder; without a repository, the folder."""
     return next((item for item in (folder, *folder.parents) if is_there(item / ".git")), folder)

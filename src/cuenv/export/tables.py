@@ -1,4 +1,4 @@
-"""What an environment is delivered with: container images, actions of GitHub, and where each was seen.
+"""The tables of container images and GitHub actions, each with the source where it was seen.
 
 The tables lie in ``data/delivery/`` and are read by the same reader as the tables of facts. A tag that no row names is
 never written into a file: it might not exist.
@@ -23,7 +23,7 @@ _TAG = shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
 
 
 class Image(Row, key=("role", "image", "tag")):
-    """A container image that is known to exist. A tag that nobody saw has no row."""
+    """A container image that exists."""
 
     role: str = column(
         one_of("cuda", "micromamba", "pytorch", "run"),
@@ -40,7 +40,7 @@ class Image(Row, key=("role", "image", "tag")):
 
     @property
     def name(self) -> str:
-        """As ``FROM`` takes it."""
+        """The name for ``FROM``."""
         return f"{self.image}:{self.tag}"
 
 
@@ -59,14 +59,14 @@ TABLES: Mapping[str, type[TableRow]] = {"sources": Source, "images": Image, "act
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """All tables of deliveries."""
+    """All tables for exports."""
 
     sources: Mapping[str, Source]
     images: tuple[Image, ...]
     actions: tuple[Action, ...]
 
     def for_role(self, role: str, platforms: Iterable[str]) -> tuple[Image, ...]:
-        """The images of a role that are built for all of the platforms."""
+        """The images of a role that exist for all of the platforms."""
         wanted = frozenset(platforms)
         return tuple(row for row in self.images if row.role == role and wanted <= frozenset(row.platforms))
 
@@ -80,7 +80,7 @@ class Delivery:
 
 
 def parse_delivery(tables: Mapping[str, object], where: str = "delivery") -> Delivery:
-    """Read the tables of deliveries.
+    """Read the tables for exports.
 
     Args:
         tables: the decoded JSON of every table, by its name.
@@ -94,7 +94,7 @@ def parse_delivery(tables: Mapping[str, object], where: str = "delivery") -> Del
 
 
 def load_delivery() -> Delivery:
-    """Read the tables that come with the package.
+    """Read the tables that ship with the package.
 
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.

@@ -28,8 +28,8 @@ from cuenv.solve.environment_spec import WRITTEN_BY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What a toolkit is wanted for.
+class ToolkitNeed:
+    """What a toolkit is needed for.
 
     Attributes:
         cuda: the minor that torch was built with; ``None`` when not known.
@@ -46,8 +46,8 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The CUDA toolkit that an environment should compile with.
+class ToolkitChoice:
+    """The CUDA toolkit with which an environment should compile.
 
     Attributes:
         toolkit: what to use; ``None`` where none is needed, or none fits.
@@ -60,25 +60,27 @@ class Choice:
     others: tuple[FoundToolkit, ...] = ()
 
 
-def choose(toolkits: Iterable[FoundToolkit], need: Need, knowledge: Knowledge) -> Choice:
+def choose_toolkit(toolkits: Iterable[FoundToolkit], need: ToolkitNeed, knowledge: Knowledge) -> ToolkitChoice:
     """Choose a toolkit: torch's own minor first, then the nearest of its major, the older of two as near."""
     found = tuple(toolkits)
     if need.release is None and need.own:
         own = f"the environment has {need.own}: activate it; `cuenv hook` lets builds find it"
-        return Choice(toolkit=None, needed=False, because=(own,), others=found)
+        return ToolkitChoice(toolkit=None, needed=False, because=(own,), others=found)
     if need.release is None and need.cpu:
-        return Choice(toolkit=None, needed=False, because=("torch is a CPU build: it compiles no CUDA",), others=found)
+        return ToolkitChoice(
+            toolkit=None, needed=False, because=("torch is a CPU build: it compiles no CUDA",), others=found
+        )
     judged = [(item, _objection(item, need, knowledge)) for item in found]
     fitting = [item for item, objection in judged if not objection]
     if not fitting:
         why = tuple(f"{item.path}: {objection}" for item, objection in judged) or ("no toolkit was found",)
-        return Choice(toolkit=None, needed=True, because=why, others=found)
+        return ToolkitChoice(toolkit=None, needed=True, because=why, others=found)
     best = min(fitting, key=lambda item: (_distance(item, need), item.path))
     because = [f"{best.path} is CUDA {best.release}, {_relation(best, need)}"]
     if need.gpus:
         because.append(f"its nvcc compiles for compute capability {', '.join(map(str, need.gpus))}")
     because += [f"not {item.path}: {objection}" for item, objection in judged if objection]
-    return Choice(
+    return ToolkitChoice(
         toolkit=best, needed=True, because=tuple(because), others=tuple(item for item in found if item is not best)
     )
 
@@ -87,8 +89,8 @@ def _release(toolkit: FoundToolkit) -> Version | None:
     return minor(version(toolkit.release)) if toolkit.release else None
 
 
-def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
-    """Why a toolkit does not do; empty when it does."""
+def _objection(toolkit: FoundToolkit, need: ToolkitNeed, knowledge: Knowledge) -> str:
+    """Why a toolkit cannot be used; empty if it can."""
     release = _release(toolkit)
     if release is None:
         return "its release is not known"
@@ -105,7 +107,7 @@ def _objection(toolkit: FoundToolkit, need: Need, knowledge: Knowledge) -> str:
     return verdict.because if gpus and verdict.outcome != "pass" else ""
 
 
-def _distance(toolkit: FoundToolkit, need: Need) -> tuple[int, int]:
+def _distance(toolkit: FoundToolkit, need: ToolkitNeed) -> tuple[int, int]:
     release = _release(toolkit) or Version("0")
     if need.cuda is None:  # the newest that compiles for the GPUs
         return -release.major, -release.minor
@@ -113,7 +115,7 @@ def _distance(toolkit: FoundToolkit, need: Need) -> tuple[int, int]:
     return abs(away), away
 
 
-def _relation(toolkit: FoundToolkit, need: Need) -> str:
+def _relation(toolkit: FoundToolkit, need: ToolkitNeed) -> str:
     release = _release(toolkit)
     if need.cuda is None:
         return "the newest that fits; torch's CUDA release is unknown"
@@ -126,8 +128,8 @@ VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")
 """Every variable that is set, and restored."""
 
 
-def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
-    """The lines that make a toolkit the one that builds find.
+def switch_lines(root: str, others: Iterable[str], head: Sequence[str]) -> str:
+    """The lines that make builds use a toolkit.
 
     Args:
         others: the folders of the machine's other toolkits, which leave the paths.
@@ -139,17 +141,17 @@ def switch(root: str, others: Iterable[str], head: Sequence[str]) -> str:
     return _filled(head, switch=True, place=shlex.quote(root), patterns=patterns)
 
 
-def off() -> str:
-    """The lines that restore what was before the last switch; nothing where there was none."""
+def restore_lines() -> str:
+    """The lines that restore the values before the last switch; without a switch they have no effect."""
     return _filled([f"{__version__}, export shell: restores the values from before the last switch"], switch=False)
 
 
 def _filled(head: Sequence[str], *, switch: bool, **values: str) -> str:
-    known = {"head": none_needed(head).removeprefix("# ").rstrip("\n"), "variables": " ".join(VARIABLES), **values}
+    known = {"head": no_change_lines(head).removeprefix("# ").rstrip("\n"), "variables": " ".join(VARIABLES), **values}
     return fill("toolkit.sh", known, {"back": switch, "switch": switch})
 
 
-def none_needed(head: Sequence[str]) -> str:
+def no_change_lines(head: Sequence[str]) -> str:
     """Lines that change nothing and say why."""
     plain = [one_line(line) for line in head]
     return "".join(f"{line}\n" for line in (f"{WRITTEN_BY} {plain[0]}", *(f"# {line}" for line in plain[1:])))

@@ -32,8 +32,8 @@ ALONE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """A set of GPUs, and the wheel of torch for it.
+class ChosenWheel:
+    """A set of GPUs, and its wheel of torch.
 
     Attributes:
         name: of the set, which is that of the dependency group.
@@ -73,8 +73,10 @@ def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOpti
     return found or {ALONE: options}
 
 
-def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: Knowledge) -> list[Chosen] | Refused:
-    """The best wheel for each set of GPUs, by the rules of ``cuenv resolve``; of the first that has none the reason.
+def choose_wheels(
+    sets: Mapping[str, HostOptions], request: Request, knowledge: Knowledge
+) -> list[ChosenWheel] | Refused:
+    """The best wheel for each set of GPUs by the rules of ``cuenv resolve``, or why the first set has none.
 
     Raises:
         UsageError: a conda package is asked for, or an option names nothing that exists.
@@ -99,12 +101,14 @@ def choose_wheels(sets: Mapping[str, HostOptions], request: Request, knowledge: 
             )
         beside = tuple(with_torch(text, build, knowledge) for text in left.pip)
         notes = tuple(last_wheel_note(build, facts, knowledge))
-        made.append(Chosen(name=name, facts=facts, wheel=build, needs=(f"torch=={build.name}", *beside), notes=notes))
+        made.append(
+            ChosenWheel(name=name, facts=facts, wheel=build, needs=(f"torch=={build.name}", *beside), notes=notes)
+        )
     return made
 
 
-def _apart(decision: Decision) -> dict[str, list[Capability]]:
-    """The GPUs of a host by the tag of the wheel that each would have alone; empty where one has none."""
+def _gpus_by_wheel(decision: Decision) -> dict[str, list[Capability]]:
+    """The GPUs of a host grouped by the wheel that each would have alone; empty if a GPU has none."""
     case, tags = decision.context, dict[str, list[Capability]]()
     for capability in case.facts.capabilities:
         gpus = tuple(gpu for gpu in case.facts.gpus if gpu.capability == capability)
@@ -116,11 +120,11 @@ def _apart(decision: Decision) -> dict[str, list[Capability]]:
 
 
 def _refused(name: str, decision: Decision, options: HostOptions) -> Refused | None:
-    """Why no wheel supports a set, with the sets that its GPUs make; ``None`` where one does."""
+    """Why no wheel supports a set, with the sets into which its GPUs can be split; ``None`` if one does."""
     chosen, facts = decision.chosen, decision.context.facts
     if chosen and not chosen.open_layers:
         return None
-    tags = _apart(decision)
+    tags = _gpus_by_wheel(decision)
     if chosen and len(tags) < 2:
         return None
     objections = [item.because for item in decision.rejections if item.rule != "wish"]
@@ -141,7 +145,7 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> Refused | N
     return Refused(because=f"no wheel of torch is known to support {of_set}: {lead}", hint=hint)
 
 
-def render(sets: list[Chosen], request: Request) -> str:
+def render(sets: list[ChosenWheel], request: Request) -> str:
     """The tables for ``pyproject.toml``."""
     alone = sets[0] if sets[0].name == ALONE else None
     groups = [f"{item.name} = [{', '.join(map(toml_string, item.needs))}]" for item in sets]
@@ -149,7 +153,7 @@ def render(sets: list[Chosen], request: Request) -> str:
     return "\n".join([*_head(sets, alone, request), *head, *_tables(sets, alone), ""])
 
 
-def _head(sets: list[Chosen], alone: Chosen | None, request: Request) -> Iterator[str]:
+def _head(sets: list[ChosenWheel], alone: ChosenWheel | None, request: Request) -> Iterator[str]:
     yield f"# Written by cuenv {__version__}: torch for uv. Add this to pyproject.toml, then run: uv lock"
     for item in sets:
         of_set = f"{item.name}: " if item.name else ""
@@ -163,7 +167,7 @@ def _head(sets: list[Chosen], alone: Chosen | None, request: Request) -> Iterato
         yield f"# [project] dependencies need: {', '.join(map(toml_string, alone.needs))}"
 
 
-def _tables(sets: list[Chosen], alone: Chosen | None) -> Iterator[str]:
+def _tables(sets: list[ChosenWheel], alone: ChosenWheel | None) -> Iterator[str]:
     yield from ("", "[tool.uv]")
     machines = dict.fromkeys(WheelTarget(item.facts.platform, "3.12").environment["platform_machine"] for item in sets)
     markers = [f"sys_platform == 'linux' and platform_machine == '{machine}'" for machine in machines]

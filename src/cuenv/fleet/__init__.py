@@ -1,1 +1,1 @@
-"""Many hosts: gathering them, the fewest environments that serve them, with proof, and what fewer would cost."""
+"""Many hosts: gather them, plan the fewest environments that run on them, with proof, and compare states of a fleet."""

@@ -1,4 +1,4 @@
-"""What a node is asked, and what its answer says of it: the record of a host, or why there is none."""
+"""The command that a node runs to describe itself, and the host that its answer describes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswer:
-    """What came back from a node.
+    """The answer of a node.
 
     Attributes:
-        node: the name by which it was asked.
+    node: the name of the node.
         text: its standard output, cut where it was too long.
         code: the exit status of ssh or srun; ``None`` where it was stopped.
         said: the end of standard error.
@@ -59,8 +59,8 @@ class NodeAnswer:
     large: int = 0
 
 
-def asks(program: str) -> str:
-    """The words that a node runs, for a shell of any kind: cuenv where it is there, else what tells the same facts.
+def node_command(program: str) -> str:
+    """The words that a node runs in any shell: cuenv if it is installed, otherwise nvidia-smi, uname and ldd.
 
     Args:
         program: what cuenv is called on the nodes, or its path there.
@@ -78,8 +78,8 @@ def asks(program: str) -> str:
     return f"sh -c {shlex.quote(script)}"
 
 
-def host_of(answer: NodeAnswer, by: str, knowledge: Knowledge) -> HostFacts:
-    """The host that a node says that it is, under the name by which it was asked.
+def host_from_answer(answer: NodeAnswer, by: str, knowledge: Knowledge) -> HostFacts:
+    """The host that the answer of a node describes, with the name of the node.
 
     Args:
         by: ``ssh`` or ``srun``, for sentences.
@@ -93,7 +93,7 @@ def host_of(answer: NodeAnswer, by: str, knowledge: Knowledge) -> HostFacts:
     if record is not None:
         facts = host_json.read_plain(record, "the answer", answer.node)
     elif f"{_BEGIN} {_END}" in answer.text:
-        facts = _told(answer, knowledge)
+        facts = _host_from_probes(answer, knowledge)
     elif answer.late:
         raise InputError(f"no answer in {answer.late:g} s")
     elif answer.code:
@@ -102,11 +102,11 @@ def host_of(answer: NodeAnswer, by: str, knowledge: Knowledge) -> HostFacts:
         raise InputError(f"the answer contains no host record; it begins with {describe(_first(answer.text))}")
     else:
         raise InputError("the answer is empty")
-    return named(facts, answer.node)
+    return with_name(facts, answer.node)
 
 
 def _record(text: str) -> Any:
-    """The host record in an answer, whatever a login prints before it and however its lines are broken."""
+    """The host record in an answer; other output before it and broken lines are ignored."""
     reader = json.JSONDecoder()
     for found in _OBJECT.finditer(text):
         try:
@@ -123,15 +123,15 @@ def _first(text: str) -> str:
 
 
 def _reason(answer: NodeAnswer) -> str:
-    """What ssh or srun says last, without the name of the node, so that equal reasons are one."""
+    """The last line of ssh or srun without the name of the node, so that equal reasons can be grouped."""
     lines = [line.strip() for line in answer.said.replace("\r", "\n").splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if ": " in line), lines[-1] if lines else "")
     text = last.rpartition(": ")[2].strip().rstrip(".").replace(answer.node, "the node")
     return text[: 4 * _SHOWN] or f"exit status {answer.code}"
 
 
-def _told(answer: NodeAnswer, knowledge: Knowledge) -> HostFacts:
-    """A host by what nvidia-smi, uname and the C library say."""
+def _host_from_probes(answer: NodeAnswer, knowledge: Knowledge) -> HostFacts:
+    """A host by the output of nvidia-smi, uname and the C library."""
     parts = dict(_parts(answer.text))
     source = f"the answer of {answer.node}"
     told = [*read_facts(parts.get("smi", "")), *read_facts(parts.get("module", ""))]
@@ -159,38 +159,38 @@ def _told(answer: NodeAnswer, knowledge: Knowledge) -> HostFacts:
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """The answer of a node without cuenv, in its parts by name."""
+    """The answer of a node without cuenv, split into its parts by name."""
     for part in f"\n{text}".split(f"\n{_BEGIN} ")[1:]:
         name, _, rest = part.partition("\n")
         yield name.strip(), rest
 
 
-def named(facts: HostFacts, name: str) -> HostFacts:
-    """A host under the name that its cluster has for it."""
+def with_name(facts: HostFacts, name: str) -> HostFacts:
+    """The host with the name that it has in its cluster."""
     return replace(facts, name=name, label=name, members=())
 
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """Why there is no record of a node."""
+    """The reason why there is no record of a node."""
 
     node: str
     reason: str
 
 
-def by_reason(failures: Iterable[NotAnswered]) -> Mapping[str, Sequence[str]]:
-    """The nodes that failed for each reason, the reason of most of them first."""
+def group_by_reason(failures: Iterable[NotAnswered]) -> Mapping[str, Sequence[str]]:
+    """The nodes that failed, grouped by reason, the most frequent reason first."""
     found: dict[str, list[str]] = {}
     for item in failures:
         found.setdefault(item.reason, []).append(item.node)
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
 
-def order(name: str) -> tuple[tuple[int, str], ...]:
-    """Where a name stands among others: gpu9 before gpu10."""
+def name_key(name: str) -> tuple[tuple[int, str], ...]:
+    """The key by which names are sorted: gpu9 before gpu10."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]{1,18})", name))
 
 
-def line_of(facts: HostFacts) -> str:
+def fleet_line(facts: HostFacts) -> str:
     """A host as a line of a fleet file."""
     return host_json.dump(facts, compact=True)

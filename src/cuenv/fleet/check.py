@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.findings import Finding
 from cuenv.core.record import NamedTuple, dataclass, replace
-from cuenv.fleet.nodes import FleetNode, Unknown, fold, lacking, said, unknown
-from cuenv.fleet.plan_json import Claimed, identity, unknown_plain
+from cuenv.fleet.nodes import FleetNode, Unknown, fold, host_summary, missing_facts, nodes_without_facts
+from cuenv.fleet.plan_json import PlanClaims, identity, unknown_plain
 from cuenv.fleet.reasons import serving
 from cuenv.host.facts import HostFacts, Resources
 from cuenv.host.request import pool
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Refusal(NamedTuple):
-    """Hosts that a lock does not serve for one reason."""
+    """Hosts that cannot use a lock, for one reason."""
 
     names: tuple[str, ...]
     finding: Finding
 
 
 class LockOfFleet(NamedTuple):
-    """A lock, and the hosts that it serves."""
+    """A lock, and the hosts that can use it."""
 
     path: str
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class LockOfFleet(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetChecked:
-    """Which hosts each lock serves.
+    """The hosts that can use each lock.
 
     Attributes:
         unserved: hosts that no lock serves.
@@ -63,7 +63,7 @@ class FleetChecked:
 def check_fleet(
     paths: Sequence[Path], nodes: Iterable[FleetNode], knowledge: Knowledge, part: LockPart | None = None
 ) -> FleetChecked:
-    """Check locks for every host of a fleet; hosts of which a check sees the same are judged once.
+    """Check locks for every host of a fleet; hosts that look the same to a check are judged once.
 
     A lock of which nobody can say whether it serves a host does not serve it.
 
@@ -77,8 +77,8 @@ def check_fleet(
     everyone = sorted(nodes, key=lambda node: node.name)
     kinds: dict[tuple[HostFacts, bool], tuple[FleetNode, list[str]]] = {}
     for node in everyone:
-        if node.facts.gpus and not lacking(node.facts):
-            kinds.setdefault(_seen(node.facts), (node, []))[1].append(node.name)
+        if node.facts.gpus and not missing_facts(node.facts):
+            kinds.setdefault(_check_view(node.facts), (node, []))[1].append(node.name)
     locks = []
     for path in paths:
         one = CheckedLock(path, knowledge, part)
@@ -101,20 +101,20 @@ def check_fleet(
         hosts=len(everyone),
         locks=tuple(locks),
         unserved=tuple(sorted(name for name in judged if name not in anywhere)),
-        unknown=unknown(everyone),
-        bare=tuple(node.name for node in everyone if not node.facts.gpus and not lacking(node.facts)),
+        unknown=nodes_without_facts(everyone),
+        bare=tuple(node.name for node in everyone if not node.facts.gpus and not missing_facts(node.facts)),
     )
 
 
-def _seen(facts: HostFacts) -> tuple[HostFacts, bool]:
-    """What a check sees of a host: all but its names, its amounts, and where the facts come from."""
+def _check_view(facts: HostFacts) -> tuple[HostFacts, bool]:
+    """The facts of a host that a check reads, without names, amounts and evidence."""
     gpus = tuple(dict.fromkeys(replace(gpu, index=0) for gpu in facts.gpus))
     told = replace(facts, label="", name="", asked_as="", gpus=gpus, kernel=None, resources=Resources(), evidence=())
     return told, len(facts.gpus) > 1
 
 
 def check_plain(found: FleetChecked, broken: Iterable[str]) -> FleetCheckDocument:
-    """What was found as plain data."""
+    """The result as JSON."""
     return {
         "schema": "cuenv/fleet-check/1",
         "hosts": found.hosts,
@@ -148,21 +148,21 @@ _MOST = 9
 
 
 class Statement(NamedTuple):
-    """What a plan says, and why it does not hold; empty where it does."""
+    """A statement of a plan, and why it does not hold; empty if it does."""
 
     says: str
     because: str
 
 
-def verify(plan: Claimed, knowledge: Knowledge) -> tuple[Statement, ...]:
-    """Every statement of a plan, judged anew by the tables here."""
+def verify(plan: PlanClaims, knowledge: Knowledge) -> tuple[Statement, ...]:
+    """Judge every statement of a plan again by these tables."""
     return tuple(_Verifier(plan, knowledge).statements())
 
 
 class _Verifier:
     """Judges hosts by the rules, each set of hosts once."""
 
-    def __init__(self, plan: Claimed, knowledge: Knowledge) -> None:
+    def __init__(self, plan: PlanClaims, knowledge: Knowledge) -> None:
         self._plan = plan
         self._knowledge = knowledge
         self._decided: dict[HostFacts, Decision] = {}
@@ -183,7 +183,7 @@ class _Verifier:
                 yield Statement(f"nothing serves {facts.label}", f"{found.candidate} does" if found else "")
         for count, well, hosts in plan.proofs:
             what = " as well as its best" if well else ""
-            shown = "; ".join(said(facts) for facts in hosts)
+            shown = "; ".join(host_summary(facts) for facts in hosts)
             says = f"fewer than {count} environments cannot support each of these{what}: {shown}"
             yield Statement(says, self._divided(count, hosts, well=well))
         if plan.environments and plan.limit is None:
@@ -198,7 +198,7 @@ class _Verifier:
         return self._decided[facts]
 
     def _served(self, keys: tuple[str | None, ...], hosts: Sequence[HostFacts]) -> str:
-        """Why an environment does not serve hosts as one pool; empty where it does."""
+        """Why hosts cannot use an environment as one pool; empty if they can."""
         if len({facts.platform for facts in hosts}) != 1:
             return "it serves none" if not hosts else "they have several platforms"
         mine = [item for item in self._decision(pool(hosts)).assessments if identity(item.candidate) == keys]
@@ -207,7 +207,7 @@ class _Verifier:
         return "" if mine[0].fits else mine[0].objections[0].because
 
     def _divided(self, count: int, hosts: Sequence[HostFacts], *, well: bool) -> str:
-        """A division of hosts into fewer groups, each of which one environment serves; empty where there is none."""
+        """A division of hosts into fewer groups, each of which can use one environment; empty if there is none."""
         if not count <= len(hosts) <= _MOST:
             return f"{len(hosts)} hosts prove nothing of {count} environments"
         known: dict[tuple[int, ...], bool] = {}
@@ -224,7 +224,7 @@ class _Verifier:
         return "" if found is None else f"{len(found)} environments do"
 
     def _shared(self, hosts: Sequence[HostFacts], *, well: bool) -> bool:
-        """Whether one environment serves hosts together, if asked as well as the best of each."""
+        """Whether hosts can share one environment, if asked as well as the best of each."""
         if len({facts.platform for facts in hosts}) > 1:
             return False
         able = {environment_key(item.candidate) for item in self._decision(pool(hosts)).fitting}
@@ -234,7 +234,7 @@ class _Verifier:
 
 
 def _divisions(size: int, most: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Every way to divide some items into a number of groups at most."""
+    """Every division of items into at most a number of groups."""
     if size == 0:
         yield ()
         return

@@ -25,7 +25,7 @@ Loss: TypeAlias = tuple[int, int, int]
 
 
 class Cover(NamedTuple):
-    """Some columns, what they cost, and whether no others of that number cost less."""
+    """A choice of columns with its cost, and whether no other choice of that size costs less."""
 
     columns: tuple[int, ...]
     loss: Loss
@@ -33,7 +33,7 @@ class Cover(NamedTuple):
 
 
 def undominated(columns: Sequence[Column]) -> tuple[int, ...]:
-    """The columns that no other is as good as in every row, by their places; of equals the first."""
+    """The positions of the columns that no other column dominates in every row; of equal columns the first."""
     places = {column: place for place, column in reversed(list(enumerate(columns)))}
     distinct = sorted(places, key=lambda column: (sum(column), places[column]))
     kept: list[Column] = []
@@ -44,7 +44,7 @@ def undominated(columns: Sequence[Column]) -> tuple[int, ...]:
 
 
 def fewest(rows: Sequence[int], most: int | None = None) -> tuple[int, ...] | None:
-    """The fewest columns that serve all rows.
+    """The fewest columns that cover all rows.
 
     Args:
         rows: for each row the columns that serve it, as bits; none is empty.
@@ -62,7 +62,7 @@ def fewest(rows: Sequence[int], most: int | None = None) -> tuple[int, ...] | No
 
 
 def _serving(rows: tuple[int, ...], count: int) -> tuple[int, ...] | None:
-    """So many columns that serve all rows, by trying those of the row that has the fewest."""
+    """A number of columns that cover all rows, found by branching on the row with the fewest columns."""
     if not rows:
         return ()
     if count == 0:
@@ -75,8 +75,8 @@ def _serving(rows: tuple[int, ...], count: int) -> tuple[int, ...] | None:
     return None
 
 
-def apart(rows: Sequence[int], count: int) -> tuple[int, ...] | None:
-    """So many rows of which no two share a column, by their places; ``None`` where there are none.
+def independent_rows(rows: Sequence[int], count: int) -> tuple[int, ...] | None:
+    """A number of rows of which no two share a column, by position; ``None`` if there are none.
 
     As many columns are needed.
     """
@@ -98,8 +98,8 @@ def apart(rows: Sequence[int], count: int) -> tuple[int, ...] | None:
 
 
 def witnesses(rows: Sequence[int], count: int) -> tuple[int, ...]:
-    """Rows that need so many columns: of which no two share one; where there are none, of which each counts."""
-    found = apart(rows, count)
+    """Rows that prove that a number of columns is needed: independent rows, otherwise rows that are all needed."""
+    found = independent_rows(rows, count)
     if found is not None:
         return found
     kept = list(range(len(rows)))
@@ -111,17 +111,17 @@ def witnesses(rows: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def cheapest(columns: Sequence[Column], weights: Sequence[int], count: int) -> Cover | None:
-    """The columns of a number that cost least; ``None`` where no so many serve all rows."""
+    """The cheapest choice of a number of columns that covers all rows; ``None`` if there is none."""
     places = range(len(columns))
     if comb(len(columns), count) <= _SUBSETS:
         choices = ((_loss([columns[place] for place in some], weights), some) for some in combinations(places, count))
         loss, some = min(choices, key=lambda item: (item[0] is None, item[0], item[1]), default=(None, ()))
         return None if loss is None else Cover(some, loss, exact=True)
-    return _exchanged(columns, weights, count)
+    return _improve_by_exchange(columns, weights, count)
 
 
-def _exchanged(columns: Sequence[Column], weights: Sequence[int], count: int) -> Cover | None:
-    """A choice that no exchange of one column makes better."""
+def _improve_by_exchange(columns: Sequence[Column], weights: Sequence[int], count: int) -> Cover | None:
+    """A choice that no exchange of one column improves."""
     rows = [sum(1 << at for at, column in enumerate(columns) if column[row] < ABSENT) for row in range(len(weights))]
     some = list(fewest(rows, count) or ())
     if not some:
@@ -145,7 +145,7 @@ def _exchanged(columns: Sequence[Column], weights: Sequence[int], count: int) ->
 
 
 def _loss(columns: Sequence[Column], weights: Sequence[int]) -> Loss | None:
-    """What rows lose that have these columns alone; ``None`` where one of them has nothing."""
+    """The cost of a choice of columns; ``None`` if it does not cover all rows."""
     cells = columns[0] if len(columns) == 1 else tuple(map(min, *columns))
     if max(cells) >= ABSENT:
         return None

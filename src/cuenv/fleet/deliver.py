@@ -1,4 +1,4 @@
-"""The files of a plan: environment files with their hosts, locks, the plan itself, and scripts that pick one."""
+"""Write the files of a plan: environment files with their hosts, locks, the plan, and scripts that select one."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Delivered:
     """The result of ``cuenv fleet plan --output``: the plan, and the locks that were written for it.
 
     Attributes:
-        plan: the plan with what the channels have, where they were asked.
-        faults: why an environment has no lock.
-        kept: where files are kept that were edited.
-        removed: files of environments that an earlier plan had.
-        left: such files that were changed since, and stay.
-        instead: which candidates the channels do not have, and what was taken for them.
+        plan: the plan; if the channels were asked, with the candidates that they have.
+        faults: the reasons why environments have no lock.
+        kept: the copies of files that were edited.
+        removed: files of environments of an earlier plan.
+        left: such files that were changed since, and were not removed.
+        instead: sentences on candidates that the channels do not have, and their replacements.
     """
 
     plan: FleetPlan
@@ -112,19 +112,19 @@ def deliver(
         written += [path, path.with_name(HOSTS)]
         found.append(chosen)
         if sources:
-            locks, fault = _locked(path, decision.context.facts, sources, knowledge, progress)
+            locks, fault = _lock_environment(path, decision.context.facts, sources, knowledge, progress)
             written += locks
             faults += [f"{item.name}: {fault}"] if fault else []
     # prices speak of candidates of the tables, which these channels do not all have
     plan = replace(plan, environments=tuple(found), prices=() if instead else plan.prices)
-    scripts = {name: _which(plan, name) for name in SCRIPTS}
+    scripts = {name: _selection_script(plan, name) for name in SCRIPTS}
     make_folder(folder)
     for name, text in scripts.items():
         first = text.partition("\n")[0]
         aside = write_product(folder / name, text, f"{first}\n{_SCRIPT_OWN}")
         kept += [aside] if aside else []
     files = [*written, *(folder / name for name in (*SCRIPTS, PLAN))]
-    stale = [path for path in _of_earlier(folder) if path not in files]
+    stale = [path for path in _files_of_earlier_plan(folder) if path not in files]
     removed, left = remove_unedited(stale, folder / PLAN)
     write_atomically(folder / PLAN, json_text(plan_plain(plan, knowledge, broken, map(str, files))))
     return Delivered(
@@ -138,8 +138,8 @@ def deliver(
     )
 
 
-def read_whole(text: str, source: str) -> FleetPlanDocument:
-    """Read all of a plan, by the schema that ships of it.
+def read_full_plan(text: str, source: str) -> FleetPlanDocument:
+    """Read all of a plan according to its JSON Schema.
 
     Raises:
         InputError: with every fault in it and its path.
@@ -152,11 +152,11 @@ def read_whole(text: str, source: str) -> FleetPlanDocument:
     return found
 
 
-def _of_earlier(folder: Path) -> Iterator[Path]:
-    """The files of environments that an earlier plan of this folder names; none where that is no plan of ours."""
+def _files_of_earlier_plan(folder: Path) -> Iterator[Path]:
+    """The environment files of an earlier plan in this folder; empty if there was no plan of cuenv."""
     path = folder / PLAN
     try:
-        plan = read_whole(read_text(path), str(path)) if is_file(path) else None
+        plan = read_full_plan(read_text(path), str(path)) if is_file(path) else None
     except (CuenvError, ValueError):
         return
     names = {item["name"] for item in plan["environments"]} if plan else set()
@@ -166,10 +166,10 @@ def _of_earlier(folder: Path) -> Iterator[Path]:
             yield folder / file.parent.name / file.name
 
 
-def _locked(
+def _lock_environment(
     path: Path, facts: HostFacts, sources: Sources, knowledge: Knowledge, progress: Progress | None
 ) -> tuple[tuple[Path, ...], str]:
-    """Lock an environment for its hosts; the files, or why there are none."""
+    """Lock an environment for its hosts; returns the files, or why there are none."""
     from cuenv.lockfile.lock import LockRequest, lock  # noqa: PLC0415 - the solver is heavy
 
     if progress:
@@ -185,20 +185,20 @@ def _locked(
 
 
 def _hosts(item: Environment) -> str:
-    """One host of each kind that uses an environment, as ``--host`` reads them."""
+    """One host of each kind that uses an environment, in the format of ``--host``."""
     hosts = (replace(kind.facts, name=kind.names[0]) for kind in item.kinds)
     return "".join(f"{dump(facts, compact=True).strip()}\n" for facts in hosts)
 
 
-def _which(plan: FleetPlan, name: str) -> str:
-    """A script that prints the environment of a host by its own facts."""
+def _selection_script(plan: FleetPlan, name: str) -> str:
+    """A script that prints the environment of a host by the host's own facts."""
     rows = dict(_facts(plan))
     quoted = [{"facts": shlex.quote(facts), "environment": shlex.quote(of)} for facts, of in sorted(rows.items())]
     return fill(name, {}, {"kind": quoted})
 
 
 def _facts(plan: FleetPlan) -> Iterator[tuple[str, str]]:
-    """What a host says of itself, once with the names and once with the capabilities of its GPUs."""
+    """The facts by which a script recognises a host: GPU names, and compute capabilities."""
     for item in plan.environments:
         for kind in item.kinds:
             facts = kind.facts

@@ -1,4 +1,4 @@
-"""What a change of a fleet changes: drivers that were upgraded, hosts that are new or gone."""
+"""What changes in the plan when drivers are upgraded, or hosts are added or removed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cuenv.core.record import NamedTuple, dataclass
-from cuenv.fleet.nodes import FleetNode, fold, said
-from cuenv.fleet.plan import FleetPlan, plan, short
+from cuenv.fleet.nodes import FleetNode, fold, host_summary
+from cuenv.fleet.plan import FleetPlan, candidate_name, plan
 from cuenv.host.facts import HostFacts, Libc
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
@@ -21,7 +21,7 @@ _UNKNOWN = "unknown"
 
 
 class Move(NamedTuple):
-    """Hosts that a change gives something else.
+    """Hosts that a change gives another environment.
 
     Attributes:
         before, after: the environment; ``None`` for a host that is not there, ``nothing`` where nothing serves it, and
@@ -36,7 +36,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetDiff:
-    """Two plans of one request, and what differs."""
+    """Two plans for the same request, and their differences."""
 
     old: FleetPlan
     new: FleetPlan
@@ -46,7 +46,7 @@ class FleetDiff:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Hosts that something served and nothing serves any more."""
+        """Hosts that had an environment before the change and have none after it."""
         gone = (_NOTHING, _UNKNOWN)
         lost = [move.names for move in self.moves if move.before not in (None, *gone) and move.after in gone]
         return tuple(name for names in lost for name in names)
@@ -61,7 +61,7 @@ def diff_fleets(
     at_most: int | None = None,
     glibc: Libc | None = None,
 ) -> FleetDiff:
-    """Plan two states of a fleet, and compare what each host gets.
+    """Plan two states of a fleet, and compare the environments of the hosts.
 
     Args:
         glibc: assumed of hosts whose glibc is not known.
@@ -72,11 +72,11 @@ def diff_fleets(
         plan(nodes, request, knowledge, at_most=at_most, glibc=glibc, pools=pools) for nodes in (before, after)
     )
     was, now = {node.name: node.facts for node in before}, {node.name: node.facts for node in after}
-    had, has = _gets(one), _gets(other)
+    had, has = _environment_of_nodes(one), _environment_of_nodes(other)
     found: dict[tuple[str | None, str | None, str], list[str]] = {}
     for name in sorted({*was, *now}):
         if had.get(name) != has.get(name):
-            why = _why(was.get(name), now.get(name))
+            why = _host_change(was.get(name), now.get(name))
             found.setdefault((had.get(name), has.get(name), why), []).append(name)
     moves = tuple(Move(tuple(names), *key) for key, names in found.items())
     return FleetDiff(
@@ -88,23 +88,23 @@ def diff_fleets(
     )
 
 
-def _gets(found: FleetPlan) -> dict[str, str]:
-    """What each host gets of a plan."""
-    gets = {name: short(item.candidate) for item in found.environments for name in item.names}
+def _environment_of_nodes(found: FleetPlan) -> dict[str, str]:
+    """The environment of each node in a plan."""
+    gets = {name: candidate_name(item.candidate) for item in found.environments for name in item.names}
     nowhere = {name: _NOTHING for kind in found.kinds for name in kind.names if name not in gets}
     return {**gets, **nowhere, **{name: _UNKNOWN for item in found.unknown for name in item.names}}
 
 
-def _why(was: HostFacts | None, now: HostFacts | None) -> str:
-    """What changed of a host."""
+def _host_change(was: HostFacts | None, now: HostFacts | None) -> str:
+    """What changed in a host."""
     if was is None or now is None:
         return "new" if was is None else "gone"
-    old, new = said(was), said(now)
+    old, new = host_summary(was), host_summary(now)
     return f"{old} became {new}" if old != new else "other hosts changed"
 
 
 def diff_plain(found: FleetDiff, broken: Iterable[str]) -> FleetDiffDocument:
-    """What was found as plain data."""
+    """The result as JSON."""
     return {
         "schema": "cuenv/fleet-diff/1",
         "before": len(found.old.environments),

@@ -1,4 +1,4 @@
-"""Plans in plain sentences."""
+"""The text of plans."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.findings import counted
 from cuenv.fleet.nodes import Unknown, fold
-from cuenv.fleet.plan import FleetPlan, Less, Price, short
+from cuenv.fleet.plan import Downgrade, FleetPlan, Price, candidate_name
 from cuenv.fleet.plan_json import helps
-from cuenv.fleet.reasons import merge_text, parted
+from cuenv.fleet.reasons import merge_text, why_separate
 from cuenv.knowledge.base import Knowledge
 
 if TYPE_CHECKING:  # a plan needs neither
@@ -23,14 +23,15 @@ _SHOWN = 4
 
 
 def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) -> Iterator[str]:
-    """A plan for people: the environments, what fewer cost, the proof, and who is left out."""
+    """The text of a plan: the environments, what fewer would cost, the proof, and hosts without environment."""
     placed = sum(len(item.names) for item in plan.environments)
     if plan.environments:
         count = len(plan.environments)
         yield f"plan    {counted(count, 'environment')} for {counted(placed, 'host')}"
         for item in plan.environments:
             hosts = counted(len(item.names), "host")
-            yield f"        {item.name}: {short(item.candidate)}: {_nodes(item.names, whole=verbose)} ({hosts})"
+            who = f"{_nodes(item.names, whole=verbose)} ({hosts})"
+            yield f"        {item.name}: {candidate_name(item.candidate)}: {who}"
     yield from _price_lines(plan, knowledge, verbose=verbose)
     for hint in plan.merges:
         yield f"hint: {merge_text(hint)}"
@@ -47,7 +48,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
 
 
 def unknown_lines(items: Iterable[Unknown], then: str = "; --assume-glibc VERSION assumes one") -> Iterator[str]:
-    """Hosts that lack facts."""
+    """The lines on hosts that lack facts."""
     for item in items:
         lacks, hosts = " and ".join(item.lacks), counted(len(item.names), "host")
         more = then if item.lacks == ("glibc",) else ""
@@ -56,7 +57,7 @@ def unknown_lines(items: Iterable[Unknown], then: str = "; --assume-glibc VERSIO
 
 
 def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator[str]:
-    """Which hosts each lock serves, for people."""
+    """The lines on which hosts can use each lock."""
     for item in found.locks:
         serves = _nodes(item.names, whole=verbose) or "none"
         yield f"lock    {item.path} serves {serves} ({len(item.names)} of {counted(found.hosts, 'host')})"
@@ -72,7 +73,7 @@ def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator
 
 
 def diff_fleet_lines(found: FleetDiff, *, verbose: bool = False) -> Iterator[str]:
-    """What a change of a fleet changes, for people."""
+    """The lines on what a change of a fleet changes."""
     before, after = len(found.old.environments), len(found.new.environments)
     yield f"plan    {counted(before, 'environment')} before, {after} after"
     for title, some in (("added", found.added), ("removed", found.removed)):
@@ -89,7 +90,7 @@ def diff_fleet_lines(found: FleetDiff, *, verbose: bool = False) -> Iterator[str
 
 
 def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Iterator[str]:
-    """The table of how many environments cost whom what."""
+    """The table of what each number of environments costs."""
     least = plan.proofs[0] if plan.proofs else None
     for price in plan.prices:
         if not price.possible:
@@ -112,11 +113,11 @@ def _proof(plan: FleetPlan, number: int, knowledge: Knowledge) -> Iterator[str]:
         yield f"no {proof.count - 1} environments support {'; '.join(kind.says for kind in proof.hosts)}"
         return
     for one, other in combinations(proof.hosts, 2):
-        yield f"{parted(one, other, plan.request, knowledge, well=proof.well).says}."
+        yield f"{why_separate(one, other, plan.request, knowledge, well=proof.well).says}."
 
 
 def _price(price: Price, *, verbose: bool) -> Iterator[str]:
-    choice = " + ".join(map(short, price.environments))
+    choice = " + ".join(map(candidate_name, price.environments))
     count = sum(less.of.weight for less in price.less)
     exact = "" if price.exact else "; a better choice of so many may exist"
     if not count:
@@ -124,18 +125,18 @@ def _price(price: Price, *, verbose: bool) -> Iterator[str]:
         return
     verb = "gets" if count == 1 else "get"
     yield f"k={price.number}     {choice}: {counted(count, 'host')} {verb} less than their best{exact}"
-    shown = _joined(price.less, whole=verbose)
+    shown = _group_downgrades(price.less, whole=verbose)
     for text in shown if verbose else shown[:_SHOWN]:
         yield f"        {text}"
     if len(shown) > _SHOWN and not verbose:
         yield f"        and {counted(len(shown) - _SHOWN, 'further group')}; -v names them"
 
 
-def _joined(items: Iterable[Less], *, whole: bool) -> list[str]:
-    """Who gets what in place of what, those with the same difference together."""
-    found: dict[tuple[str, str, bool], list[Less]] = {}
+def _group_downgrades(items: Iterable[Downgrade], *, whole: bool) -> list[str]:
+    """The lines on hosts that get less, grouped by what they get instead of what."""
+    found: dict[tuple[str, str, bool], list[Downgrade]] = {}
     for item in items:
-        found.setdefault((short(item.gets), short(item.best), item.worse), []).append(item)
+        found.setdefault((candidate_name(item.gets), candidate_name(item.best), item.worse), []).append(item)
     lines = []
     for (gets, best, worse), some in found.items():
         names = [name for item in some for name in item.of.names]
@@ -145,6 +146,6 @@ def _joined(items: Iterable[Less], *, whole: bool) -> list[str]:
 
 
 def _nodes(names: Iterable[str], *, whole: bool) -> str:
-    """Names, folded; of those that do not fold the first."""
+    """The folded names of nodes; names that cannot be folded are shortened to the first ones."""
     text = fold(names)
     return text if whole or len(text) <= _LONG else f"{text[: text.rindex(',', 0, _LONG)]}, ... (-v names all)"

@@ -1,4 +1,4 @@
-"""Gathering the hosts of a cluster: from its nodes, from files, and from a fleet file that was gathered before."""
+"""Gather the hosts of a cluster: from its nodes, from files, and from an existing fleet file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from cuenv.core.errors import InputError, Progress
 from cuenv.core.record import dataclass, field
-from cuenv.fleet.answers import NodeAnswer, NotAnswered, host_of, order
-from cuenv.fleet.io.hosts_files import HostSource, of_ansible, of_fleet, of_path
+from cuenv.fleet.answers import NodeAnswer, NotAnswered, host_from_answer, name_key
+from cuenv.fleet.io.hosts_files import HostSource, hosts_of_ansible, hosts_of_fleet_file, hosts_of_path
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherRequest:
-    """What is to be gathered.
+    """The sources of hosts.
 
     Attributes:
         ssh: sets of nodes that are asked over ssh.
@@ -44,7 +44,7 @@ class GatherRequest:
 
 @dataclass(slots=True)
 class Gathering:
-    """What was gathered so far.
+    """The hosts and failures so far.
 
     Attributes:
         failures: why there is no record of others, by what asked them: ``ssh``, ``slurm`` or ``files``.
@@ -61,14 +61,14 @@ class Gathering:
 
     def sorted(self) -> tuple[HostFacts, ...]:
         """The hosts in the order of their names."""
-        return tuple(self.hosts[name] for name in sorted(self.hosts, key=order))
+        return tuple(self.hosts[name] for name in sorted(self.hosts, key=name_key))
 
     def failed(self, by: str, failure: NotAnswered) -> None:
-        """Note why there is no record of a node."""
+        """Record why there is no host for a node."""
         self.failures.setdefault(by, []).append(failure)
 
     def read(self, sources: Iterable[HostSource]) -> None:
-        """Take in what files tell; of two records of one name that differ the first is kept."""
+        """Add the hosts of files; if two records of one name differ, the first is kept."""
         for source in sources:
             self.asked += 1
             if source.facts is None:
@@ -94,7 +94,7 @@ def gather(
     again: bool = False,
     into: Gathering | None = None,
 ) -> Gathering:
-    """Gather hosts; nothing that a node or a file does stops the others.
+    """Gather hosts; the failure of a node or a file does not stop the others.
 
     Args:
         before: a fleet file; its nodes are not asked again.
@@ -108,14 +108,14 @@ def gather(
     """
     found = into or Gathering()
     if before is not None:
-        for source in of_fleet(before, knowledge):
+        for source in hosts_of_fleet_file(before, knowledge):
             if source.facts is None:
                 found.failed("fleet", NotAnswered(source.where, source.reason))
             else:
                 found.hosts[source.facts.name] = source.facts
     for path in asked.paths:
-        found.read(of_path(path, stdin, knowledge))
-    found.read(of_ansible(asked.ansible))
+        found.read(hosts_of_path(path, stdin, knowledge))
+    found.read(hosts_of_ansible(asked.ansible))
     if asked.ssh or asked.slurm:
         _ask(asked, found, set() if again else set(found.hosts), knowledge, tell)
     return found
@@ -124,15 +124,15 @@ def gather(
 def _ask(
     asked: GatherRequest, found: Gathering, known: Collection[str], knowledge: Knowledge, tell: Progress | None
 ) -> None:
-    """Ask all nodes but those that are known."""
-    from cuenv.fleet.answers import asks  # noqa: PLC0415 - only where nodes are asked
+    """Ask all nodes except those that are known."""
+    from cuenv.fleet.answers import node_command  # noqa: PLC0415 - only where nodes are asked
     from cuenv.fleet.io import cluster  # noqa: PLC0415 - as above
 
-    limits, command = cluster.AskLimits(asked.timeout, asked.fanout), asks(asked.program)
+    limits, command = cluster.AskLimits(asked.timeout, asked.fanout), node_command(asked.program)
     over_ssh = cluster.node_set(",".join(asked.ssh)) if asked.ssh else None
     listed = cluster.nodes_of_slurm(asked.nodes) if asked.slurm else None
     every = {*map(str, over_ssh or ()), *(listed.names() if listed else ())}
-    found.kept = tuple(sorted(every.intersection(known), key=order))
+    found.kept = tuple(sorted(every.intersection(known), key=name_key))
     over_ssh = over_ssh and cluster.without(over_ssh, known)
     listed = listed and listed.without(known)
     total = len(over_ssh or ()) + (len(listed.names()) if listed else 0)
@@ -144,7 +144,7 @@ def _ask(
             nonlocal done
             done += 1
             try:
-                found.hosts[answer.node] = host_of(answer, program, knowledge)
+                found.hosts[answer.node] = host_from_answer(answer, program, knowledge)
             except InputError as error:
                 found.failed(by, NotAnswered(answer.node, error.message.replace("\n  ", "; ")))
             if tell:
@@ -162,7 +162,7 @@ def _ask(
 
 
 def command_again(asked: GatherRequest, by: str, nodes: str, output: Path | None) -> tuple[str, ...]:
-    """The command that asks only these nodes again.
+    """The command that asks only the failed nodes again.
 
     Args:
         by: what asked them: ``ssh`` or ``slurm``.

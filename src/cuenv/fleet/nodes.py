@@ -1,4 +1,4 @@
-"""The nodes of a fleet: their names in short, what is not known of them, and those that nothing tells apart."""
+"""The nodes of a fleet: folded names, missing facts, and groups of nodes that no rule distinguishes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _DIGITS = 15
 
 
 class FleetNode(NamedTuple):
-    """A host of a fleet by its name."""
+    """A host of a fleet with its name."""
 
     name: str
     facts: HostFacts
 
 
 class Unknown(NamedTuple):
-    """Nodes of which facts are missing, so that no environment is promised to them."""
+    """Nodes that lack facts, so that they get no environment."""
 
     names: tuple[str, ...]
     lacks: tuple[str, ...]
 
 
 class NodeKind(NamedTuple):
-    """Nodes that no rule can tell apart.
+    """Nodes that no rule distinguishes.
 
     Attributes:
         facts: what the rules see of each of them, and nothing else.
@@ -41,16 +41,16 @@ class NodeKind(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How many nodes they are."""
+        """The number of nodes."""
         return len(self.names)
 
     @property
     def says(self) -> str:
         """Their GPUs, driver and C library in a few words."""
-        return said(self.facts)
+        return host_summary(self.facts)
 
 
-def said(facts: HostFacts) -> str:
+def host_summary(facts: HostFacts) -> str:
     """The GPUs, the driver and the C library of a host in a few words: ``A100, driver 470.129.06, glibc 2.31``."""
     names = dict.fromkeys(gpu.name.removeprefix("NVIDIA ") or f"GPU {gpu.capability}" for gpu in facts.gpus)
     driver, parts = facts.driver, [" + ".join(names) or "no GPU"]
@@ -62,7 +62,7 @@ def said(facts: HostFacts) -> str:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names of nodes in short, as Slurm and ClusterShell write them: ``gpu[001-012,014],login``."""
+    """Names of nodes in the notation of Slurm and ClusterShell: ``gpu[001-012,014],login``."""
     plain: set[str] = set()
     numbered: dict[tuple[str, str], set[str]] = {}
     for name in names:
@@ -90,8 +90,8 @@ def _ranges(numbers: Iterable[int], width: int) -> list[str]:
     return [f"{first:0{width}}" if first == last else f"{first:0{width}}-{last:0{width}}" for first, last in out]
 
 
-def named(hosts: Iterable[HostFacts]) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:
-    """Hosts by their names, each once.
+def unique_nodes(hosts: Iterable[HostFacts]) -> tuple[tuple[FleetNode, ...], tuple[str, ...]]:
+    """The hosts with unique names.
 
     Returns:
         The nodes, and what is wrong: nodes that are told of twice with other facts, which are left out.
@@ -102,20 +102,20 @@ def named(hosts: Iterable[HostFacts]) -> tuple[tuple[FleetNode, ...], tuple[str,
         name = facts.name or facts.label
         before = found.setdefault(name, facts)
         if before is not facts and _key(before) != _key(facts):
-            odd.setdefault(name, f"{name} is told of twice: {said(before)}; {said(facts)}")
+            odd.setdefault(name, f"{name} is told of twice: {host_summary(before)}; {host_summary(facts)}")
     nodes = tuple(FleetNode(name, facts) for name, facts in found.items() if name not in odd)
     return nodes, tuple(odd[name] for name in sorted(odd))
 
 
-def completed(nodes: Iterable[FleetNode], libc: Libc | None) -> Iterator[FleetNode]:
-    """The nodes with an assumed C library where nothing is known of theirs."""
+def with_assumed_glibc(nodes: Iterable[FleetNode], libc: Libc | None) -> Iterator[FleetNode]:
+    """The nodes, with an assumed glibc for those whose C library is unknown."""
     for node in nodes:
         lacking = libc is not None and node.facts.libc is None
         yield node._replace(facts=replace(node.facts, libc=libc)) if lacking else node
 
 
-def lacking(facts: HostFacts) -> tuple[str, ...]:
-    """The facts without which nobody can say what runs on a host."""
+def missing_facts(facts: HostFacts) -> tuple[str, ...]:
+    """The facts of a host that are missing for a decision."""
     found = []
     if not facts.gpus and any(gap.fact == "gpus" for gap in facts.gaps):
         found.append("GPUs")
@@ -128,32 +128,32 @@ def lacking(facts: HostFacts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def unknown(nodes: Iterable[FleetNode]) -> tuple[Unknown, ...]:
-    """The nodes that lack facts, by what they lack."""
+def nodes_without_facts(nodes: Iterable[FleetNode]) -> tuple[Unknown, ...]:
+    """The nodes that lack facts, grouped by the missing facts."""
     found: dict[tuple[str, ...], list[str]] = {}
     for name, facts in nodes:
-        lacks = lacking(facts)
+        lacks = missing_facts(facts)
         if lacks:
             found.setdefault(lacks, []).append(name)
     return tuple(Unknown(tuple(sorted(names)), lacks) for lacks, names in sorted(found.items()))
 
 
 def kinds(nodes: Iterable[FleetNode]) -> tuple[NodeKind, ...]:
-    """The nodes of which all is known, those together of which the rules see the same; in an order of their own."""
+    """The nodes without missing facts, grouped by what the rules read of them, in a fixed order."""
     found: dict[tuple[object, ...], tuple[HostFacts, list[str]]] = {}
     for name, facts in nodes:
-        if lacking(facts):
+        if missing_facts(facts):
             continue
         key = _key(facts)
         if key not in found:
-            found[key] = _bare(facts), []
+            found[key] = _rule_view(facts), []
         found[key][1].append(name)
     made = [NodeKind(replace(facts, label=min(names)), tuple(sorted(names))) for facts, names in found.values()]
     return tuple(sorted(made, key=lambda kind: (_order(kind.facts), kind.names)))
 
 
 def _key(facts: HostFacts) -> tuple[object, ...]:
-    """What the rules see of a node, as a key."""
+    """What the rules read of a node, as a key."""
     driver, libc = facts.driver, facts.libc
     return (
         facts.platform,
@@ -164,7 +164,7 @@ def _key(facts: HostFacts) -> tuple[object, ...]:
     )
 
 
-def _bare(facts: HostFacts) -> HostFacts:
+def _rule_view(facts: HostFacts) -> HostFacts:
     """What the rules see of a node of a fleet.
 
     It is no machine that works alone: nodes with one GPU each use NCCL together. What a search path of today brings
@@ -185,7 +185,7 @@ def _bare(facts: HostFacts) -> HostFacts:
 
 
 def _order(facts: HostFacts) -> tuple[object, ...]:
-    """An order of hosts by what they are."""
+    """The key by which kinds of hosts are sorted."""
     driver, libc = facts.driver, facts.libc
     return (
         facts.platform,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, replace
 from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, cheapest, fewest, undominated, witnesses
-from cuenv.fleet.nodes import FleetNode, NodeKind, Unknown, completed, kinds, unknown
+from cuenv.fleet.nodes import FleetNode, NodeKind, Unknown, kinds, nodes_without_facts, with_assumed_glibc
 from cuenv.fleet.reasons import Merge, merge
 from cuenv.host.facts import Libc
 from cuenv.host.request import Request, pool
@@ -25,8 +25,8 @@ _PRICES = 8
 """Numbers of environments of which the price is told, beyond those that are needed."""
 
 
-class Class(NamedTuple):
-    """Kinds of hosts that every candidate serves in the same way."""
+class NodeClass(NamedTuple):
+    """Kinds of nodes that support the same candidates in the same way."""
 
     kinds: tuple[NodeKind, ...]
     standing: Standing
@@ -43,21 +43,21 @@ class Class(NamedTuple):
         return tuple(name for kind in self.kinds for name in kind.names)
 
 
-class Less(NamedTuple):
-    """A class of hosts that gets less than its best.
+class Downgrade(NamedTuple):
+    """A class of hosts that gets less than its best environment.
 
     Attributes:
         worse: its GPUs get less: PTX in place of machine code, or a library that nobody vouches for.
     """
 
-    of: Class
+    of: NodeClass
     gets: Candidate
     best: Candidate
     worse: bool
 
 
 class Price(NamedTuple):
-    """What a number of environments costs.
+    """What a plan with a number of environments costs.
 
     Attributes:
         environments: the best choice of so many; none where so few cannot serve all.
@@ -66,12 +66,12 @@ class Price(NamedTuple):
 
     number: int
     environments: tuple[Candidate, ...]
-    less: tuple[Less, ...] = ()
+    less: tuple[Downgrade, ...] = ()
     exact: bool = True
 
     @property
     def possible(self) -> bool:
-        """So many can serve all hosts."""
+        """Whether a number of environments can support all hosts."""
         return bool(self.environments)
 
 
@@ -96,8 +96,8 @@ class Environment(NamedTuple):
         return replace(found, fitting=(*first, *others) if first else ())
 
 
-class Hopeless(NamedTuple):
-    """Hosts that no candidate serves."""
+class UnservedHosts(NamedTuple):
+    """Hosts that no candidate supports."""
 
     kinds: tuple[NodeKind, ...]
 
@@ -114,7 +114,7 @@ class Hopeless(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Why fewer environments do not do: hosts that cannot be divided into fewer groups.
+    """Why fewer environments do not suffice: hosts that cannot be divided into fewer groups.
 
     Attributes:
         well: they are needed for all GPUs to get what they get on their best; else for all to get something.
@@ -144,7 +144,7 @@ class FleetPlan(Drawable):
     prices: tuple[Price, ...] = ()
     proofs: tuple[Proof, ...] = ()
     unknown: tuple[Unknown, ...] = ()
-    hopeless: tuple[Hopeless, ...] = ()
+    hopeless: tuple[UnservedHosts, ...] = ()
     merges: tuple[Merge, ...] = ()
     assumed: Libc | None = None
     limit: int | None = None
@@ -171,7 +171,7 @@ def plan(
         pools: the candidates of each platform with what the rules said of them, kept between plans of one request.
     """
     given = tuple(nodes)
-    everyone = tuple(completed(given, glibc))
+    everyone = tuple(with_assumed_glibc(given, glibc))
     folded = kinds(everyone)
     pools = {} if pools is None else pools
     for platform in sorted({kind.facts.platform for kind in folded} - pools.keys()):
@@ -181,13 +181,13 @@ def plan(
     found = FleetPlan(
         request=request,
         kinds=folded,
-        unknown=unknown(everyone),
+        unknown=nodes_without_facts(everyone),
         hopeless=hopeless,
         assumed=glibc if any(node.facts.libc is None for node in given) else None,
         limit=at_most,
     )
     if classes:
-        found = _Work(classes, pools).planned(found)
+        found = _Planner(classes, pools).planned(found)
         every = found.environments
         merges = (
             merge(one, [other for other in every if other is not one], pools, request, knowledge) for one in every
@@ -196,8 +196,10 @@ def plan(
     return replace(found, judged=sum(each.judged for each in pools.values()))
 
 
-def _classes(folded: Iterable[NodeKind], pools: dict[str, Pool]) -> tuple[tuple[Class, ...], tuple[Hopeless, ...]]:
-    """Kinds that every candidate serves in the same way, and those that none serves."""
+def _classes(
+    folded: Iterable[NodeKind], pools: dict[str, Pool]
+) -> tuple[tuple[NodeClass, ...], tuple[UnservedHosts, ...]]:
+    """The kinds of nodes grouped by the candidates that support them, and those without a candidate."""
     found: dict[tuple[object, ...], tuple[Standing, list[NodeKind]]] = {}
     nothing: dict[tuple[object, ...], list[NodeKind]] = {}
     for kind in folded:
@@ -208,14 +210,14 @@ def _classes(folded: Iterable[NodeKind], pools: dict[str, Pool]) -> tuple[tuple[
             found.setdefault(key, (standing, []))[1].append(kind)
         else:
             nothing.setdefault((facts.platform, facts.capabilities, standing.by_rule), []).append(kind)
-    classes = tuple(Class(tuple(some), standing, some[0].facts.platform) for standing, some in found.values())
-    return classes, tuple(Hopeless(tuple(some)) for some in nothing.values())
+    classes = tuple(NodeClass(tuple(some), standing, some[0].facts.platform) for standing, some in found.values())
+    return classes, tuple(UnservedHosts(tuple(some)) for some in nothing.values())
 
 
-class _Work:
+class _Planner:
     """The classes of a fleet with the environments that they may share."""
 
-    def __init__(self, classes: tuple[Class, ...], pools: dict[str, Pool]) -> None:
+    def __init__(self, classes: tuple[NodeClass, ...], pools: dict[str, Pool]) -> None:
         self._classes = classes
         self._pools = pools
         self._together: dict[tuple[int, ...], int] = {}
@@ -254,7 +256,7 @@ class _Work:
         return replace(found, environments=environments, prices=tuple(prices), proofs=tuple(proofs))
 
     def _shared(self, platform: str) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-        """Each candidate, by its place, with classes that it serves together and that no further class can join."""
+        """For each candidate, by position, the maximal sets of classes that can use it together."""
         of = self._pools[platform].of
         mine = [at for at, each in enumerate(self._classes) if each.platform == platform]
         fits = {at: self._classes[at].standing.fits for at in mine}
@@ -264,7 +266,7 @@ class _Work:
                 yield platform, place, some
 
     def _joint(self, able: tuple[int, ...], place: int) -> Iterator[tuple[int, ...]]:
-        """The largest sets of classes that a candidate serves as one pool; those of one capability go together."""
+        """The maximal sets of classes that can use a candidate as one pool, those of one capability together."""
         if not able:
             return
         if self._fitting(able) >> place & 1:
@@ -299,7 +301,7 @@ class _Work:
         return tuple(column)
 
     def _bits(self, below: int) -> list[int]:
-        """For each row the columns whose cell is below a bound."""
+        """For each row the columns whose cell is below a bound, as bits."""
         return [sum(1 << at for at, cell in enumerate(row) if cell < below) for row, _ in self._rows]
 
     def _fewest(self, below: int) -> int:
@@ -322,7 +324,7 @@ class _Work:
             if cell:
                 best = each.standing.levels[0]
                 of = self._pools[each.platform].of[(best & -best).bit_length() - 1]
-                less.append(Less(each, self._environments[gets[at]], of, worse=cell >= WORSE))
+                less.append(Downgrade(each, self._environments[gets[at]], of, worse=cell >= WORSE))
         return Price(
             number=len(choice.columns),
             environments=tuple(self._environments[at] for at in choice.columns),
@@ -343,7 +345,7 @@ class _Work:
 
 
 def _names(of: Sequence[Candidate], base: str) -> list[str]:
-    """A name for each environment: by its CUDA release, and by more where two have the same."""
+    """A unique name for each environment: by its CUDA release, and by more if two have the same."""
     parts = [(base, cuda_tag(item), f"torch{item.build.version}", item.build.platform) for item in of]
     for count in (2, 3, 4):
         names = ["-".join(item[:count]) for item in parts]
@@ -353,12 +355,12 @@ def _names(of: Sequence[Candidate], base: str) -> list[str]:
 
 
 def cuda_tag(item: Candidate) -> str:
-    """The CUDA release of an environment in short: ``cu118``, or ``cpu``."""
+    """The short name of an environment's CUDA release: ``cu118``, or ``cpu``."""
     return f"cu{str(item.cuda).replace('.', '')}" if item.cuda else "cpu"
 
 
-def short(item: Candidate) -> str:
-    """A candidate in few words."""
+def candidate_name(item: Candidate) -> str:
+    """A candidate in a few words."""
     cuda = f"CUDA {item.cuda}" if item.cuda else "CPU"
     python = "" if item.python == "3.12" else f", python {item.python}"
     platform = "" if item.build.platform == "linux-64" else f", {item.build.platform}"

@@ -11,9 +11,9 @@ from cuenv.core.errors import InputError
 from cuenv.core.reading import Faults, Reader, unique_keys
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, check_driver, version
-from cuenv.fleet.nodes import NodeKind, fold, said
-from cuenv.fleet.plan import FleetPlan, Hopeless, Price, Proof
-from cuenv.fleet.reasons import Help, Merge, merge_text, nodes_of, nothing_serves, parted
+from cuenv.fleet.nodes import NodeKind, fold, host_summary
+from cuenv.fleet.plan import FleetPlan, Price, Proof, UnservedHosts
+from cuenv.fleet.reasons import Help, Merge, merge_text, nodes_of, nothing_serves, why_separate
 from cuenv.host.facts import Driver, Gpu, HostFacts, Libc, Surroundings
 from cuenv.host.request import Request, parse
 from cuenv.knowledge.base import Knowledge
@@ -42,7 +42,7 @@ MAKE = "cuenv fleet plan fleet.ndjson --json > plan.json"
 def plan_plain(
     plan: FleetPlan, knowledge: Knowledge, broken: Iterable[str] = (), written: Iterable[str] = ()
 ) -> FleetPlanDocument:
-    """A plan as plain data."""
+    """A plan as JSON."""
     places = {kind.names: place for place, kind in enumerate(plan.kinds)}
     homes = {kind.names: item.name for item in plan.environments for kind in item.kinds}
     return {
@@ -64,14 +64,14 @@ def plan_plain(
     }
 
 
-def helps(plan: FleetPlan, knowledge: Knowledge) -> Iterator[tuple[Hopeless, Help]]:
-    """The hosts that nothing serves, each with what would help."""
+def helps(plan: FleetPlan, knowledge: Knowledge) -> Iterator[tuple[UnservedHosts, Help]]:
+    """The hosts without an environment, each with what would help."""
     for item in plan.hopeless:
         yield item, nothing_serves(item.kinds[0], plan.request, knowledge)
 
 
 def unknown_plain(items: Iterable[Unknown]) -> list[FleetUnknownFields]:
-    """Nodes that lack facts, as plain data."""
+    """The nodes that lack facts, as JSON."""
     return [{"nodes": fold(item.names), "hosts": len(item.names), "lacks": list(item.lacks)} for item in items]
 
 
@@ -146,7 +146,7 @@ def _price(item: Price) -> FleetPriceFields:
 def _proof(item: Proof, places: dict[tuple[str, ...], int], request: Request, knowledge: Knowledge) -> FleetProofFields:
     pairs: list[FleetPairFields] = []
     for one, other in combinations(item.hosts, 2) if len(item.hosts) == item.count else ():
-        found = parted(one, other, request, knowledge, well=item.well)
+        found = why_separate(one, other, request, knowledge, well=item.well)
         pairs.append(
             {
                 "one": places[one.names],
@@ -162,7 +162,7 @@ def _proof(item: Proof, places: dict[tuple[str, ...], int], request: Request, kn
     return {"environments": item.count, "well": item.well, "kinds": hosts, "pairs": pairs}
 
 
-def _hopeless(item: Hopeless, helped: Help) -> FleetHopelessFields:
+def _hopeless(item: UnservedHosts, helped: Help) -> FleetHopelessFields:
     return {
         "nodes": fold(item.names),
         "hosts": len(item.names),
@@ -185,8 +185,8 @@ def _hint(item: Merge) -> FleetHintFields:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claimed:
-    """What a plan claims: its environments with the hosts of each, and the proofs.
+class PlanClaims:
+    """The claims of a plan: its environments with their hosts, and the proofs.
 
     Attributes:
         environments: what identifies each candidate, and the hosts that it serves.
@@ -206,13 +206,13 @@ class Claimed:
 
 
 def identity(item: Candidate) -> tuple[str | None, ...]:
-    """What identifies a candidate in a plan."""
+    """The values that identify a candidate in a plan."""
     plain = _environment("", item, ())
     keys = ("pytorch", "build", "stack", "cuda", "python", "label", "platform")
     return tuple(plain[key] for key in keys)  # type: ignore[literal-required]  # they stand right above
 
 
-def read_plan(text: str, source: str) -> Claimed:
+def read_plan(text: str, source: str) -> PlanClaims:
     """Read a plan.
 
     Raises:
@@ -246,7 +246,7 @@ def read_plan(text: str, source: str) -> Claimed:
         count, well = item.get("environments", int) or 0, bool(item.get("well", bool))
         proofs.append((count, well, tuple(kinds[at][0] for at in places) if known else ()))
     unknown = sum(item.get("hosts", int) or 0 for item in reader.readers("unknown"))
-    found = Claimed(
+    found = PlanClaims(
         request=request,
         edition=reader.text("knowledge"),
         environments=tuple(environments),
@@ -261,7 +261,7 @@ def read_plan(text: str, source: str) -> Claimed:
 
 
 def _read_request(reader: Reader, source: str) -> Request:
-    """The request, by the reader of profiles, which have all that is in it but ``cpu``."""
+    """Read the request with the reader of profiles, which has all its keys but ``cpu``."""
     names = ("name", "stack", "pytorch", "cuda", "python", "pip", "dev", "prefer", "offload")
     data = {name: value for name in names if (value := reader.raw(name)) is not None}
     found = parse({"story": "", "with": reader.raw("packages") or [], **data}, source, reader.path)
@@ -284,4 +284,4 @@ def _read_kind(reader: Reader) -> tuple[HostFacts, int, str | None]:
         libc=found,
         environment=Surroundings(wsl=bool(reader.get("wsl", bool))),
     )
-    return replace(facts, label=said(facts)), reader.get("hosts", int) or 0, reader.get("environment", str)
+    return replace(facts, label=host_summary(facts)), reader.get("hosts", int) or 0, reader.get("environment", str)

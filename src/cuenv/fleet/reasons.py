@@ -24,7 +24,7 @@ _NOT_MEANT = ("cpu", "wish", "platform")
 """Rules that keep a candidate out whatever the host is."""
 
 
-class Parted(NamedTuple):
+class Separation(NamedTuple):
     """Why two hosts share no environment.
 
     Attributes:
@@ -35,8 +35,8 @@ class Parted(NamedTuple):
     rules: tuple[Rejection, ...]
 
 
-def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledge, *, well: bool) -> Parted:
-    """Why two hosts share no environment, or none that serves both well.
+def why_separate(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledge, *, well: bool) -> Separation:
+    """Why two hosts share no environment, or none that supports both well.
 
     Args:
         well: environments that serve the GPUs of a host less well than its best count for nothing.
@@ -44,29 +44,29 @@ def parted(one: NodeKind, other: NodeKind, request: Request, knowledge: Knowledg
     names = f"{one.says} and {other.says}"
     if one.facts.platform != other.facts.platform:
         platforms = f"{one.facts.platform} against {other.facts.platform}"
-        return Parted(f"{names} share no build: {platforms}", ())
+        return Separation(f"{names} share no build: {platforms}", ())
     first, second = (decide(Context(facts=kind.facts, request=request, knowledge=knowledge)) for kind in (one, other))
     mine, theirs = (
         tuple(item.candidate for item in (serving(decision) if well else decision.fitting))
         for decision in (first, second)
     )
-    rules = tuple(found for found in (_against(first, theirs), _against(second, mine)) if found is not None)
+    rules = tuple(found for found in (_rules_against(first, theirs), _rules_against(second, mine)) if found is not None)
     bounds = _bounds([item.cuda for item in mine], [item.cuda for item in theirs], "CUDA")
     bounds = bounds or _bounds(
         [item.build.version for item in mine], [item.build.version for item in theirs], "PyTorch"
     )
     if bounds and rules:
-        return Parted(f"{names} share no build: {bounds}", rules)
+        return Separation(f"{names} share no build: {bounds}", rules)
     if rules:
-        return Parted(f"{names} share no build: {'; '.join(item.because for item in rules)}", rules)
+        return Separation(f"{names} share no build: {'; '.join(item.because for item in rules)}", rules)
     together = decide(Context(facts=pool((one.facts, other.facts)), request=request, knowledge=knowledge))
     lead = together.rejections[:1] if not together.chosen else ()
     because = lead[0].because if lead else "a build that supports both is not the best for the GPUs of one"
-    return Parted(f"{names} share no build: {because}", lead)
+    return Separation(f"{names} share no build: {because}", lead)
 
 
 def serving(decision: Decision) -> tuple[Assessment, ...]:
-    """The candidates that serve the GPUs of a host as well as its choice does."""
+    """The candidates that support the GPUs of a host as well as its best candidate."""
     if decision.chosen is None:
         return ()
     ranking = Ranking(decision.context)
@@ -80,14 +80,14 @@ def serving(decision: Decision) -> tuple[Assessment, ...]:
     return tuple(item for item in decision.fitting if stands(item) <= best)
 
 
-def _against(decision: Decision, theirs: Iterable[Candidate]) -> Rejection | None:
-    """What keeps a host from most of what serves another."""
+def _rules_against(decision: Decision, theirs: Iterable[Candidate]) -> Rejection | None:
+    """The rule that keeps a host from most candidates of another host."""
     found = decide(decision.context, among=theirs).rejections
     return found[0] if found else None
 
 
 def _bounds(mine: Sequence[Version | None], theirs: Sequence[Version | None], what: str) -> str:
-    """Two ranges that do not meet; empty where they do."""
+    """A sentence on two ranges that do not overlap; empty if they do."""
     have, want = [item for item in mine if item], [item for item in theirs if item]
     if not have or not want or len(have) < len(mine) or len(want) < len(theirs):
         return ""
@@ -97,7 +97,7 @@ def _bounds(mine: Sequence[Version | None], theirs: Sequence[Version | None], wh
 
 
 class Help(NamedTuple):
-    """Why nothing serves a host, and what would help; empty where nothing is known to help."""
+    """Why nothing supports a host, and what would help; empty if nothing is known to help."""
 
     rule: str
     because: str
@@ -105,7 +105,7 @@ class Help(NamedTuple):
 
 
 def nothing_serves(kind: NodeKind, request: Request, knowledge: Knowledge) -> Help:
-    """Why no environment serves a host, and what would help."""
+    """Why no environment supports a host, and what would help."""
     decision = decide_any(Context(facts=kind.facts, request=request, knowledge=knowledge))
     if decision.conda:
         release = decision.chosen.candidate.build.version if decision.chosen else ""
@@ -123,7 +123,7 @@ def nothing_serves(kind: NodeKind, request: Request, knowledge: Knowledge) -> He
 
 
 class Merge(NamedTuple):
-    """Drivers that would make an environment superfluous.
+    """Driver upgrades that would make an environment unnecessary.
 
     Attributes:
         drivers: each driver with the hosts that would need it.
@@ -143,7 +143,7 @@ def merge(
     request: Request,
     knowledge: Knowledge,
 ) -> Merge | None:
-    """The lowest drivers with which other environments serve all hosts of one as well; ``None`` where none do."""
+    """The minimum drivers with which other environments support all hosts of one as well; ``None`` without any."""
     drivers: dict[str, list[NodeKind]] = {}
     joined: dict[int, list[HostFacts]] = {}
     for kind in saved[2]:
@@ -179,7 +179,7 @@ def _fits(facts: HostFacts, candidate: Candidate, pool_of: Pool) -> tuple[bool, 
 def _with_driver(
     facts: HostFacts, candidate: Candidate, pools: Mapping[str, Pool], request: Request, knowledge: Knowledge
 ) -> list[tuple[str, HostFacts]]:
-    """A host as it would have to be for a candidate: with its own driver (no name), or with the lowest that runs it."""
+    """A host with its own driver, or with the minimum driver of a candidate."""
     if candidate.build.platform != facts.platform:
         return []
     mine = pools[facts.platform]

@@ -46,8 +46,8 @@ _HINT = "cuenv export dockerfile -o . builds the wheel beside it; else --cuenv W
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
-    """What pip installs as cuenv.
+class CuenvSource:
+    """The cuenv that pip installs.
 
     Attributes:
         url: with its hash, or with the commit of a repository; empty for a wheel.
@@ -61,7 +61,7 @@ class Own:
 
     @property
     def beside(self) -> tuple[str, bytes] | None:
-        """The wheel by its name, which has to lie beside what is written; ``None`` where a URL brings it."""
+        """The file name and bytes of the wheel, which has to lie beside the export; ``None`` for a URL."""
         return (self.name, self.data) if self.name else None
 
     def plain(self) -> CuenvFields:
@@ -69,12 +69,12 @@ class Own:
         return {"url": self.url or None, "wheel": self.name or None, "sha256": self.sha256 or None}
 
     def requirement(self, folder: str) -> str:
-        """The requirement for pip, with the wheel in a folder; pip compares the hash."""
+        """The requirement for pip, with its hash."""
         return f"cuenv@{self.url or f'file://{folder}/{self.name}#sha256={self.sha256}'}"
 
 
-def own(text: str | None) -> Own:
-    """The cuenv of ``--cuenv``; the wheel of the one that is running when nothing is named.
+def find_cuenv(text: str | None) -> CuenvSource:
+    """The cuenv of ``--cuenv``; by default a wheel of the running one.
 
     Raises:
         UsageError: a URL without a hash, or one with a password, or no wheel of cuenv.
@@ -82,7 +82,7 @@ def own(text: str | None) -> Own:
         OutsideError: no wheel can be made of the running one.
     """
     if text is None:
-        return own_wheel()
+        return pack_wheel()
     if "://" in text:
         return _of_url(text)
     held = _HASH.fullmatch(text)
@@ -95,10 +95,10 @@ def own(text: str | None) -> Own:
     digest = hashlib.sha256(data).hexdigest()
     if held and held["hash"] != digest:
         raise InputError(f"--cuenv: {shown(path)} has the SHA-256 {digest}, and not {held['hash']}", hint=_HINT)
-    return Own(name=path.name, data=data, sha256=digest)
+    return CuenvSource(name=path.name, data=data, sha256=digest)
 
 
-def _of_url(text: str) -> Own:
+def _of_url(text: str) -> CuenvSource:
     if strip_credentials(text) != text:
         raise UsageError(
             f"--cuenv {redact(text)}: the written file would contain a password or a token; let pip find it in .netrc",
@@ -111,12 +111,12 @@ def _of_url(text: str) -> Own:
             "repository URL with @ and the 40 hex digits of a commit",
             hint=_HINT,
         )
-    return Own(url=text)
+    return CuenvSource(url=text)
 
 
 @lru_cache(maxsize=1)
-def own_wheel() -> Own:
-    """Pack the installed cuenv as a wheel: no build tool, no network, the same bytes each time.
+def pack_wheel() -> CuenvSource:
+    """Pack the installed cuenv as a wheel, without a build tool and network, always with the same bytes.
 
     Raises:
         OutsideError: it runs without having been installed, or its files cannot be read.
@@ -139,7 +139,7 @@ def own_wheel() -> Own:
             about.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(about, data)
     data = whole.getvalue()
-    return Own(name=NAME, data=data, sha256=hashlib.sha256(data).hexdigest())
+    return CuenvSource(name=NAME, data=data, sha256=hashlib.sha256(data).hexdigest())
 
 
 def _code() -> Iterator[tuple[str, bytes]]:

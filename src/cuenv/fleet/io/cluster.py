@@ -27,14 +27,14 @@ _RANGE = regex(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 class AskLimits(NamedTuple):
-    """Seconds for each node that is asked, and how many are asked at a time."""
+    """The time limit for each node in seconds, and the number of nodes that are asked at a time."""
 
     timeout: float
     fanout: int
 
 
 def node_set(text: str) -> NodeSet:
-    """The nodes that a text means: ``gpu[001-064]``, ``gpu1,gpu2``, ``@group``.
+    """The nodes in a text: ``gpu[001-064]``, ``gpu1,gpu2``, ``@group``.
 
     Raises:
         UsageError: it means none, or more than a cluster has.
@@ -72,7 +72,7 @@ Heard = Callable[[NodeAnswer], None]
 
 
 def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, heard: Heard) -> None:
-    """Run a command on nodes by the ssh of this machine; every node is heard once, whatever becomes of it.
+    """Run a command on nodes by the local ssh; every node gets exactly one answer.
 
     Args:
         options: of ssh, as they are typed; the user's own configuration of ssh counts as well.
@@ -91,7 +91,7 @@ def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, he
 
 
 def _bounded(worker: Any, client: Any) -> Any:
-    """A kind of worker that stops a node which writes too much, also without ever ending a line."""
+    """A ClusterShell worker that stops a node which writes too much, even without line ends."""
 
     class BoundedClient(client):  # type: ignore[misc]  # ClusterShell has no types
         _count = 0
@@ -113,8 +113,8 @@ def _bounded(worker: Any, client: Any) -> Any:
     return BoundedWorker
 
 
-class _Hearing:
-    """Hears what nodes write and how they end; what a node wrote goes on as one answer, once."""
+class _AnswerCollector:
+    """Collects the output of nodes and passes on one answer for each."""
 
     def __init__(self, nodes: Iterable[str], limits: AskLimits, heard: Heard) -> None:
         self._open = set(nodes)
@@ -158,7 +158,7 @@ def _ask(worker: Any, commands: Mapping[str, Any], about: Mapping[str, Any], lim
     from ClusterShell.Event import EventHandler  # noqa: PLC0415 - as in `node_set`
     from ClusterShell.Task import task_self  # noqa: PLC0415 - as in `node_set`
 
-    handler = type("Handler", (_Hearing, EventHandler), {})
+    handler = type("Handler", (_AnswerCollector, EventHandler), {})
     every = [str(node) for nodes in commands.values() for node in nodes]
     task = task_self()
     task.set_info("fanout", limits.fanout)
@@ -199,7 +199,7 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlurmNodes:
-    """The nodes of a cluster as Slurm lists them.
+    """The nodes of a cluster that Slurm lists.
 
     Attributes:
         ready: the nodes that srun may ask, by the options that it needs.
@@ -219,7 +219,7 @@ class SlurmNodes:
 
 
 def inside_slurm() -> bool:
-    """Whether this process runs in an allocation of Slurm."""
+    """Whether this process runs in a Slurm allocation."""
     return bool(environment().get("SLURM_JOB_ID"))
 
 
@@ -252,7 +252,7 @@ def nodes_of_slurm(chosen: str) -> SlurmNodes:
 
 
 def _listed(text: str, only: NodeSet | None) -> SlurmNodes:
-    """The nodes in the lines of sinfo; one of several partitions is asked in the first that is up."""
+    """The nodes in the output of sinfo; a node in several partitions is asked in the first that is up."""
     every = without(node_set("unknown"), {"unknown"})
     ready: dict[_Group, NodeSet] = {}
     why: dict[str, str] = {}
@@ -286,7 +286,7 @@ def _refuse_unknown(only: NodeSet | None, every: NodeSet, what: str) -> None:
 
 
 def _not_ready(state: str) -> str | None:
-    """Why srun cannot ask a node in this state now; asking one that is powered down would start it."""
+    """Why srun cannot ask a node in this state; asking a powered-down node would start it."""
     plain = _MARKS.sub("", state)
     if plain in _FREE and plain == state:
         return None
@@ -298,13 +298,13 @@ def _not_ready(state: str) -> str | None:
 
 
 def _gpus(gres: str) -> str:
-    """All GPUs of a node as an option of srun: where devices are confined, a job sees those alone that it asks for."""
+    """The option of srun that requests all GPUs of a node, because confined jobs see only requested GPUs."""
     kinds = [_SOCKETS.sub("", kind) for kind in re.split(r",(?![^(]*\))", gres)]
     return ",".join(kind for kind in kinds if kind.partition(":")[0] == "gpu" and kind.count(":"))
 
 
 def ask_by_srun(listed: SlurmNodes, command: str, options: str, limits: AskLimits, heard: Heard) -> None:
-    """Run a command on every node that is ready by a srun of its own; each node is heard once.
+    """Run a command on every ready node with one srun each; every node gets exactly one answer.
 
     Args:
         options: more options of srun, as they are typed.

@@ -12,7 +12,7 @@ from cuenv.core.io.files import exists, is_folder, names_in, read_text, shown
 from cuenv.core.reading import describe
 from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
-from cuenv.fleet.answers import named
+from cuenv.fleet.answers import with_name
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
 from cuenv.host.paste.ansible import host_name, unpack
@@ -26,7 +26,7 @@ _LINE = regex(r", line ([0-9]+)$")
 
 
 class HostSource(NamedTuple):
-    """A host that a file tells, or why it tells none.
+    """A host in a file, or why a part of the file is not a host.
 
     Attributes:
         where: the file, and the line of one that is broken.
@@ -39,8 +39,8 @@ class HostSource(NamedTuple):
     own: bool = True
 
 
-def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
-    """The hosts of a fleet file that is to be continued; nothing where there is no file yet.
+def hosts_of_fleet_file(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
+    """The hosts of an existing fleet file; empty if the file does not exist.
 
     Raises:
         InputError: it cannot be read, or is a file of another kind, which must not be replaced.
@@ -50,7 +50,7 @@ def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
     if not is_folder(path) and not read_text(path).strip():
         return
     try:
-        yield from of_path(str(path), str, knowledge)
+        yield from hosts_of_path(str(path), str, knowledge)
     except InputError as error:
         hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
         raise InputError(
@@ -58,7 +58,7 @@ def of_fleet(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
         ) from error
 
 
-def of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
+def hosts_of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
     """The hosts of a file, of the files in a folder, or of standard input (``-``).
 
     Raises:
@@ -72,12 +72,12 @@ def of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Iterat
 
     for facts in recorded_hosts(path, knowledge, note, stdin):
         name = facts.name or _LINE.sub(r"-\1", facts.label)
-        yield HostSource(where, named(facts, name), own=bool(facts.name))
+        yield HostSource(where, with_name(facts, name), own=bool(facts.name))
     yield from broken
 
 
-def of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
-    """The hosts of folders that Ansible wrote, a file for each: its cache of facts as JSON, or what ``--tree`` leaves.
+def hosts_of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
+    """The hosts in Ansible's folders with one file each: its cache of facts as JSON, or the output of ``--tree``.
 
     Raises:
         InputError: a folder is not there, or has no files.
@@ -101,7 +101,7 @@ def _by_ansible(path: Path, name: str) -> HostSource:
 
 
 def _facts(path: Path, name: str) -> tuple[str, Any]:
-    """The name of a host in Ansible's inventory, which is that of its file, and its facts.
+    """The name of a host in Ansible's inventory, by its file name, and its facts.
 
     Raises:
         InputError: the file contains something else.
@@ -115,7 +115,7 @@ def _facts(path: Path, name: str) -> tuple[str, Any]:
 
 
 def _fact(facts: Any, name: str) -> HostFacts:
-    """The record of a host among its facts.
+    """The host record that cuenv wrote as a local fact.
 
     Raises:
         InputError: it has no record of cuenv.
@@ -126,4 +126,4 @@ def _fact(facts: Any, name: str) -> HostFacts:
         raise InputError(f"{_FACT} failed: {describe(told)}")
     if told is None:
         raise InputError(f"the facts do not contain {_FACT}")
-    return named(host_json.read_plain(told, _FACT, name), name)
+    return with_name(host_json.read_plain(told, _FACT, name), name)
