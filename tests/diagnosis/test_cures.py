@@ -1390,3 +1390,15 @@ def test_what_apt_does_not_find_is_told_by_its_name() -> None:
 def test_the_curl_of_yum_without_certificates_gets_them_again() -> None:
     said = '{}[Errno 14] curl#77 - "Problem with the SSL CA cert (path? access rights?)"\n'
     assert led(said.format("https://x.org/repomd.xml: ")).command == "sudo yum reinstall -y ca-certificates"
+
+
+def test_a_build_against_the_python_of_the_system_takes_its_compiler_from_there() -> None:
+    said = "gcc: fatal error: cannot execute 'cc1plus': execvp: No such file or directory\n"
+    assert led(said).command.startswith("conda install")
+    assert "apt-get install -y build-essential" in led(f'nvcc -I "/usr/include/python3.8" -c a.cu\n{said}').command
+
+
+def test_an_audio_library_for_amd_beside_a_torch_for_cuda_is_called_so() -> None:
+    cause = led("OSError: libtorch_hip.so: cannot open shared object file: No such file or directory\n")
+    assert (cause.symptom.id, cause.command) == ("torch-library-missing", "")
+    assert "its build for AMD GPUs" in cause.remedy

@@ -141,7 +141,7 @@ def post_link(case: LogContext) -> Joined:
 @join
 def nvcc_test(case: LogContext) -> Joined:
     """The nvcc of the toolkit itself, where CMake met none that works."""
-    if re.search(r"_CMAKE_CUDA_WHOLE_FLAG|CMakeTestCUDACompiler", case.line):
+    if re.search(r"_CMAKE_CUDA_WHOLE_FLAG|CMakeTestCUDACompiler|working CUDA arch", case.line):
         return Joined()
     remedy = (
         "set CUDACXX to the toolkit's nvcc, empty the build directory, and build again; if "

@@ -234,6 +234,9 @@ def built_again(case: LogContext) -> Joined:
                 remedy=f"{remedy}, by conda or pip as it was installed; a new environment is surest", command=""
             )
         return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall {again(case, 'torch')}")
+    if "libtorch_hip" in case.line:
+        remedy = "install torch and the package that is imported from one index: this package is its build for AMD GPUs"
+        return Joined(because=("libtorch_hip.so is a part of torch for ROCm alone",), remedy=remedy, command="")
     if _IN_TREE.search(case.line):
         return Joined(remedy="remove its build directory, and build it again in the directory of its setup.py")
     if "THPVariableClass" in case.line:  # of libtorch_python.so, which import torch alone loads

@@ -143,7 +143,7 @@ PROGRAM = pattern_reader(
         ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
         ("main", regex(r'\bFile "(/[^"\n]{3,240}|[\w./-]{1,200}\.py)", line [0-9]+, in <module>')),
         ("conda", regex(r"/((?:mini|ana)conda[0-9]?|(?:mamba|mini)forge[0-9]?|micromamba|opt/conda|envs/[\w.-]+)/")),
-        ("system", regex(r"(/usr/(?:local/)?lib/python3|/\.?venv/(?:lib|bin)/)")),
+        ("system", regex(r"(/usr/(?:local/)?(?:lib|include)/python3|/\.?venv/(?:lib|bin)/)")),
         ("root", regex(r"(?:^|[\s\"'=(])/(root)/")),
         ("drive", regex(r"(?:^|[\s\"'(=])([A-Z]):\\{1,2}[A-Za-z]")),
         ("machine", regex(r"\b(?:temp|lib|bdist)\.linux-(x86_64|aarch64)\b")),
