@@ -23,6 +23,7 @@ from cuenv.host.select import HostOptions
 from cuenv.lockfile.lock import LockRequest
 from cuenv.lockfile.repair.drafts import pythons_near
 from cuenv.lockfile.repair.obey import loosening, obeyed
+from cuenv.lockfile.repair.proving import odds
 from cuenv.lockfile.repair.relax import blamed, entries_of, forms_of, relax
 from cuenv.lockfile.repair.repair import repair
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
@@ -504,6 +505,26 @@ def test_of_many_entries_only_those_go_that_have_no_place(clash: tuple[str, ...]
     assert stands["p12"].version == ""
     assert sum(pin.version == "2" for pin in stands.values()) == kept - 1
     assert asked <= 10
+
+
+def test_the_release_of_another_entry_that_excludes_a_package_is_named() -> None:
+    """A file named mkl, whose bound is for torch, and heard that no file with mkl-service was found."""
+    texts = ("python=3.11", "pytorch=2.0.1", "pytorch::mkl<2024.1", "scipy=1.11")
+    spec = EnvironmentSpec(name="", channels=("conda-forge",), pins=tuple(map(parse_spec, texts)))
+
+    def able(pins: Sequence[Pin]) -> bool:
+        there = {(pin.name, pin.version) for pin in pins}
+        return not {("mkl-service", ""), ("mkl", "<2024.1")} <= there
+
+    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+        if not able(pins):
+            return Unsatisfiable(platform="linux-64", missing=(), text="")
+        taken = [next(n for n, some in enumerate(each) if able([*pins, *some])) for each in choices]
+        return Settled(solution=_solution(pins), taken=tuple(taken))
+
+    told = odds(spec, "mkl-service", ask, lambda *_: pytest.fail("no record is looked up"))
+    with_ = "mkl<2024.1 beside pytorch=2.0.1 and python=3.11"
+    assert told == f"no release of mkl-service that the channels have goes with {with_}"
 
 
 def test_a_name_that_is_listed_twice_is_one_package() -> None:

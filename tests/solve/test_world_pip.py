@@ -80,6 +80,21 @@ def test_every_package_has_its_url_and_hash(user: dict[str, str], server: Server
     assert not found.from_source
 
 
+def test_what_a_file_of_the_usual_index_says_is_read_once(
+    user: dict[str, str], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy may not say that they never change: each resolution asked for all of them again."""
+    monkeypatch.setattr("cuenv.solve.io.pip._usual_index", lambda: f"{server.url}/simple")
+    user.pop("UV_DEFAULT_INDEX")
+    asked = []
+    for _ in range(2):
+        before = len(server.asked)
+        assert locked(resolve(ask("accelerate"), user)) == {"accelerate": "1.0", "psutil": "6.0"}
+        asked.append([path for path, _ in server.asked[before:] if ".whl" in path])
+    assert asked[0]
+    assert not asked[1]
+
+
 def test_an_extra_and_a_marker(user: dict[str, str]) -> None:
     asked = ask("accelerate[pretty]", "psutil<6; sys_platform == 'linux'", "rich==1; python_version < '3.9'")
     assert locked(resolve(asked, user)) == {"accelerate": "1.0", "psutil": "5.9", "rich": "13.0"}

@@ -44,7 +44,7 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Co
         return f"{none} goes with a torch of the channel {torch.channel}"
     if isinstance(alone, Unsatisfiable):
         return f"{none} can be installed: {_lacking(alone, spec, shelf)}"
-    texts = [replace(pin, channel="").yaml_text() for pin in core]
+    texts = list(map(_shown, core))
     if torch and isinstance(ask([lost, torch], homes), Unsatisfiable):
         build = f"*{'cu' if names_cuda(torch.build) else 'cpu'}*" if torch.build else ""
         anew = replace(torch, version="", build=build)
@@ -56,7 +56,7 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Co
         alone_at_odds = (pin for pin in needs if isinstance(ask([lost, *first, pin], homes), Unsatisfiable))
         guilty = next(alone_at_odds, None)
         named = [guilty] if guilty else needs
-        with_ = first_of([replace(pin, channel="").yaml_text() for pin in named], _SHOWN)
+        with_ = first_of(list(map(_shown, named)), _SHOWN)
         return f"{none} goes with {with_}{f', which {texts[0]} needs' if torch else ''}"
     if python and isinstance(ask([lost, python], homes), Unsatisfiable):
         return f"{none} goes with {texts[-1]}"
@@ -64,7 +64,10 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Co
         return f"{none} goes with {' and '.join(texts)} together"
     others = [Pin(name=pin.name, channel=pin.channel) for pin in spec.pins if pin not in core and pin.name[:2] != "__"]
     beside = f" beside {' and '.join(texts)}" if texts else ""
-    return _among(lost, others, partial(_with, ask, [lost, *core]), homes, beside)
+    with_core = partial(_with, ask, [lost, *core])
+    if others and isinstance(with_core(others, ()), Settled):  # their releases are what it conflicts with
+        others = [pin for pin in spec.pins if pin not in core and pin.version and pin.name[:2] != "__"]
+    return _among(lost, others, with_core, homes, beside)
 
 
 def _with(ask: Ask, core: Sequence[Pin], pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
@@ -77,11 +80,16 @@ def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], 
     out = [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Settled) else []
     for other in out[:_SHOWN]:
         if isinstance(ask([other], homes), Unsatisfiable):
-            return f"no release of {lost.name} that the channels have goes with any release of {other.name}{beside}"
-    if not out or isinstance(ask(others, ()), Settled):
+            text = _shown(other) if other.version else f"any release of {other.name}"
+            return f"no release of {lost.name} that the channels have goes with {text}{beside}"
+    if not out:
         return f"no file with {lost.name} that locks was found"
-    names = first_of([pin.name for pin in out], _SHOWN)
+    names = first_of(list(map(_shown, out)), _SHOWN)
     return f"{lost.name} can be installed{beside} without {names}, and cannot be with all of them"
+
+
+def _shown(pin: Pin) -> str:
+    return replace(pin, channel="").yaml_text()
 
 
 def _lacking(answer: Unsatisfiable, spec: EnvironmentSpec, shelf: ReadShelf) -> str:

@@ -117,6 +117,8 @@ def _compile(
     with private_folder("pip") as scratch:
         target = scratch / "pylock.cuenv.toml"
         _prepare(scratch, request, target)
+        with (scratch / "uv.toml").open("a", encoding="utf-8") as settings:
+            settings.write(_kept_files(variables))
         links = ",".join(filter(None, (str(scratch / "stubs"), variables.get("UV_FIND_LINKS"))))
         done = run(
             [*_command(request), *(["--offline"] if offline else []), *_no_index(variables)],
@@ -252,6 +254,24 @@ def _failed(
     raise OutsideError(f"uv could not resolve the pip part: {_last(text) or done.reason}", hint=skip)
 
 
+def _kept_files(variables: Mapping[str, str]) -> str:
+    """Settings for uv's own index, where it is asked: a file of it never changes, which a proxy on the way may not say.
+
+    uv then asks for what a package requires once, and not in each of the resolutions that one lock or repair takes.
+    """
+    if {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & variables.keys() or _no_index(variables):
+        return ""
+    url = _usual_index()
+    keeps = 'cache-control = { files = "max-age=365000000, immutable" }'
+    return f"[[index]]\nurl = {json.dumps(url)}\ndefault = true\n{keeps}\n" if url else ""
+
+
+@lru_cache(maxsize=1)
+def _usual_index() -> str:
+    """The index that uv asks where no setting names another."""
+    return next((url for name, url in _said_indexes({}, {}) if name == "--index-url"), "")
+
+
 def indexes(options: PipOptions, environ: Mapping[str, str], certificates: str | None = None) -> tuple[str, ...]:
     """The package indexes that uv asks, the usual one first, without credentials; none where it asks no index.
 
@@ -261,16 +281,20 @@ def indexes(options: PipOptions, environ: Mapping[str, str], certificates: str |
         InputError: a settings file cannot be read.
         OutsideError: uv cannot be run.
     """
-    variables = with_options(index_variables(environ, certificates), options)
+    found = _said_indexes(with_options(index_variables(environ, certificates), options), environ)
+    usual = [url for name, url in found if name == "--index-url"]
+    extra = [url for name, url in found if name == "--extra-index-url"]
+    return tuple(dict.fromkeys(index_url(url).rstrip("/") for url in (*usual, *extra))) if usual else ()
+
+
+def _said_indexes(variables: Mapping[str, str], environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The options that name the indexes which uv asks, as it says them."""
     with private_folder("pip") as scratch:
         (scratch / "nothing.in").write_text("", encoding="utf-8")
         command = [uv_program(), "pip", "compile", "nothing.in", "--quiet", "--no-header", "--no-config", "--offline"]
         command += ["--emit-index-url", "--python", sys.executable, *_no_index(variables)]
         done = run(command, _TIMEOUT, environ, more={**variables, **_ALWAYS}, folder=str(scratch), limit=_LOG_LIMIT)
-    found = [option for line in done.out.splitlines() if (option := index_option(line))]
-    usual = [url for name, url in found if name == "--index-url"]
-    extra = [url for name, url in found if name == "--extra-index-url"]
-    return tuple(dict.fromkeys(index_url(url).rstrip("/") for url in (*usual, *extra))) if usual else ()
+    return [option for line in done.out.splitlines() if (option := index_option(line))]
 
 
 _EVERYWHERE = ("pip", "torch")
