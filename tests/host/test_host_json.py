@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cases import collect
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability, version
-from cuenv.host.describe import evidence_lines, lines
+from cuenv.host.describe import evidence_lines, host_lines
 from cuenv.host.facts import (
     THIS_MACHINE,
     Compiler,
@@ -211,7 +211,7 @@ def test_a_key_of_a_host_cannot_look_like_a_line_of_ours() -> None:
 
 @given(HOST)
 def test_every_host_can_be_shown_on_a_terminal(facts: HostFacts) -> None:
-    for line in (*lines(facts), *evidence_lines(facts)):
+    for line in (*host_lines(facts), *evidence_lines(facts)):
         assert line == "" or line.isprintable()
 
 

@@ -13,11 +13,11 @@ import yaml
 
 from cases import collect
 from cuenv.core.errors import InputError, OutsideError, UsageError
-from cuenv.host.describe import lines
+from cuenv.host.describe import host_lines
 from cuenv.host.facts import HostFacts
 from cuenv.host.host_json import dump
 from cuenv.host.io.observation import ProbeResult
-from cuenv.host.io.probe import Outside, probe
+from cuenv.host.io.probe import MachineAccess, probe
 from cuenv.host.io.record import SHIPPED, read_host, record, shipped_names
 from cuenv.host.request import pool
 from cuenv.knowledge.gpu_names import find_gpu
@@ -116,8 +116,8 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
         assert caught.value.hint == "cuenv resolve --host rtx4090-535"
 
 
-def probed(root: Path, environ: dict[str, str]) -> tuple[HostFacts, Outside]:
-    outside = Outside(nvml=lambda _: ProbeResult(), uname=("Linux", "x86_64"), confstr=lambda _: "glibc 2.35")
+def probed(root: Path, environ: dict[str, str]) -> tuple[HostFacts, MachineAccess]:
+    outside = MachineAccess(nvml=lambda _: ProbeResult(), uname=("Linux", "x86_64"), confstr=lambda _: "glibc 2.35")
     return probe(environ, root, deep=True, outside=outside), outside
 
 
@@ -183,7 +183,9 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_pool_is_shown_with_who_cuts() -> None:
     text = "\n".join(
-        lines(pool([read_host("h800-525", no_input, shipped_base()), read_host("a800-470", no_input, shipped_base())]))
+        host_lines(
+            pool([read_host("h800-525", no_input, shipped_base()), read_host("a800-470", no_input, shipped_base())])
+        )
     )
     assert text.startswith("pool of 2 hosts (linux-64)\n  driver      470.129.06 supports CUDA 11.4: the highest CUDA")
     assert "the lowest driver of the pool is on a800-470" in text
@@ -195,14 +197,14 @@ def test_a_pool_is_shown_with_who_cuts() -> None:
 def test_gpus_are_shown_as_a_range_only_where_none_is_missing_between() -> None:
     facts = read_host("a800-470", no_input, shipped_base())
     gpus = tuple(gpu for gpu in facts.gpus if gpu.index not in (0, 3))
-    text = "\n".join(lines(replace(facts, gpus=gpus)))
+    text = "\n".join(host_lines(replace(facts, gpus=gpus)))
     assert "1-2 " in text
     assert "4-7 " in text
     assert "1-7" not in text
 
 
 def test_a_host_without_a_gpu_shows_its_gaps() -> None:
-    text = "\n".join(lines(read_host("no-gpu", no_input, shipped_base())))
+    text = "\n".join(host_lines(read_host("no-gpu", no_input, shipped_base())))
     assert "not found, so no CUDA program can run here" in text
     assert "not known   driver: nvml: libnvidia-ml.so.1 is on no library path" in text
 
@@ -210,7 +212,7 @@ def test_a_host_without_a_gpu_shows_its_gaps() -> None:
 def test_a_mismatch_is_shouted() -> None:
     plain = json.loads(Path(SHIPPED, "rtx4090-535.json").read_text())
     plain["driver"]["kernel_module"] = "525.85.12"
-    text = "\n".join(lines(read_host("-", lambda: json.dumps(plain), shipped_base())))
+    text = "\n".join(host_lines(read_host("-", lambda: json.dumps(plain), shipped_base())))
     assert (
         "kernel module 525.85.12 (proprietary), DIFFERS from the driver library: reboot, or reload the module" in text
     )

@@ -13,7 +13,7 @@ from packaging.version import Version
 from commands import hold_to_schema
 from cuenv.cli.inspect import command
 from cuenv.core.errors import UsageError
-from cuenv.host.describe import lines
+from cuenv.host.describe import host_lines
 from cuenv.host.facts import Driver, FoundToolkit, HostFacts
 
 
@@ -103,9 +103,9 @@ def test_a_toolkit_that_micromamba_takes_for_the_driver_is_named() -> None:
         driver=Driver(version="535.129.03", cuda=Version("12.2")),
         toolkits=(FoundToolkit(path="/usr/local/cuda-13.0", release="13.0.1", on_path=False, via="directory"),),
     )
-    said = "\n".join(lines(here))
+    said = "\n".join(host_lines(here))
     assert "micromamba reads __cuda=13.0" in said
     assert "CONDA_OVERRIDE_CUDA=12.2 sets both" in said
     for path, release in (("/usr/local/cuda-12.2", "12.2.1"), ("/opt/cuda", "13.0"), ("/usr/local/cuda", None)):
         other = FoundToolkit(path=path, release=release, on_path=False, via="directory")
-        assert "micromamba" not in "\n".join(lines(replace(here, toolkits=(other,))))
+        assert "micromamba" not in "\n".join(host_lines(replace(here, toolkits=(other,))))

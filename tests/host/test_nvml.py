@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cuenv.host import host_json
-from cuenv.host.describe import lines
+from cuenv.host.describe import host_lines
 from cuenv.host.facts import HostFacts, Mig, MigInstance, Switch, virtual_packages
 from trees import PROPRIETARY, plant
 
@@ -338,7 +338,7 @@ def test_mig_instances_by_profile_and_memory(ask: Any) -> None:
         ),
     )
     assert not [gap for gap in answer.facts.gaps if ".mig" in gap.fact]
-    assert "MIG on (1g.10gb, 1c.3g.40gb)" in "\n".join(lines(answer.facts))
+    assert "MIG on (1g.10gb, 1c.3g.40gb)" in "\n".join(host_lines(answer.facts))
 
 
 def test_modes_that_cannot_be_asked_are_gaps(ask: Any) -> None:

@@ -16,13 +16,13 @@ from cases import collect
 from cuenv.core.errors import UsageError
 from cuenv.core.io.process import Completed, run
 from cuenv.core.versions import Capability, version
-from cuenv.host.describe import evidence_lines, lines
+from cuenv.host.describe import evidence_lines, host_lines
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, HostFacts, Resources
 from cuenv.host.io import nvml as smi
 from cuenv.host.io import toolkits
 from cuenv.host.io import torch_files as torchfiles
 from cuenv.host.io.observation import ProbeResult
-from cuenv.host.io.probe import Outside, probe
+from cuenv.host.io.probe import MachineAccess, probe
 from cuenv.host.io.surroundings import surroundings
 from trees import OPEN, PROPRIETARY, information, plant, program
 
@@ -44,8 +44,8 @@ def silent(_: Path | None) -> ProbeResult:
 
 def outside(
     nvml: Callable[[Path | None], ProbeResult] = silent, uname: tuple[str, str] = ("Linux", "x86_64")
-) -> Outside:
-    return Outside(nvml=nvml, uname=uname, confstr=lambda _: "glibc 2.35")
+) -> MachineAccess:
+    return MachineAccess(nvml=nvml, uname=uname, confstr=lambda _: "glibc 2.35")
 
 
 SILENT = outside()
@@ -53,7 +53,7 @@ LEVELS = {"470.129.06": version("11.4"), "535.129.03": version("12.2")}
 
 
 def look(
-    root: Path, environ: Mapping[str, str] | None = None, *, outside: Outside = SILENT, deep: bool = False
+    root: Path, environ: Mapping[str, str] | None = None, *, outside: MachineAccess = SILENT, deep: bool = False
 ) -> HostFacts:
     return probe(environ or {}, root, level_of=LEVELS.get, name_to_capability=NAMES.get, deep=deep, outside=outside)
 
@@ -229,7 +229,7 @@ def test_wsl_finds_its_own_nvidia_smi(tmp_path: Path) -> None:
     facts = look(tmp_path)
     assert facts.environment.wsl
     assert len(facts.gpus) == 1
-    assert any("Windows" in line for line in lines(facts))
+    assert any("Windows" in line for line in host_lines(facts))
 
 
 def test_other_systems_are_refused_plainly(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_shallow_probe_starts_no_program_for_an_nvcc_whose_files_tell(tmp_path
     cuda = tmp_path / "usr/local/cuda-12.6"
     program(cuda / "bin/nvcc", "exit 1")
     plant(cuda, {"version.json": '{"cuda": {"name": "CUDA SDK", "version": "12.6.3"}}'})
-    ask = Outside(run=forbidden, nvml=never, uname=("Linux", "x86_64"), confstr=lambda _: "glibc 2.35")
+    ask = MachineAccess(run=forbidden, nvml=never, uname=("Linux", "x86_64"), confstr=lambda _: "glibc 2.35")
     facts = look(tmp_path, {"PATH": f"{cuda}/bin"}, outside=ask)
     assert [(item.release, item.on_path, item.via) for item in facts.toolkits] == [("12.6.3", True, "PATH")]
     assert facts.compilers == ()
@@ -306,7 +306,7 @@ def test_a_deep_probe_sees_toolkits_compilers_and_torch(tmp_path: Path) -> None:
     assert [entry.libraries for entry in facts.environment.library_path] == [("libcublas", "libcuda", "libcudart")]
     assert Gap("toolkits", "CUDA_PATH", "/nowhere/cuda: no such folder") in facts.gaps
     assert any(gap.fact == "compilers.clang" and "nonsense" in gap.reason for gap in facts.gaps)
-    text = "\n".join(lines(facts))
+    text = "\n".join(host_lines(facts))
     assert "CUDA 12.6.3" in text
     assert "first on PATH" in text
     assert "2.5.1+cu124 for CUDA 12.4 by pip" in text
@@ -492,7 +492,7 @@ def measured(root: Path, **more: str) -> HostFacts:
         return 64 * 1024 * 1024, 0
 
     facts = plant(root, {"proc/meminfo": "MemTotal:       527923456 kB\nMemFree: 1 kB\n", **more})
-    ask = Outside(nvml=silent, uname=("Linux", "x86_64"), confstr=lambda _: "glibc 2.35", space=space)
+    ask = MachineAccess(nvml=silent, uname=("Linux", "x86_64"), confstr=lambda _: "glibc 2.35", space=space)
     return probe({}, facts, outside=ask)
 
 

@@ -15,8 +15,8 @@ from cuenv.host.facts import Driver, Evidence, Gap, Libc, glibc
 from cuenv.host.io import nvml, system, toolkits
 from cuenv.host.io import record as redact
 from cuenv.host.io import torch_files as torchfiles
-from cuenv.host.io.observation import ProbeResult, level, merge, name_capabilities
-from cuenv.host.io.surroundings import libc, parse_glibc, parse_kernel, read, surroundings
+from cuenv.host.io.observation import ProbeResult, cuda_of_level, merge, name_capabilities
+from cuenv.host.io.surroundings import libc, parse_glibc, parse_kernel, read_small_file, surroundings
 from thorough import examples
 from trees import OPEN, PROPRIETARY, information, plant
 
@@ -100,8 +100,8 @@ def test_this_very_machine_has_a_platform_and_a_kernel() -> None:
 
 
 def test_a_missing_file_and_a_folder_are_reasons(tmp_path: Path) -> None:
-    assert read(tmp_path, "nothing").reason == "no such file"
-    assert read(tmp_path, ".").reason
+    assert read_small_file(tmp_path, "nothing").reason == "no such file"
+    assert read_small_file(tmp_path, ".").reason
 
 
 def test_the_loader_is_followed(tmp_path: Path) -> None:
@@ -134,10 +134,10 @@ def test_the_number_in_a_library_name(name: str, number: str | None) -> None:
 
 
 def test_levels_and_their_numbers() -> None:
-    assert [str(level(number)) for number in (11040, 12020, 12090, 13000)] == ["11.4", "12.2", "12.9", "13.0"]
+    assert [str(cuda_of_level(number)) for number in (11040, 12020, 12090, 13000)] == ["11.4", "12.2", "12.9", "13.0"]
     for number in (0, -1, 999, 100_000):
         with pytest.raises(ValueError, match="invalid CUDA release"):
-            level(number)
+            cuda_of_level(number)
 
 
 def test_the_first_source_that_knows_a_fact_gives_it() -> None:
@@ -181,7 +181,7 @@ def test_versions_of_compilers_and_toolkits() -> None:
 
 
 def test_what_names_a_person_or_machine_is_taken_out() -> None:
-    words = redact.private({"HOME": "/data/users/ann", "USER": "ann"}, "gpu7.example.org")
+    words = redact.private_words({"HOME": "/data/users/ann", "USER": "ann"}, "gpu7.example.org")
     text = (
         "/data/users/ann/miniconda3 /home/bob/cuda (ann@gpu7) on gpu7, GPU-8f6d2ba1-39ac-4d1f-b2de-0123456789ab "
         "/scratch/ann/x /opt/anna /mnt/c/Users/Bob"
@@ -189,7 +189,7 @@ def test_what_names_a_person_or_machine_is_taken_out() -> None:
     assert words.scrub(text) == (
         "~/miniconda3 /home/USER/cuda (builder) on HOST, UUID /scratch/USER/x /opt/anna /mnt/c/Users/USER"
     )
-    root = redact.private({"HOME": "/root", "USER": "root"}, "localhost")
+    root = redact.private_words({"HOME": "/root", "USER": "root"}, "localhost")
     assert root.scrub("/root/x owned by root on localhost") == "~/x owned by root on localhost"
     assert redact.Private().scrub("/x") == "/x"
 
@@ -257,7 +257,7 @@ READERS: list[Callable[[str], object]] = [
     system.parse_number,
     lambda text: system.parse_names(text.split()),
     redact.parse_smi_log,
-    redact.private({"HOME": "/home/ann", "USER": "ann"}, "box").scrub,
+    redact.private_words({"HOME": "/home/ann", "USER": "ann"}, "box").scrub,
 ]
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from cases import collect
 from cuenv.core.versions import Capability
-from cuenv.host.facts import Gpu, feature_of, features_of, features_plain, sentence, title
+from cuenv.host.facts import Gpu, feature_of, feature_sentence, feature_title, features_of, features_plain
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.rows import NUMBERS
 from cuenv.resolver.lookup import gpu
@@ -58,7 +58,7 @@ def test_a_chip_without_tensor_cores_is_told_from_its_capability() -> None:
         row = feature_of(card(name), base())
         assert row
         assert (row.chip, row.tensor, row.low) == (chip, (), True)
-        assert title(row) == f"7.5 ({chip})"
+        assert feature_title(row) == f"7.5 ({chip})"
     turing = feature_of(card("Tesla T4"), base())
     assert turing
     assert (turing.chip, turing.tensor) == ("", ("fp16", "int8", "int4"))
@@ -74,7 +74,7 @@ def test_what_no_row_knows_is_left_out() -> None:
 
 def test_equal_cards_have_one_line() -> None:
     cards = [card("H100"), card("NVIDIA H100 80GB HBM3"), card("V100"), card("GTX 1650")]
-    assert [title(row) for row in features_of(cards, base())] == ["7.0", "7.5 (TU117)", "9.0"]
+    assert [feature_title(row) for row in features_of(cards, base())] == ["7.0", "7.5 (TU117)", "9.0"]
 
 
 @collect(
@@ -92,9 +92,9 @@ def test_equal_cards_have_one_line() -> None:
 def test_a_row_in_words(name: str, says: str) -> None:
     row = feature_of(card(name), base())
     assert row
-    assert sentence(row) == says
+    assert feature_sentence(row) == says
     entries = [entry for entry in gpu(name, base()).entries if entry.table == "features"]
-    assert [entry.says for entry in entries] == [f"compute capability {title(row)} has {says}"]
+    assert [entry.says for entry in entries] == [f"compute capability {feature_title(row)} has {says}"]
     assert entries[0].sources
 
 

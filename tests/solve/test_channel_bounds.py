@@ -25,14 +25,13 @@ from cases import quick
 from channel_builder import pkg, request, write
 from cuenv.core.errors import ChannelError, ExitCode, InputError, OutsideError
 from cuenv.core.io import process as telling
-from cuenv.core.io import unpacking
-from cuenv.core.io.unpacking import Limits
-from cuenv.solve.io import channels, relay, repodata_download
+from cuenv.solve.io import channels, relay, repodata_download, unpacking
 from cuenv.solve.io import channels as repodata_cache
 from cuenv.solve.io.connection import error_text
 from cuenv.solve.io.relay import Relay
 from cuenv.solve.io.solver import solve
 from cuenv.solve.io.sources import Mirror, Sources
+from cuenv.solve.io.unpacking import Limits
 from cuenv.solve.model import Solution
 from faulty_server import Answer, Faulty, faulty
 from serving import Quiet, serving

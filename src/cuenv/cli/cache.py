@@ -104,8 +104,8 @@ def _folder() -> Path:
 
 
 def _lines(found: Iterable[Stored]) -> list[str]:
-    from cuenv.core.io.unpacking import readable_size  # noqa: PLC0415 - as above
     from cuenv.solve.io.cache import KINDS  # noqa: PLC0415 - not needed for --help
+    from cuenv.solve.io.unpacking import readable_size  # noqa: PLC0415 - as above
 
     rows = [(item.kind, readable_size(item.size), f"{item.files} files: {KINDS[item.kind]}") for item in found]
     return [f"{kind:<8}  {size:>8}  {what}" for kind, size, what in rows]

@@ -105,9 +105,9 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
     with progress(quiet=values["quiet"]) as show:
         reports = run_check_request(what, host, knowledge_from(values), request, limit=limit, say=show)
     if values["redact"]:
-        from cuenv.host.io.record import private, scrub_report  # noqa: PLC0415 - only when asked for
+        from cuenv.host.io.record import private_words, scrub_report  # noqa: PLC0415 - only when asked for
 
-        words = private(os.environ, os.uname().nodename)
+        words = private_words(os.environ, os.uname().nodename)
         reports = tuple(scrub_report(told, words) for told in reports)
     strict, verbose = values["strict"], values["verbose"]
     negative = any(told.report.verdict(strict=strict) == "not fine" for told in reports)

@@ -13,7 +13,7 @@ from cuenv.cli.command import PATH, CuenvCommand, output_options
 from cuenv.cli.options import host_from, host_options, knowledge_from, knowledge_option
 from cuenv.cli.output import emit, emit_lines, say
 from cuenv.core.errors import UsageError
-from cuenv.host.facts import HostFacts, features_of, features_plain, sentence, title
+from cuenv.host.facts import HostFacts, feature_sentence, feature_title, features_of, features_plain
 from cuenv.host.request import pool
 from cuenv.host.select import apply_overrides, host_facts, recorded_hosts, this_machine
 from cuenv.knowledge.base import Knowledge
@@ -77,9 +77,9 @@ def command(
     else:
         hosts = (_this_machine(record, knowledge, quiet=values["quiet"]),)
     if redact:
-        from cuenv.host.io.record import private, scrub_facts  # noqa: PLC0415 - only when asked for
+        from cuenv.host.io.record import private_words, scrub_facts  # noqa: PLC0415 - only when asked for
 
-        words = private(os.environ, os.uname().nodename)
+        words = private_words(os.environ, os.uname().nodename)
         hosts = tuple(scrub_facts(host, words) for host in hosts)
     if values["as_json"]:
         _emit_json(hosts, knowledge, compact=compact)
@@ -100,13 +100,14 @@ def _emit_json(hosts: tuple[HostFacts, ...], knowledge: Knowledge, *, compact: b
 
 
 def _lines(facts: HostFacts, knowledge: Knowledge, *, verbose: bool) -> Iterator[str]:
-    from cuenv.host.describe import evidence_lines, lines  # noqa: PLC0415 - only for people
+    from cuenv.host.describe import evidence_lines, host_lines  # noqa: PLC0415 - only for people
 
     rows = features_of(facts.gpus, knowledge)
     abilities = [
-        f"compute capability {title(row)}: {sentence(row)}" + (" (low confidence)" if row.low else "") for row in rows
+        f"compute capability {feature_title(row)}: {feature_sentence(row)}" + (" (low confidence)" if row.low else "")
+        for row in rows
     ]
-    yield from lines(facts, abilities)
+    yield from host_lines(facts, abilities)
     if verbose:
         yield from evidence_lines(facts)
 

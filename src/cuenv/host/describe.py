@@ -11,7 +11,7 @@ from cuenv.host.facts import Driver, Gpu, HostFacts, Surroundings, Switch
 
 
 def host_options(facts: HostFacts) -> tuple[str, ...]:
-    """The options that describe a host on any other machine; a pool, whose drivers may differ, by its hosts."""
+    """The options that describe a host on any other machine; a pool is described by its hosts."""
     if facts.members and all(member.detected for member in facts.members):
         names = dict.fromkeys(member.asked_as or member.label for member in facts.members)
         hosts = [part for name in names for part in ("--host", name)]
@@ -29,7 +29,7 @@ def host_options(facts: HostFacts) -> tuple[str, ...]:
 
 
 def _overriding(member: HostFacts) -> list[str]:
-    """The options that were given over the facts of recorded hosts: they hold for each of them."""
+    """The options that override facts of recorded hosts."""
     driver = member.driver.version if member.driver else None
     libc = str(member.libc.version) if member.libc else None
     said = (
@@ -58,7 +58,7 @@ def host_line(facts: HostFacts) -> str:
 
 
 def gpu_text(facts: HostFacts) -> str:
-    """The GPUs, equal ones counted: ``8 x A800-SXM4-80GB (8.0)``."""
+    """The GPUs with counts: ``8 x A800-SXM4-80GB (8.0)``."""
     counts: dict[str, int] = {}
     for gpu in facts.gpus:
         name = short_name(gpu)
@@ -70,7 +70,7 @@ def gpu_text(facts: HostFacts) -> str:
 
 
 def short_name(gpu: Gpu) -> str:
-    """The name of a GPU without its maker and its brand: ``RTX 4090``."""
+    """The name of a GPU without vendor and brand: ``RTX 4090``."""
     short = gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
     return gpu.name if short.startswith(".") else short
 
@@ -79,8 +79,8 @@ _WIDTH = 11
 OFFERS = "the highest CUDA version that the driver supports, not an installed toolkit"
 
 
-def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
-    """The layers of a machine, or of a pool and then of each of its machines.
+def host_lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
+    """The description of a machine, or of a pool and each of its machines.
 
     Args:
         abilities: what the tables say that its GPUs can do, a line for each kind.
@@ -92,12 +92,12 @@ def lines(facts: HostFacts, abilities: Iterable[str] = ()) -> tuple[str, ...]:
             out.extend(_block("features", abilities))
     for member in facts.members:
         out.append("")
-        out.extend(lines(member))
+        out.extend(host_lines(member))
     return tuple(map(one_line, out))
 
 
 def evidence_lines(facts: HostFacts) -> tuple[str, ...]:
-    """Every fact with where it comes from, for those who ask how it is known."""
+    """Every fact with its source."""
     out: list[str] = []
     for host in facts.machines:
         out += ["", f"{host.label}: source of each fact"]
@@ -194,7 +194,7 @@ def _gpu_row(group: list[Gpu]) -> tuple[str, str, str, str]:
 
 
 def _modes(gpu: Gpu) -> Iterator[str]:
-    """The modes that a GPU has; one that it has not is not worth a word."""
+    """The modes of a GPU, as far as it has them."""
     if gpu.ecc:
         yield f"ECC {_switch(gpu.ecc)}"
     if gpu.mig:

@@ -34,7 +34,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A fact that could not be established, the source that was asked, and why it did not answer."""
+    """A fact that is unknown, the source that was asked, and why it did not answer."""
 
     fact: str
     source: str
@@ -61,7 +61,7 @@ class Driver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU as the driver counts it; ``CUDA_VISIBLE_DEVICES`` changes nothing here.
+    """A GPU that the driver lists; ``CUDA_VISIBLE_DEVICES`` has no effect on it.
 
     Attributes:
         mig: ``None`` when it has no such mode; a gap says when that could not be asked.
@@ -139,7 +139,7 @@ class LibraryPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What encloses the process: container, WSL, the active environment, library paths.
+    """The environment of the process: container, WSL, the active environment, library paths.
 
     Attributes:
         driver_capabilities: NVIDIA_DRIVER_CAPABILITIES, which says what of the driver a container gets.
@@ -159,7 +159,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What programs may use of a machine, in MiB; ``None`` where it could not be told.
+    """The memory and disk that programs may use, in MiB; ``None`` if unknown.
 
     Attributes:
         memory_mib: all of it, or the lower bound that a container sets.
@@ -174,7 +174,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """One machine, or several as one (``members``).
+    """One machine, or several as a pool (``members``).
 
     Attributes:
         label: what to call it in a sentence: ``this machine``, a recorded host's name, ``the options``.
@@ -209,21 +209,21 @@ class HostFacts:
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
-        """The distinct capabilities of the GPUs, lowest first."""
+        """The distinct compute capabilities of the GPUs, the lowest first."""
         return tuple(sorted({gpu.capability for gpu in self.gpus if gpu.capability}))
 
     @property
     def machines(self) -> tuple[HostFacts, ...]:
-        """The machines to ask one by one: the members of a pool, or this one."""
+        """The members of a pool, or this host itself."""
         return self.members or (self,)
 
     @property
     def untold(self) -> bool:
-        """Whether nobody looked for the GPUs of this host, and what was told of it names none."""
+        """Whether nothing is known about the GPUs of this host."""
         return not self.detected and not self.gpus and any(gap.fact == "gpus" for gap in self.gaps)
 
     def evidence_for(self, fact: str) -> Evidence | None:
-        """The evidence of a fact, if it has any."""
+        """The evidence of a fact; ``None`` without one."""
         return next((item for item in self.evidence if item.fact == fact), None)
 
 
@@ -239,7 +239,7 @@ class VirtualPackage(NamedTuple):
 
 
 def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
-    """What the solver is told about the machine.
+    """The virtual packages that describe the machine to the solver.
 
     ``__cuda_arch`` is the lowest capability of all GPUs and never stands without ``__cuda`` (CEP 46).
     ``__archspec`` is the base microarchitecture of the platform, what holds on every machine of the team, unless set.
@@ -258,7 +258,7 @@ def virtual_packages(facts: HostFacts) -> tuple[VirtualPackage, ...]:
 
 
 def kernel_number(text: str) -> str:
-    """The leading numbers of a kernel release, as CEP 30 wants them: 5.15.0-91-generic is 5.15.0."""
+    """The leading numbers of a kernel release, as CEP 30 requires: 5.15.0 for 5.15.0-91-generic."""
     found = re.match(r"[0-9]+\.[0-9]+(\.[0-9]+){0,2}", text)
     return found[0] if found else "0"
 
@@ -274,7 +274,7 @@ def glibc(text: str) -> Libc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """A mode of a GPU that takes effect later than it is set: what holds now, and after the next reset or reboot."""
+    """A mode of a GPU that takes effect after a reset or reboot: the current state, and the state after it."""
 
     on: bool
     pending: bool
@@ -298,7 +298,7 @@ class Mig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaLibrary:
-    """The ``libcuda.so.1`` that a program gets.
+    """The ``libcuda.so.1`` that programs load.
 
     Attributes:
         path: where it is found; it may be a link.
@@ -314,7 +314,7 @@ class CudaLibrary:
 
 
 def feature_of(gpu: Gpu, knowledge: Knowledge) -> Feature | None:
-    """What a GPU can do; ``None`` where its capability is unknown or no row speaks of it.
+    """The features of a GPU; ``None`` if its capability is unknown or the tables do not have it.
 
     Its product counts where the table knows it: chips of one capability can differ.
     """
@@ -328,18 +328,18 @@ def feature_of(gpu: Gpu, knowledge: Knowledge) -> Feature | None:
 
 
 def features_of(gpus: Iterable[Gpu], knowledge: Knowledge) -> tuple[Feature, ...]:
-    """The rows on some GPUs, lowest capability first, each once."""
+    """The feature rows of GPUs, the lowest capability first, each once."""
     rows = {id(row): row for gpu in gpus if (row := feature_of(gpu, knowledge))}
     return tuple(sorted(rows.values(), key=lambda row: (row.capability, row.chip)))
 
 
-def title(row: Feature) -> str:
-    """Of which GPUs a row speaks: ``7.5`` or ``7.5 (TU116)``."""
+def feature_title(row: Feature) -> str:
+    """The GPUs that a row describes: ``7.5`` or ``7.5 (TU116)``."""
     return f"{row.capability} ({row.chip})" if row.chip else str(row.capability)
 
 
-def sentence(row: Feature) -> str:
-    """A row in words: what it has, and of the young kinds of number what it has not."""
+def feature_sentence(row: Feature) -> str:
+    """The text of a row: the features that it has, and the recent number formats that it lacks."""
     return "; ".join(_parts(row))
 
 
@@ -355,9 +355,9 @@ def _parts(row: Feature) -> Iterator[str]:
 
 
 def features_plain(rows: Iterable[Feature], knowledge: Knowledge) -> dict[str, FeatureFields]:
-    """Rows as plain data by the GPUs that they speak of, with the titles of their sources."""
+    """Feature rows as JSON by their GPUs, with the titles of their sources."""
     return {
-        title(row): {
+        feature_title(row): {
             "tensor": {number: number in row.tensor for number in NUMBERS},
             "bf16": row.bf16,
             "fp64": f"1/{row.fp64}" if row.fp64 else None,

@@ -47,13 +47,13 @@ _LATER = ("driver_capabilities", "device_nodes", "libcuda")
 
 
 def gpu_plain(gpu: Gpu) -> dict[str, Any]:
-    """A GPU as JSON-ready data; a mode that it has not is left out."""
+    """A GPU as JSON, without modes that it does not have."""
     plain = {**asdict(gpu), "capability": gpu.capability and str(gpu.capability)}
     return {key: value for key, value in plain.items() if value is not None or key not in ("mig", "ecc")}
 
 
 def surroundings_plain(around: Surroundings) -> dict[str, Any]:
-    """What encloses the process, as JSON-ready data."""
+    """The environment of the process as JSON."""
     plain = asdict(around)
     plain["library_path"] = [{"path": entry.path, "libraries": list(entry.libraries)} for entry in around.library_path]
     if around.device_nodes is not None:
@@ -62,7 +62,7 @@ def surroundings_plain(around: Surroundings) -> dict[str, Any]:
 
 
 def resources_plain(resources: Resources) -> dict[str, Any]:
-    """Memory and disk as JSON-ready data; what is not known is left out."""
+    """Memory and disk as JSON, without unknown values."""
     return {key: value for key, value in asdict(resources).items() if value is not None}
 
 
@@ -116,7 +116,7 @@ def _resources(reader: Reader) -> Resources:
 
 
 def amount(reader: Reader, key: str, default: int | None = None) -> int | None:
-    """A number that is not below 0, and that a machine can have."""
+    """A plausible number that is not negative."""
     value = reader.get(key, int, default)
     if value is not None and not 0 <= value <= _MOST:
         what = "expected 0 or more" if value < 0 else f"expected at most {_MOST}"
@@ -134,7 +134,7 @@ HINT = "cuenv inspect --json > host.json"
 
 
 def to_plain(facts: HostFacts, features: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The facts as JSON-ready mappings, lists, strings and numbers.
+    """The facts as JSON.
 
     A pool carries its ``members`` as whole hosts beside the merged facts; a single host has no such key. ``features``
     is what the tables say that its GPUs can do; it is no fact of the host, and is passed over in reading.
@@ -148,7 +148,7 @@ def to_plain(facts: HostFacts, features: Mapping[str, Any] | None = None) -> dic
 
 
 def dump(facts: HostFacts, features: Mapping[str, Any] | None = None, *, compact: bool = False) -> str:
-    """The text of a host file, of one line if compact; what does not print is escaped as `parse` wants."""
+    """The text of a host file, on one line if compact."""
     plain = _shown(to_plain(facts, features))
     return (json.dumps(plain, separators=(",", ":")) if compact else json.dumps(plain, indent=2)) + "\n"
 
@@ -228,7 +228,7 @@ def read_plain(data: object, source: str, label: str) -> HostFacts:
 
 
 def _refuse_odd_texts(data: object, faults: Faults) -> None:
-    """Refuse every text that could look like a line of ours on a terminal: other people write these files."""
+    """Refuse texts with unprintable characters, because other people write these files."""
     waiting: list[tuple[str, object]] = [("", data)]
     while waiting:
         path, value = waiting.pop()
@@ -245,7 +245,7 @@ def _refuse_odd_texts(data: object, faults: Faults) -> None:
 
 
 def _named(reader: Reader, key: str) -> str | None:
-    """A name that stands in lines for people."""
+    """A name that may appear in messages."""
     name = reader.get(key, str)
     if name is not None and LONGEST_NAME < len(name) <= _LONGEST:
         reader.faults.add(reader.at(key), f"expected at most {LONGEST_NAME} characters, got {len(name)}")
@@ -334,7 +334,7 @@ def _gpus(reader: Reader) -> tuple[Gpu, ...]:
 
 
 def _capability(reader: Reader) -> Capability | None:
-    """A capability; the number 8.6 is refused, since the number 8.10 would be 8.1."""
+    """A capability as a string; the number 8.6 is refused, because 8.10 would be the number 8.1."""
     value = reader.raw("capability")
     if value is None or isinstance(value, str):
         return reader.parsed("capability", Capability.parse)

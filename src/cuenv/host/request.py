@@ -18,7 +18,7 @@ OFFLOAD = ("cpu", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is requested of an environment.
+    """What an environment should contain.
 
     Attributes:
         name: of the profile, and of the environment unless another is asked for.
@@ -112,7 +112,7 @@ def _spec(text: str, what: str) -> VersionSpec:
 
 
 def pool(hosts: Iterable[HostFacts]) -> HostFacts:
-    """Several machines as one: lowest driver, lowest C library, union of GPUs, and who cuts.
+    """Several machines as one: the lowest driver, the lowest C library, all GPUs, and which machine limits each.
 
     The evidence of each merged fact names the host that decides it. Merging is associative, commutative and
     idempotent up to the order of GPUs with equal capabilities.

@@ -28,7 +28,7 @@ _NUMBER = regex(r"\s*\d+,\d+\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOptions:
-    """The options that name a host, as they were typed.
+    """The options that describe a host, as they were typed.
 
     Attributes:
         hosts: recorded hosts: a folder, a file, a shipped name or ``-``.
@@ -63,7 +63,7 @@ class HostOptions:
 
 
 def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | None = None) -> HostFacts:
-    """The host that the options mean.
+    """The host that the options describe.
 
     ``--host`` first, else the GPUs of the options, else those of the profile, else this machine. Options override
     the fact of the same name. GPUs from options or a profile never take this machine's driver.
@@ -82,7 +82,7 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | No
     else:
         facts = this_machine(options.environ, knowledge)
         facts = with_disk(facts, profile) if profile else facts
-    facts = _overridden(facts, stated)
+    facts = _override(facts, stated)
     if options.driver and not facts.gpus:
         raise UsageError(
             f"--driver {options.driver} needs the GPU of the host",
@@ -91,8 +91,8 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | No
     return facts
 
 
-def host_besides(options: HostOptions, known: HostFacts, knowledge: Knowledge) -> HostFacts:
-    """A host of which something is known already, such as from its log, with what the options say laid over it.
+def host_of_log(options: HostOptions, known: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A host that is partly known, such as from its log, with the options laid over it.
 
     A driver alone is enough here. With ``--host`` nothing else counts.
 
@@ -102,11 +102,11 @@ def host_besides(options: HostOptions, known: HostFacts, knowledge: Knowledge) -
     """
     if options.hosts:
         return host_facts(options, knowledge)
-    return _overridden(known, _stated(options, knowledge))
+    return _override(known, _stated(options, knowledge))
 
 
-class _Stated(NamedTuple):
-    """What options say of a host; what they leave out is empty."""
+class _GivenFacts(NamedTuple):
+    """The facts in options; missing ones are empty."""
 
     gpus: tuple[Gpu, ...]
     driver: Driver | None
@@ -114,14 +114,14 @@ class _Stated(NamedTuple):
     platform: str | None
 
 
-def _stated(options: HostOptions, knowledge: Knowledge) -> _Stated:
+def _stated(options: HostOptions, knowledge: Knowledge) -> _GivenFacts:
     driver, libc, platform = _driver(options.driver, knowledge), _libc(options.glibc), _platform(options.platform)
     gpus = named_gpus("--gpu", options.gpus, knowledge)
-    return _Stated(gpus, driver, libc, platform)
+    return _GivenFacts(gpus, driver, libc, platform)
 
 
 def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool = False) -> HostFacts:
-    """This machine as it is, with conda's override variables laid over it."""
+    """This machine, with conda's override variables applied."""
     from cuenv.host.io.probe import probe  # noqa: PLC0415 - most resolves name their host
 
     def capability(name: str) -> Capability | None:
@@ -138,7 +138,7 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
 
 
 def checked_host(options: HostOptions, knowledge: Knowledge, request: Request | None) -> HostFacts:
-    """The host that something is checked for: of a profile the memory and disk count, and none of its GPUs.
+    """The host of a check; of a profile only the memory and disk count, not its GPUs.
 
     Raises:
         UsageError: an option names nothing that exists.
@@ -148,8 +148,8 @@ def checked_host(options: HostOptions, knowledge: Knowledge, request: Request | 
     return with_disk(facts, request) if request and not options.given else facts
 
 
-def outside(options: HostOptions, folder: str) -> HostOptions:
-    """The options without the programs of an environment: what asks about the machine runs none of them.
+def without_environment(options: HostOptions, folder: str) -> HostOptions:
+    """The options without the programs of an environment, so that probing the machine does not run them.
 
     Args:
         folder: the environment, which may be the active one.
@@ -161,7 +161,7 @@ def outside(options: HostOptions, folder: str) -> HostOptions:
 
 
 def with_disk(facts: HostFacts, request: Request) -> HostFacts:
-    """This machine with what is free in the working folder, where a profile asks for it."""
+    """This machine with the free space of the working folder, if a profile requires disk space."""
     if not request.disk_gb or facts.resources.disk_mib is not None:
         return facts
     from cuenv.host.io.system import free_disk  # noqa: PLC0415 - few profiles ask for disk
@@ -183,7 +183,7 @@ def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
         )
     try:
         return pool(
-            replace(_named(host, knowledge), asked_as=name)
+            replace(_complete_names(host, knowledge), asked_as=name)
             for name in options.hosts
             for host in read_host(name, options.stdin, knowledge).machines
         )
@@ -197,7 +197,7 @@ def recorded_hosts(
     broken: Callable[[str, int, str], None] | None = None,
     stdin: Callable[[], str] = str,
 ) -> tuple[HostFacts, ...]:
-    """Every host of a file or folder, or of standard input (``-``), each by itself and in its order.
+    """Every host of a file or folder, or of standard input (``-``), in its order.
 
     Args:
         name: as `--host` takes it.
@@ -217,11 +217,11 @@ def recorded_hosts(
     else:
         for item in told.broken:
             broken(item.file, item.line, item.says)
-    return tuple(replace(_named(host, knowledge), asked_as=name) for host in told.hosts)
+    return tuple(replace(_complete_names(host, knowledge), asked_as=name) for host in told.hosts)
 
 
-def _named(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
-    """A recorded host with what its names tell: a capability that was left out, the CUDA version of its driver."""
+def _complete_names(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
+    """A recorded host with what follows from names: missing capabilities, and the driver's CUDA version."""
     gpus = tuple(
         replace(gpu, capability=_capability(gpu.name, knowledge)) if gpu.capability is None and gpu.name else gpu
         for gpu in facts.gpus
@@ -229,7 +229,7 @@ def _named(facts: HostFacts, knowledge: Knowledge) -> HostFacts:
     driver = facts.driver
     if driver and driver.version and driver.cuda is None:
         driver = replace(driver, cuda=knowledge.cuda_of(driver.version))
-    members = tuple(_named(member, knowledge) for member in facts.members)
+    members = tuple(_complete_names(member, knowledge) for member in facts.members)
     return replace(facts, gpus=gpus, driver=driver, members=members)
 
 
@@ -241,7 +241,7 @@ def _capability(name: str, knowledge: Knowledge) -> Capability | None:
 
 
 def _here_without_gpu(label: str, options: HostOptions) -> HostFacts:
-    """This machine's C library and platform, and nothing of its driver, GPUs or kernel.
+    """The C library and platform of this machine, without its driver, GPUs and kernel.
 
     The solver needs some C library; the kernel constrains nothing, and would make every machine's lock another one.
     """
@@ -265,11 +265,11 @@ def _of_profile(profile: Request, options: HostOptions, knowledge: Knowledge) ->
     return replace(facts, gpus=gpus, driver=driver or facts.driver, evidence=(*facts.evidence, *evidence))
 
 
-def _overridden(facts: HostFacts, stated: _Stated) -> HostFacts:
-    """The facts with options in place of the facts of the same name, for every member of a pool."""
+def _override(facts: HostFacts, stated: _GivenFacts) -> HostFacts:
+    """The facts with options in place of the facts with the same name, for every member of a pool."""
     gpus, driver, libc, platform = stated
     if facts.members and not gpus:
-        return pool(_overridden(member, stated) for member in facts.members)
+        return pool(_override(member, stated) for member in facts.members)
     evidence = {item.fact: item for item in facts.evidence}
     if gpus:
         facts = replace(facts, gpus=gpus, members=(), detected=False)
@@ -290,7 +290,7 @@ def _overridden(facts: HostFacts, stated: _Stated) -> HostFacts:
 
 
 def named_gpus(named_by: str, texts: tuple[str, ...], knowledge: Knowledge) -> tuple[Gpu, ...]:
-    """GPUs by name or capability; several may stand in one text, with commas between them.
+    """GPUs by name or capability; one text may contain several, separated by commas.
 
     Raises:
         UsageError: one is neither.
@@ -367,7 +367,7 @@ _KERNEL = regex(r"[0-9]{1,4}(\.[0-9]{1,6}){1,3}")
 
 
 def apply_overrides(facts: HostFacts, environ: Mapping[str, str]) -> HostFacts:
-    """The facts as the ``CONDA_OVERRIDE_*`` variables bend them; unchanged when none is set.
+    """The facts, changed by the ``CONDA_OVERRIDE_*`` variables.
 
     Raises:
         UsageError: a variable is set to something that conda would not understand; the message names it.
@@ -440,7 +440,7 @@ def _say(value: object) -> str:
 
 
 def _forget(facts: HostFacts, fact: str, *notes: Evidence) -> HostFacts:
-    """Drop evidence and gaps of a fact and of its parts; what the override says takes their place."""
+    """Remove the evidence and gaps of a fact that an override replaces."""
     return replace(
         facts,
         evidence=(*(item for item in facts.evidence if not _within(item.fact, fact)), *notes),
@@ -453,7 +453,7 @@ def _within(name: str, fact: str) -> bool:
 
 
 def check_day(text: str, knowledge: Knowledge) -> str:
-    """A day ``YYYY-MM-DD`` (UTC) as of which builds are asked for.
+    """Check the day ``YYYY-MM-DD`` (UTC) of ``--as-of``.
 
     Args:
         knowledge: the tables, which date builds from some day on.

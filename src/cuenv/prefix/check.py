@@ -17,7 +17,7 @@ from cuenv.core.regex import regex
 from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
-from cuenv.host.select import HostOptions, checked_host, outside, this_machine
+from cuenv.host.select import HostOptions, checked_host, this_machine, without_environment
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host, to_lock
@@ -79,7 +79,7 @@ def check_prefix(
     if prefix.python and not part.python:
         part = part._replace(python=prefix.python, python_from="the environment")
     made_from = read_lock(lock, part) if lock else None
-    facts = facts or checked_host(outside(options, prefix.path), knowledge, request)
+    facts = facts or checked_host(without_environment(options, prefix.path), knowledge, request)
     other = None if named or made_from is None else _lock_of_another_environment(prefix, made_from, facts)
     if other:
         made_from = None
@@ -248,7 +248,7 @@ def run_check_request(
         )
     facts = None
     if what.lock and what.prefix:  # asked once for both
-        facts = checked_host(outside(options, str(what.prefix)), knowledge, request)
+        facts = checked_host(without_environment(options, str(what.prefix)), knowledge, request)
     found = []
     if what.lock:
         one = check(what.lock, options, knowledge, request, facts, part=what.part)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from cuenv.core.errors import UsageError
 from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability, arch_list, check_driver, driver_key, minor, parse_version_spec, version
-from cuenv.host.facts import Driver, sentence, title
+from cuenv.host.facts import Driver, feature_sentence, feature_title
 from cuenv.knowledge.base import TEGRA_DRIVERS, Knowledge
 from cuenv.knowledge.gpu_names import find_gpu, unknown_gpu
 from cuenv.knowledge.rows import ComputeCapability, Extension, GpuModel, Row, TorchBuild, TorchWheel
@@ -112,7 +112,9 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
     entries.append(_generation(generation))
     feature = knowledge.feature(capability, row.chip if row else "")
     if feature:
-        entries.append(_entry("features", feature, f"compute capability {title(feature)} has {sentence(feature)}"))
+        entries.append(
+            _entry("features", feature, f"compute capability {feature_title(feature)} has {feature_sentence(feature)}")
+        )
     for build in _newest(knowledge, lambda item: item.code is not None and _runs(item, capability)):
         entries.append(_build(build))
     return Page(title=row.name if row else f"compute capability {capability}", entries=tuple(entries))

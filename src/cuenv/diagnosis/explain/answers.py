@@ -11,7 +11,7 @@ from cuenv.core.versions import Capability, target_for, version
 from cuenv.diagnosis.cures.case import LogContext, floor_verdict, newest_for, with_code
 from cuenv.diagnosis.explain.question import MAJOR, RELEASE, AskedQuestion
 from cuenv.host.describe import gpu_text
-from cuenv.host.facts import Gpu, HostFacts, sentence
+from cuenv.host.facts import Gpu, HostFacts, feature_sentence
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import AnswerPage
@@ -135,7 +135,7 @@ def numbers_of(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | No
     """The kinds of number in which the GPUs compute."""
     for capability in capabilities_of(asked, facts):
         if feature := knowledge.feature(capability, ""):
-            yield f"{gpus_of((capability,), asked)}: {sentence(feature)}"
+            yield f"{gpus_of((capability,), asked)}: {feature_sentence(feature)}"
 
 
 def lowest_for(package: str, knowledge: Knowledge) -> Capability | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.record import dataclass
 from cuenv.core.versions import Capability
-from cuenv.host.facts import sentence
+from cuenv.host.facts import feature_sentence
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Advice, Guidance
 from cuenv.knowledge.rows import Feature, GpuModel, Row
@@ -92,6 +92,6 @@ def _parts(found: GpuPage) -> Iterator[tuple[str, str, str | None, Row]]:
         if memory:
             yield "memory", f"{memory} GB as sold", None, model
     if feature:
-        yield "numbers", sentence(feature), None, feature
+        yield "numbers", feature_sentence(feature), None, feature
     for row in found.advice:
         yield row.about, row.says, row.do, row

@@ -9,7 +9,7 @@ from cuenv.core.versions import driver_key
 from cuenv.diagnosis.log.matches import Scan
 from cuenv.host.facts import HostFacts
 from cuenv.host.paste.one_host import PastedHost, pasted_host, traceback_paths
-from cuenv.host.select import HostOptions, host_besides, host_facts
+from cuenv.host.select import HostOptions, host_facts, host_of_log
 from cuenv.knowledge.base import Knowledge
 
 LABEL = "the machine of this log"
@@ -56,7 +56,7 @@ def log_host(found: Scan, options: HostOptions, knowledge: Knowledge, is_here: C
     """
     told = pasted_host(found.told, knowledge, LABEL)
     if options.given:
-        facts = host_besides(options, told.facts, knowledge)
+        facts = host_of_log(options, told.facts, knowledge)
         return LogHost(facts=facts, told=told, contradictions=_contradictions(told, facts))
     paths = traceback_paths(found.told)
     elsewhere = bool(told.system) or not all(map(is_here, paths))

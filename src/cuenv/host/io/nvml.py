@@ -19,7 +19,7 @@ from cuenv.core.reading import describe
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, Mig, MigInstance, Switch
-from cuenv.host.io.observation import ProbeResult, level, nameless
+from cuenv.host.io.observation import ProbeResult, cuda_of_level, has_no_name
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def _preload(library: Path) -> None:
 
 
 class _Questions:
-    """One round of questions, collecting evidence and gaps."""
+    """Asks NVML one fact after the other, and collects evidence and gaps."""
 
     def __init__(self, nvml: ModuleType) -> None:
         self.nvml = nvml
@@ -79,7 +79,7 @@ class _Questions:
         try:
             driver = Driver(
                 version=self.ask("driver.version", "nvmlSystemGetDriverVersion", read=check_driver),
-                cuda=self.ask("driver.cuda", "nvmlSystemGetCudaDriverVersion", read=level),
+                cuda=self.ask("driver.cuda", "nvmlSystemGetCudaDriverVersion", read=cuda_of_level),
             )
             count = self.ask("gpus", "nvmlDeviceGetCount", read=int)
             gpus = None if count is None else self.gpus(count)
@@ -121,7 +121,7 @@ class _Questions:
             self.gaps.append(Gap(fact, "nvml:nvmlDeviceGetHandleByIndex", _reason(error)))
             return None if error.value == NO_PERMISSION else Gpu(index=index, name="", capability=None)
         name = self.ask(f"{fact}.name", "nvmlDeviceGetName", handle, read=str) or ""
-        if nameless(name):
+        if has_no_name(name):
             device = self.ask(f"{fact}.device", "nvmlDeviceGetPciInfo", handle, read=_read_device)
             self.devices |= {index: device} if device else {}
         return Gpu(
@@ -183,7 +183,7 @@ def _read_count(answer: int) -> int:
 
 
 def _reason(error: Any) -> str:
-    """NVML's own words, its number, what the number means, and what the loader said."""
+    """NVML's message, its number with its meaning, and the error of the loader."""
     words = f"{str(error).rstrip('.')} (NVML error {error.value})"
     meaning = _MEANING.get(error.value)
     loader = error.__context__ if isinstance(error.__context__, OSError) else None
@@ -203,7 +203,7 @@ _MAX_LINES = 4096
 
 
 def find_smi(environ: Mapping[str, str], root: Path) -> str | None:
-    """Where nvidia-smi lies: on PATH, or in WSL's own folder."""
+    """The path of nvidia-smi: on PATH, or in WSL's own folder."""
     found = which("nvidia-smi", environ)
     hidden = root / _WSL
     return found or (str(hidden) if hidden.is_file() else None)
@@ -258,24 +258,24 @@ def _words(done: Completed) -> str:
 
 
 def parse_refusal(text: str) -> str | None:
-    """The field that an old nvidia-smi refuses, or ``None``."""
+    """The field that an old nvidia-smi refuses; ``None`` for other output."""
     found = _UNKNOWN_FIELD.search(text)
     return found[1] if found else None
 
 
 def parse_none(text: str) -> bool:
-    """Whether nvidia-smi says that the driver works and has no device."""
+    """Whether nvidia-smi reports a working driver without devices."""
     return "No devices were found" in text
 
 
 def parse_banner(text: str) -> Version | None:
-    """The CUDA release in the banner of a plain ``nvidia-smi``; ``None`` when it says N/A or nothing."""
+    """The CUDA release in the banner of ``nvidia-smi``; ``None`` without one."""
     found = _BANNER.search(text)
     return version(found[1]) if found else None
 
 
 def parse_query(text: str, fields: Sequence[str]) -> ProbeResult:
-    """Read the rows of ``--format=csv,noheader,nounits``; a row or field that is unusable is a gap."""
+    """Read the rows of ``--format=csv,noheader,nounits``; an unusable row or field becomes a gap."""
     gpus: list[Gpu] = []
     evidence: list[Evidence] = []
     gaps: list[Gap] = []

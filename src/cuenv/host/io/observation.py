@@ -19,7 +19,7 @@ _DRIVER_FACTS = ("version", "cuda", "kernel_module", "module_kind")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """What one source (NVML, ``nvidia-smi``, ``/proc``) says of the driver and the GPUs.
+    """The driver and the GPUs according to one source (NVML, ``nvidia-smi``, ``/proc``).
 
     Attributes:
         driver: what it knows of the driver; ``None`` when nothing.
@@ -35,13 +35,13 @@ class ProbeResult:
 
     @property
     def complete(self) -> bool:
-        """Whether it tells the driver's version, its CUDA version and the number of GPUs."""
+        """Whether the driver's version, its CUDA version and the number of GPUs are known."""
         driver = self.driver or Driver()
         return driver.version is not None and driver.cuda is not None and self.gpus is not None
 
 
 def merge(sightings: Iterable[ProbeResult]) -> ProbeResult:
-    """One answer from several sources: each fact from the first that has it, with the evidence of that one."""
+    """Combine the results of several sources: each fact from the first source that has it, with its evidence."""
     driver = Driver()
     gpus: tuple[Gpu, ...] | None = None
     devices: Mapping[int, str] = {}
@@ -61,8 +61,8 @@ def merge(sightings: Iterable[ProbeResult]) -> ProbeResult:
     return ProbeResult(driver=known, gpus=gpus, devices=devices, evidence=tuple(evidence), gaps=tuple(gaps))
 
 
-def level(number: int) -> Version:
-    """The CUDA release of the driver API's number: 12020 is 12.2.
+def cuda_of_level(number: int) -> Version:
+    """The CUDA release of a number of the driver API: 12.2 for 12020.
 
     Raises:
         ValueError: it is the number of no release.
@@ -72,8 +72,8 @@ def level(number: int) -> Version:
     return version(f"{number // 1000}.{number % 1000 // 10}")
 
 
-def nameless(name: str) -> bool:
-    """Whether a GPU's name says nothing: there is none, or the driver is older than the product."""
+def has_no_name(name: str) -> bool:
+    """Whether the name of a GPU is missing or generic, because the driver is older than the product."""
     return name.removeprefix("NVIDIA ").strip().lower() in ("", "graphics device")
 
 
@@ -82,7 +82,7 @@ def name_devices(
     device_to_name: Callable[[str], str | None],
     name_to_capability: Callable[[str], Capability | None],
 ) -> ProbeResult:
-    """Give GPUs whose name says nothing that of their PCI device id, unless the driver tells another capability."""
+    """Name GPUs with generic names by their PCI device id, unless the driver reports another capability."""
     evidence = list(seen.evidence)
     gpus: list[Gpu] = []
     for gpu in seen.gpus or ():
@@ -103,7 +103,7 @@ def name_devices(
 
 
 def name_capabilities(seen: ProbeResult, name_to_capability: Callable[[str], Capability | None]) -> ProbeResult:
-    """Give GPUs without a capability the one that the table of GPU names holds for them."""
+    """Add missing capabilities of GPUs by their names."""
     evidence = list(seen.evidence)
     gpus: list[Gpu] = []
     for gpu in seen.gpus or ():

@@ -27,8 +27,8 @@ def _nvml(library: Path | None) -> ProbeResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """What a probe asks besides files and variables; tests put others in their place.
+class MachineAccess:
+    """How a probe accesses the machine besides files and variables; tests replace it.
 
     Attributes:
         run: starts a program.
@@ -44,7 +44,7 @@ class Outside:
     uname: tuple[str, str] = field(default_factory=lambda: (os.uname().sysname, os.uname().machine))
     node: str = field(default_factory=lambda: os.uname().nodename)
     confstr: Callable[[str], str | None] = os.confstr
-    space: system.Space = system.space
+    space: system.Space = system.disk_space
 
 
 def probe(
@@ -55,9 +55,9 @@ def probe(
     name_to_capability: Callable[[str], Capability | None] = lambda _: None,
     device_to_name: Callable[[str], str | None] = lambda _: None,
     deep: bool = False,
-    outside: Outside | None = None,
+    outside: MachineAccess | None = None,
 ) -> HostFacts:
-    """Look at this machine. ``CONDA_OVERRIDE_*`` is not applied here, and CUDA_VISIBLE_DEVICES changes nothing.
+    """Probe this machine, without ``CONDA_OVERRIDE_*`` and CUDA_VISIBLE_DEVICES.
 
     Args:
         root: below it lie ``/proc``, ``/sys``, ``/etc``, ``/usr``.
@@ -71,7 +71,7 @@ def probe(
     Raises:
         UsageError: cuenv does not run on this kind of machine.
     """
-    ask = outside or Outside()
+    ask = outside or MachineAccess()
     facts = surroundings(root, ask.uname, ask.confstr)
     found = _driver(environ, root, ask, level_of)
     if found.driver is None and not found.gpus:
@@ -95,18 +95,18 @@ def probe(
 
 
 def _name(environ: Mapping[str, str], node: str) -> str:
-    """What Slurm calls this node, whose daemon may stand for another host, else the host name."""
+    """The name of this node in Slurm, otherwise the host name."""
     return one_line(environ.get("SLURMD_NODENAME") or node)[:LONGEST_NAME]
 
 
 def _driver(
     environ: Mapping[str, str],
     root: Path,
-    ask: Outside,
+    ask: MachineAccess,
     level_of: Callable[[str], Version | None],
 ) -> ProbeResult:
-    """Driver and GPUs: NVML, then nvidia-smi, then the kernel's side."""
-    kernel_side = system.see(root)
+    """The driver and GPUs by NVML, then nvidia-smi, then the kernel."""
+    kernel_side = system.see_by_kernel(root)
     library = system.find_library(system.NVML, environ, root)
     if library is None and not system.has_driver(root):
         seen = [ProbeResult(gaps=(Gap("driver", "nvml", f"{system.NVML} is on no library path"),))]
@@ -119,13 +119,13 @@ def _driver(
     found = merge((*seen, kernel_side))
     if found.driver is None and not found.gpus:
         return found
-    return _completed(found, system.library_version(environ, root), level_of)
+    return _complete(found, system.library_version(environ, root), level_of)
 
 
-def _completed(
+def _complete(
     found: ProbeResult, linked: tuple[str, str] | None, level_of: Callable[[str], Version | None]
 ) -> ProbeResult:
-    """Fill in the version by the library's own name or the module, and the CUDA version by the knowledge base."""
+    """Add the driver version by the library or the kernel module, and its CUDA version by the tables."""
     driver, evidence = found.driver or Driver(), list(found.evidence)
     if driver.version is None and linked:
         driver = replace(driver, version=linked[0])
@@ -174,7 +174,7 @@ def _around(environ: Mapping[str, str], root: Path, kernel: str | None) -> tuple
     return around, [*(item for item in (container, wsl) if item), *named, *listed]
 
 
-def _measured(root: Path, ask: Outside, *, deep: bool) -> system.Measured:
+def _measured(root: Path, ask: MachineAccess, *, deep: bool) -> system.Measured:
     found = system.measure(root, ask.space)
     if not deep:
         return found
@@ -188,11 +188,13 @@ def _measured(root: Path, ask: Outside, *, deep: bool) -> system.Measured:
 
 
 def _unasked(_argv: Sequence[str], _timeout: float, _environ: Mapping[str, str]) -> process.Completed:
-    """In the place of a program that is not started: the nvcc on PATH may belong to an environment."""
+    """Stands in for a program that is not run, because the nvcc on PATH may belong to an environment."""
     return process.Completed(code=None, reason="only files were read, nothing was executed")
 
 
-def _with_tools(facts: HostFacts, environ: Mapping[str, str], root: Path, ask: Outside, *, deep: bool) -> HostFacts:
+def _with_tools(
+    facts: HostFacts, environ: Mapping[str, str], root: Path, ask: MachineAccess, *, deep: bool
+) -> HostFacts:
     if not deep and process.which("nvcc", environ) is None:
         return facts
     from cuenv.host.io import toolkits  # noqa: PLC0415 - only where there is something to find

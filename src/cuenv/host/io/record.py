@@ -26,7 +26,7 @@ from cuenv.knowledge.base import Knowledge
 if TYPE_CHECKING:  # most runs read a host, of their own machine or one that ships, and probe nothing
     from pathlib import Path
 
-    from cuenv.host.io.probe import Outside
+    from cuenv.host.io.probe import MachineAccess
     from cuenv.host.paste.all_hosts import PastedHosts, UnreadablePart
 
 SHIPPED = f"{DATA}/hosts"
@@ -36,12 +36,12 @@ LIMIT = 256 * 1024 * 1024
 
 
 def shipped_names() -> tuple[str, ...]:
-    """The names of the hosts that come with cuenv."""
+    """The names of the hosts that ship with cuenv."""
     return tuple(sorted(name.removesuffix(".json") for name in names_in(SHIPPED) if name.endswith(".json")))
 
 
 def read_host(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge) -> HostFacts:
-    """Read a host that a person names; several of one text are a pool.
+    """Read a host by name; several hosts in one text become a pool.
 
     Args:
         name_or_path: a recorded host (a folder with ``host.json``), a file with its JSON or with what other tools
@@ -62,7 +62,7 @@ def read_host(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge)
 
 
 def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge) -> PastedHosts:
-    """Read all hosts that a person names.
+    """Read all hosts of a file or folder by name.
 
     Args:
         name_or_path: as `read_host` takes it; a folder without ``host.json`` is read file by file, and a host that
@@ -99,7 +99,7 @@ def _shipped(name: str) -> HostFacts:
 
 
 def refuse_broken(name_or_path: str, broken: Iterable[UnreadablePart]) -> None:
-    """Refuse a text of which parts are broken.
+    """Raise an error if parts of a text cannot be read.
 
     Raises:
         InputError: naming each by its line.
@@ -126,7 +126,7 @@ def _read_path(path: Path, knowledge: Knowledge) -> PastedHosts:
 
 
 def _read_folder(folder: Path, knowledge: Knowledge) -> PastedHosts:
-    """The hosts in the files of a folder, one or several in each."""
+    """The hosts in the files of a folder."""
     from cuenv.host.paste.all_hosts import PastedHosts, UnreadablePart, read_pasted_hosts  # noqa: PLC0415 - as above
 
     hosts: list[HostFacts] = []
@@ -175,7 +175,7 @@ def record(
     facts: HostFacts,
     environ: Mapping[str, str],
     root: Path | None = None,
-    outside: Outside | None = None,
+    outside: MachineAccess | None = None,
 ) -> tuple[Path, ...]:
     """Write a recorded host.
 
@@ -195,10 +195,10 @@ def record(
     from pathlib import Path  # noqa: PLC0415 - most runs write nothing
 
     from cuenv.core.io.writing import write_together  # noqa: PLC0415 - as above
-    from cuenv.host.io.probe import Outside as Probing  # noqa: PLC0415 - as above
+    from cuenv.host.io.probe import MachineAccess as Probing  # noqa: PLC0415 - as above
 
     _refuse_foreign(folder)
-    words = private(environ, os.uname().nodename)
+    words = private_words(environ, os.uname().nodename)
     texts = _capture(environ, root or Path("/"), outside or Probing())
     texts = {name: words.scrub(text) for name, text in texts.items() if text.strip()}
     texts[HOST_FILE] = host_json.dump(scrub_facts(facts, words))
@@ -229,15 +229,15 @@ def _refuse_foreign(folder: Path) -> None:
         ) from error
 
 
-def _capture(environ: Mapping[str, str], root: Path, outside: Outside) -> dict[str, str]:
+def _capture(environ: Mapping[str, str], root: Path, outside: MachineAccess) -> dict[str, str]:
     from cuenv.host.io import nvml, system  # noqa: PLC0415 - most runs record nothing
-    from cuenv.host.io.surroundings import read  # noqa: PLC0415 - as above
+    from cuenv.host.io.surroundings import read_small_file  # noqa: PLC0415 - as above
 
     program = nvml.find_smi(environ, root)
     log = outside.run([program, "-q"], nvml.TIMEOUT, environ).out if program else ""
     return {
-        "proc-driver-nvidia-version.txt": read(root, system.PROC_VERSION).text,
-        "os-release.txt": read(root, "etc/os-release").text,
+        "proc-driver-nvidia-version.txt": read_small_file(root, system.PROC_VERSION).text,
+        "os-release.txt": read_small_file(root, "etc/os-release").text,
         "nvidia-smi.txt": parse_smi_log(log),
     }
 
@@ -276,14 +276,14 @@ _SECTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private:
-    """The words that must not stand in a record; empty ones are ignored."""
+    """The words that must not be in a record."""
 
     home: str = ""
     user: str = ""
     host: str = ""
 
     def scrub(self, text: str) -> str:
-        """The text with the words replaced by ``~``, ``USER`` and ``HOST``."""
+        """The text with private words replaced by ``~``, ``USER`` and ``HOST``."""
         text = _UUID.sub("UUID", _BUILDER.sub("(builder)", text))
         if len(self.home) > 1:
             text = re.sub(re.escape(self.home.rstrip("/")) + r"(?![\w.-])", "~", text)
@@ -295,14 +295,14 @@ class Private:
         return text
 
 
-def private(environ: Mapping[str, str], host: str) -> Private:
-    """The private words of a process: its home, its user, the machine's name without its domain."""
+def private_words(environ: Mapping[str, str], host: str) -> Private:
+    """The private words of a process: its home, its user, and the machine's name without the domain."""
     user = environ.get("USER") or environ.get("LOGNAME") or environ.get("HOME", "").rstrip("/").rpartition("/")[2]
     return Private(home=environ.get("HOME", ""), user=user, host=host.partition(".")[0])
 
 
 def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
-    """The facts without the name of the host, and with every free text and path scrubbed; versions and such stay.
+    """The facts without the name of the host and without private words in texts and paths.
 
     How much disk is free is no fact of the machine, and is left out.
     """
@@ -339,7 +339,7 @@ def scrub_facts(facts: HostFacts, words: Private) -> HostFacts:
 
 
 def scrub_report(told: CheckResult, words: Private) -> CheckResult:
-    """A report with every free text scrubbed."""
+    """A report without private words."""
     scrub = words.scrub
 
     def finding(one: Finding) -> Finding:
@@ -370,7 +370,7 @@ def scrub_report(told: CheckResult, words: Private) -> CheckResult:
 
 
 def parse_smi_log(text: str) -> str:
-    """The lines of ``nvidia-smi -q`` that a record may hold."""
+    """The lines of ``nvidia-smi -q`` that a record may contain."""
     kept = []
     for line in text.splitlines():
         stripped = line.strip()

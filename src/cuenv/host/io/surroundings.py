@@ -30,7 +30,7 @@ def surroundings(
     uname: tuple[str, str] | None = None,
     confstr: Callable[[str], str | None] = os.confstr,
 ) -> HostFacts:
-    """Platform, kernel and C library of this machine, and nothing of its driver, GPUs or programs.
+    """The platform, kernel and C library of this machine.
 
     Args:
         root: below it lies ``/proc``.
@@ -61,14 +61,14 @@ def surroundings(
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """The text of a small file, or why there is none."""
+    """The text of a small file, or why it cannot be read."""
 
     text: str
     reason: str | None = None
 
 
-def read(root: str | Path, name: str) -> FileText:
-    """A small text file below ``root``; missing and forbidden ones are a reason, never an error."""
+def read_small_file(root: str | Path, name: str) -> FileText:
+    """Read a small text file below ``root``; a missing or forbidden file is a reason, not an error."""
     try:
         with open(os.path.join(root, name), "rb") as stream:  # noqa: PTH118, PTH123 - pathlib is not loaded for it
             return FileText(stream.read(_LIMIT).decode("utf-8", "replace"))
@@ -79,26 +79,26 @@ def read(root: str | Path, name: str) -> FileText:
 
 
 def parse_kernel(text: str) -> str | None:
-    """The kernel's release as ``uname -r`` prints it; ``None`` for anything else."""
+    """The kernel release in the output of ``uname -r``; ``None`` for other text."""
     stripped = text.strip()
     return stripped if _RELEASE.fullmatch(stripped) else None
 
 
 def kernel(root: str | Path) -> str | Gap:
-    """The release of the running kernel, or the gap."""
-    answer = read(root, OSRELEASE)
+    """The release of the running kernel, or a gap."""
+    answer = read_small_file(root, OSRELEASE)
     found = parse_kernel(answer.text)
     return found or Gap("kernel", f"/{OSRELEASE}", answer.reason or f"unusable answer {describe(answer.text)}")
 
 
 def parse_glibc(text: str) -> Libc | None:
-    """The C library in ``glibc 2.35``, what ``getconf GNU_LIBC_VERSION`` prints."""
+    """The C library in ``glibc 2.35``, the output of ``getconf GNU_LIBC_VERSION``."""
     found = _GLIBC.fullmatch(text.strip())
     return Libc(family="glibc", version=version(found[1])) if found else None
 
 
 def libc(confstr: Callable[[str], str | None]) -> Libc | Gap:
-    """The C library of this process, or the gap: another C library does not know the question."""
+    """The glibc of this process, or a gap."""
     try:
         text = confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, OSError):
@@ -107,7 +107,7 @@ def libc(confstr: Callable[[str], str | None]) -> Libc | Gap:
 
 
 def platform_of(system: str, machine: str) -> str:
-    """The conda platform of a kernel and machine as ``uname`` names them.
+    """The conda platform for a system and machine of ``uname``.
 
     Raises:
         UsageError: cuenv does not run there.
@@ -123,14 +123,14 @@ def platform_of(system: str, machine: str) -> str:
 
 
 def today() -> str:
-    """The day now, in UTC: ``YYYY-MM-DD``."""
+    """The current day in UTC: ``YYYY-MM-DD``."""
     import datetime as dt  # noqa: PLC0415 - most runs name no day
 
     return dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
 
 
 def is_day(text: str) -> bool:
-    """Whether a text is a day of the calendar, written ``YYYY-MM-DD``."""
+    """Whether a text is a valid day ``YYYY-MM-DD``."""
     import datetime as dt  # noqa: PLC0415 - as above
 
     try:

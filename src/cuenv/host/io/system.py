@@ -16,8 +16,8 @@ from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver
 from cuenv.host.facts import CudaLibrary, Driver, Evidence, Gap, Gpu, LibraryPath, Resources
-from cuenv.host.io.observation import ProbeResult, nameless
-from cuenv.host.io.surroundings import OSRELEASE, read
+from cuenv.host.io.observation import ProbeResult, has_no_name
+from cuenv.host.io.surroundings import OSRELEASE, read_small_file
 
 PROC_VERSION = "proc/driver/nvidia/version"
 SYS_VERSION = "sys/module/nvidia/version"
@@ -30,8 +30,8 @@ _MODULE = regex(r"^NVRM version: NVIDIA (.{1,80}?)\s+([0-9]{3,4}(?:\.[0-9]{1,4})
 _CONTAINERS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
 
 
-def see(root: Path) -> ProbeResult:
-    """The kernel module and the GPUs that it drives, by ``/proc`` and ``/sys``.
+def see_by_kernel(root: Path) -> ProbeResult:
+    """The kernel module and its GPUs, by ``/proc`` and ``/sys``.
 
     The version of the user-mode driver is not in there; the probe takes the module's where nothing better is known.
     """
@@ -44,12 +44,12 @@ def see(root: Path) -> ProbeResult:
 
 
 def has_driver(root: Path) -> bool:
-    """Whether anything of the kernel's side of an NVIDIA driver is there (``/dev/dxg`` is that of WSL2)."""
+    """Whether a kernel driver of NVIDIA is present (``/dev/dxg`` on WSL2)."""
     return any(os.path.lexists(root / name) for name in (PROC_VERSION, SYS_VERSION, "dev/nvidiactl", "dev/dxg"))
 
 
 def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | None:
-    answer = read(root, PROC_VERSION)
+    answer = read_small_file(root, PROC_VERSION)
     found = parse_module(answer.text)
     if found:
         line = answer.text.splitlines()[0].split("(")[0].strip()
@@ -57,7 +57,7 @@ def _module(root: Path, evidence: list[Evidence], gaps: list[Gap]) -> Driver | N
         evidence.append(Evidence("driver.module_kind", f"/{PROC_VERSION}", line))
         return found
     gaps.append(Gap("driver.kernel_module", f"/{PROC_VERSION}", answer.reason or "it does not name a driver version"))
-    other = read(root, SYS_VERSION)
+    other = read_small_file(root, SYS_VERSION)
     try:
         number = check_driver(other.text.strip())
     except ValueError:
@@ -73,7 +73,7 @@ def idle_devices(
     device_to_name: Callable[[str], str | None],
     name_to_capability: Callable[[str], Capability | None] = lambda _: None,
 ) -> tuple[Gap, ...]:
-    """What says that a GPU is there, on a machine whose driver did not answer: the PCI bus, or a Jetson's system.
+    """Evidence of GPUs although no driver answers: the PCI bus, or the system of a Jetson.
 
     ``device_to_name`` says what a PCI device id is, such as ``H100``.
     """
@@ -81,11 +81,11 @@ def idle_devices(
     if is_file(root / TEGRA):
         found.append(Gap("gpus", f"/{TEGRA}", "this is a Jetson, whose GPU cannot be detected; name it with --gpu"))
     for entry in names_in(root / PCI):
-        if read(root, f"{PCI}/{entry}/vendor").text.strip() != "0x10de":
+        if read_small_file(root, f"{PCI}/{entry}/vendor").text.strip() != "0x10de":
             continue
-        if not read(root, f"{PCI}/{entry}/class").text.startswith("0x03"):
+        if not read_small_file(root, f"{PCI}/{entry}/class").text.startswith("0x03"):
             continue
-        device = read(root, f"{PCI}/{entry}/device").text.strip()
+        device = read_small_file(root, f"{PCI}/{entry}/device").text.strip()
         bound = Path(os.path.realpath(root / PCI / entry / "driver")).name
         holder = f"it is bound to {bound}" if bound != "driver" else "it is bound to no driver"
         why = "its driver is not reachable from here" if bound == "nvidia" else f"no NVIDIA driver is loaded: {holder}"
@@ -98,7 +98,7 @@ def idle_devices(
 
 
 def parse_module(text: str) -> Driver | None:
-    """Version and flavour of the kernel module in ``/proc/driver/nvidia/version``; ``None`` for another text."""
+    """The version and flavour of the kernel module in ``/proc/driver/nvidia/version``; ``None`` for other text."""
     found = _MODULE.search(text)
     if not found:
         return None
@@ -113,7 +113,7 @@ def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap], devices: dict[i
     found: list[Gpu] = []
     for entry in names_in(root / PROC_GPUS)[:_MAX_GPUS]:  # names are PCI addresses: the driver's order
         source = f"{PROC_GPUS}/{entry}/information"
-        answer = read(root, source)
+        answer = read_small_file(root, source)
         if parse_excluded(answer.text):
             gaps.append(Gap("gpus", f"/{source}", "the driver is configured to ignore this GPU"))
             continue
@@ -123,8 +123,8 @@ def _gpus(root: Path, evidence: list[Evidence], gaps: list[Gap], devices: dict[i
             evidence.append(Evidence(f"{fact}.name", f"/{source}", name))
         else:
             gaps.append(Gap(f"{fact}.name", f"/{source}", answer.reason or "it names no model"))
-        if nameless(name or ""):
-            devices[len(found)] = read(root, f"{PCI}/{entry}/device").text.strip()
+        if has_no_name(name or ""):
+            devices[len(found)] = read_small_file(root, f"{PCI}/{entry}/device").text.strip()
         found.append(Gpu(index=len(found), name=name or "", capability=None))
     evidence.append(Evidence("gpus", f"/{PROC_GPUS}", f"{len(found)} folders"))
     return tuple(found)
@@ -137,7 +137,7 @@ def parse_model(text: str) -> str | None:
 
 
 def parse_excluded(text: str) -> bool:
-    """Whether the driver excludes this GPU (its module option ``NVreg_ExcludedGpus``)."""
+    """Whether the driver excludes this GPU (module option ``NVreg_ExcludedGpus``)."""
     return _field(text, "GPU Excluded") == "Yes"
 
 
@@ -150,18 +150,18 @@ def _field(text: str, key: str) -> str | None:
 
 
 def container(root: Path, environ: Mapping[str, str]) -> Evidence | None:
-    """The kind of container around the process, as evidence whose text is the kind; ``None`` outside of one."""
+    """The kind of container in which the process runs, as evidence; ``None`` outside of containers."""
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return Evidence("environment.container", "KUBERNETES_SERVICE_HOST", "kubernetes")
     for name, kind in ((".dockerenv", "docker"), ("run/.containerenv", "podman"), ("singularity", "singularity")):
         if os.path.lexists(root / name):
             return Evidence("environment.container", f"/{name}", kind)
-    found = parse_cgroup(read(root, "proc/1/cgroup").text)
+    found = parse_cgroup(read_small_file(root, "proc/1/cgroup").text)
     return Evidence("environment.container", "/proc/1/cgroup", found) if found else None
 
 
 def parse_cgroup(text: str) -> str | None:
-    """The kind of container that a cgroup path speaks of."""
+    """The kind of container in a cgroup path."""
     return next((kind for mark, kind in _CONTAINERS if mark in text), None)
 
 
@@ -185,8 +185,8 @@ _MIB = 1024 * 1024
 _MAX_NODES = 512
 
 
-def space(folder: Path) -> tuple[int, int]:
-    """All and free bytes of the file system that holds a folder.
+def disk_space(folder: Path) -> tuple[int, int]:
+    """The total and free bytes of the file system of a folder.
 
     Raises:
         OSError: it cannot be told.
@@ -197,27 +197,27 @@ def space(folder: Path) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Memory and disk with their evidence, and what could not be told."""
+    """Memory and disk with their evidence and gaps."""
 
     resources: Resources
     evidence: tuple[Evidence, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
-def measure(root: Path, ask: Space = space) -> Measured:
-    """Memory of the machine or container, and its ``/dev/shm``."""
+def measure(root: Path, ask: Space = disk_space) -> Measured:
+    """The memory of the machine or container, and the size of ``/dev/shm``."""
     return _measured(
         ("memory_mib", f"/{MEMINFO}", _memory(root)), ("shm_mib", f"statvfs /{SHM}", _space(root / SHM, 0, ask))
     )
 
 
-def free_disk(ask: Space = space) -> Measured:
-    """What is free in the working folder."""
+def free_disk(ask: Space = disk_space) -> Measured:
+    """The free space of the working folder."""
     return _measured(("disk_mib", "statvfs of the working folder", _space(Path(), 1, ask)))
 
 
 def _measured(*answers: tuple[str, str, tuple[int, str] | str]) -> Measured:
-    """Answers, of which each is an amount with its better source if it has one, or the reason for none."""
+    """Combine measurements, each an amount with its evidence or the reason for none."""
     found: dict[str, int] = {}
     evidence: list[Evidence] = []
     gaps: list[Gap] = []
@@ -231,13 +231,13 @@ def _measured(*answers: tuple[str, str, tuple[int, str] | str]) -> Measured:
 
 
 def _memory(root: Path) -> tuple[int, str] | str:
-    """MiB of memory with the file that bounds it when that is a control group; or why it is not known."""
-    answer = read(root, MEMINFO)
+    """The memory in MiB, and the control group file that limits it; or why it is unknown."""
+    answer = read_small_file(root, MEMINFO)
     total = parse_meminfo(answer.text)
     if total is None:
         return answer.reason or "it names no MemTotal"
     for name in _CGROUPS:
-        limit = parse_limit(read(root, name).text)
+        limit = parse_limit(read_small_file(root, name).text)
         if limit is not None and limit < total:
             return limit, f"/{name}"
     return total, ""
@@ -250,7 +250,7 @@ def parse_meminfo(text: str) -> int | None:
 
 
 def parse_limit(text: str) -> int | None:
-    """The MiB that a control group may use; ``None`` for no limit (``max``) and for any other text."""
+    """The limit of a control group in MiB; ``None`` for no limit (``max``) and for other text."""
     word = text.strip()
     return int(word) // _MIB if word.isascii() and word.isdigit() and len(word) < 20 else None
 
@@ -315,14 +315,14 @@ _CACHE_LIMIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library file; ``hidden`` when the loader does not search its folder by itself."""
+    """A library file; ``hidden`` if the loader does not search its folder by default."""
 
     path: Path
     hidden: bool = False
 
 
 def find_library(name: str, environ: Mapping[str, str], root: Path) -> Library | None:
-    """Where a driver library lies, in the loader's order, without running ldconfig; ``None`` when it is nowhere."""
+    """The path of a driver library in the loader's order, without running ldconfig; ``None`` if it is not found."""
     entries = [Path(entry) for entry in environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
     cached = [root / path.lstrip("/") for path in parse_cache(_cache(root), name)]
     defaults = [root / folder / name for folder in _DEFAULTS]
@@ -344,19 +344,19 @@ def _cache(root: Path) -> bytes:
 
 
 def parse_cache(data: bytes, name: str) -> tuple[str, ...]:
-    """The paths that the loader's cache holds for a library, in its order."""
+    """The paths of a library in the loader's cache, in order."""
     found = re.findall(rb"/[^\0]{0,4096}/" + re.escape(name.encode()) + rb"(?=\0)", data)
     return tuple(dict.fromkeys(os.fsdecode(path) for path in found))
 
 
 def parse_number(file_name: str) -> str | None:
-    """The driver version in the name of a driver library: ``libcuda.so.535.129.03`` is of 535.129.03."""
+    """The driver version in the name of a driver library: 535.129.03 for ``libcuda.so.535.129.03``."""
     found = _NUMBERED.search(file_name)
     return found[1] if found and found.end() == len(file_name) else None
 
 
 def is_forward(path: Path) -> bool:
-    """Whether a driver library is one of a forward-compatibility package, as in ``/usr/local/cuda-12.8/compat``."""
+    """Whether a driver library belongs to a forward-compatibility package (``/usr/local/cuda-12.8/compat``)."""
     return not _COMPAT.isdisjoint({path.parent.name, Path(os.path.realpath(path)).parent.name})
 
 
@@ -375,13 +375,13 @@ def library_version(environ: Mapping[str, str], root: Path) -> tuple[str, str] |
 
 
 def parse_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The CUDA libraries among file names, each once, without their endings."""
+    """The CUDA libraries among file names, each once, without suffixes."""
     matches = (_CUDA_LIBRARY.fullmatch(name) for name in names)
     return tuple(sorted({match[1] for match in matches if match}))
 
 
 def library_path(environ: Mapping[str, str]) -> tuple[LibraryPath, ...]:
-    """The entries of LD_LIBRARY_PATH that hold CUDA libraries, in its order."""
+    """The entries of LD_LIBRARY_PATH that contain CUDA libraries, in order."""
     found = []
     for entry in dict.fromkeys(environ.get("LD_LIBRARY_PATH", "").split(":")):
         names = parse_names(names_in(entry)) if entry else ()

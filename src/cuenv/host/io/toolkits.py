@@ -17,7 +17,7 @@ from cuenv.core.reading import describe
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.host.facts import Compiler, Evidence, FoundToolkit, Gap
-from cuenv.host.io.surroundings import read
+from cuenv.host.io.surroundings import read_small_file
 
 TIMEOUT = 10.0
 _NUMBER = r"[0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,4})?"
@@ -40,7 +40,7 @@ _COMPILERS = {
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Toolkits and compilers with their evidence, and what could not be told."""
+    """Toolkits and compilers with their evidence and gaps."""
 
     toolkits: tuple[FoundToolkit, ...] = ()
     compilers: tuple[Compiler, ...] = ()
@@ -93,14 +93,14 @@ def _candidates(environ: Mapping[str, str], root: Path, first: str | None) -> It
 
 
 def toolkit_root(nvcc: str) -> str:
-    """The root of the toolkit that an nvcc belongs to; a wrapper script is followed to the nvcc that it names."""
+    """The root of the toolkit of an nvcc; a wrapper script is followed to its nvcc."""
     real = os.path.realpath(nvcc)
-    named = parse_wrapper(read(Path("/"), real.lstrip("/")).text[:4096])
+    named = parse_wrapper(read_small_file(Path("/"), real.lstrip("/")).text[:4096])
     return os.path.realpath(named) if named and is_folder(named) else str(Path(real).parent.parent)
 
 
 def parse_wrapper(text: str) -> str | None:
-    """The toolkit that a script around nvcc names; ``None`` when the text is no script or names none."""
+    """The toolkit in a wrapper script of nvcc; ``None`` for other text."""
     found = _WRAPPED.search(text) if text.startswith("#!") else None
     return found[1] if found else None
 
@@ -114,7 +114,7 @@ def _release(folder: str, nvcc: str | None, environ: Mapping[str, str], run: Run
 
 
 def release_in(folder: str, nvcc: str | None = None) -> tuple[str, str] | None:
-    """The release of a toolkit by its files, and the file that tells it; ``None`` when none does.
+    """The release of a toolkit by its files, and the file that contains it; ``None`` if no file does.
 
     Args:
         folder: its root.
@@ -122,7 +122,7 @@ def release_in(folder: str, nvcc: str | None = None) -> tuple[str, str] | None:
     """
     base = Path(folder)
     for name, parse in (("version.json", parse_version_json), ("version.txt", parse_version_txt)):
-        release = parse(read(base, name).text)
+        release = parse(read_small_file(base, name).text)
         if release:
             return release, f"{folder}/{name}"
     if is_folder(base / "conda-meta"):
@@ -130,7 +130,7 @@ def release_in(folder: str, nvcc: str | None = None) -> tuple[str, str] | None:
         if release:
             return release, f"{folder}/conda-meta"
     for name in _HEADERS if is_file(nvcc or f"{folder}/bin/nvcc") else ():
-        release = parse_header(read(base, name).text)
+        release = parse_header(read_small_file(base, name).text)
         if release:
             return release, f"{folder}/{name}"
     return None
@@ -154,7 +154,7 @@ def parse_version_txt(text: str) -> str | None:
 
 
 def parse_header(text: str) -> str | None:
-    """The release in ``cuda_runtime_api.h``: CUDART_VERSION 12060 is 12.6."""
+    """The release in ``cuda_runtime_api.h``: 12.6 for CUDART_VERSION 12060."""
     found = _HEADER.search(text)
     return f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}" if found else None
 
@@ -172,7 +172,7 @@ def parse_nvcc(text: str) -> str | None:
 
 
 def find_compilers(environ: Mapping[str, str], run: Run) -> Tools:
-    """The host compilers that PATH finds."""
+    """The host compilers on PATH."""
     found: list[Compiler] = []
     evidence: list[Evidence] = []
     gaps: list[Gap] = []
@@ -192,6 +192,6 @@ def find_compilers(environ: Mapping[str, str], run: Run) -> Tools:
 
 
 def parse_compiler(text: str) -> str | None:
-    """The version that ``gcc -dumpfullversion`` or ``clang -dumpversion`` prints."""
+    """The version in the output of ``gcc -dumpfullversion`` or ``clang -dumpversion``."""
     words = text.split()
     return words[0] if words and _COMPILER.fullmatch(words[0]) else None

@@ -12,7 +12,7 @@ from cuenv.core.io.process import Run, which
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.host.facts import Evidence, FoundTorch, Gap
-from cuenv.host.io.surroundings import read
+from cuenv.host.io.surroundings import read_small_file
 
 ACTIVE = "active environment"
 ON_PATH = "python on PATH"
@@ -27,7 +27,7 @@ _CONDA_TORCH = regex(r"pytorch(?:-gpu|-cpu)?-[0-9][^/]*\.json")
 
 @dataclass(frozen=True, slots=True)
 class TorchFiles:
-    """The torches found, with their evidence, and what could not be told."""
+    """The installations of torch with their evidence and gaps."""
 
     torch: tuple[FoundTorch, ...]
     evidence: tuple[Evidence, ...]
@@ -35,7 +35,7 @@ class TorchFiles:
 
 
 def find_torch(environ: Mapping[str, str], run: Run) -> TorchFiles:
-    """The torch of the active environment (conda, venv) and that of ``python`` on PATH, when they differ."""
+    """The torch of the active environment, and that of ``python`` on PATH if it is another."""
     found: list[FoundTorch] = []
     evidence: list[Evidence] = []
     gaps: list[Gap] = []
@@ -46,7 +46,7 @@ def find_torch(environ: Mapping[str, str], run: Run) -> TorchFiles:
             continue
         seen.add(real)
         for folder in _packages(prefix, environ):
-            answer = read(folder, "torch/version.py")
+            answer = read_small_file(folder, "torch/version.py")
             if answer.reason == "no such file":
                 continue
             source = f"{folder}/torch/version.py"
@@ -69,7 +69,7 @@ def _prefixes(environ: Mapping[str, str], run: Run) -> Iterator[tuple[str, str]]
     python = which("python", environ) or which("python3", environ)
     if python is None:
         return
-    if read(Path("/"), python.lstrip("/")).text.startswith("#!"):  # a shim of pyenv or the like
+    if read_small_file(Path("/"), python.lstrip("/")).text.startswith("#!"):  # a shim of pyenv or the like
         answer = run([python, "-I", "-c", "import sys; print(sys.prefix)"], TIMEOUT, environ).out.strip()
         if answer.startswith("/") and answer.isprintable():
             yield ON_PATH, answer
@@ -78,7 +78,7 @@ def _prefixes(environ: Mapping[str, str], run: Run) -> Iterator[tuple[str, str]]
 
 
 def python_prefix(python: str) -> str:
-    """The prefix of an interpreter: a virtual environment's own, else where the real file lies."""
+    """The prefix of an interpreter: that of its venv, otherwise the folder of the real file."""
     prefix = str(Path(python).parent.parent)
     if is_file(f"{prefix}/pyvenv.cfg"):
         return prefix
@@ -86,7 +86,7 @@ def python_prefix(python: str) -> str:
 
 
 def _packages(prefix: str, environ: Mapping[str, str]) -> Iterator[Path]:
-    """The folders that may hold torch, in the order in which Python looks: a user's own site goes first."""
+    """The folders that may contain torch, in Python's order."""
     base = Path(prefix)
     names = sorted(path.name for path in base.glob("lib/python3.*"))
     real = Path(os.path.realpath(base / "bin/python3")).name
@@ -100,7 +100,7 @@ def _packages(prefix: str, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def parse_version_py(text: str) -> tuple[str, str | None] | None:
-    """Version and CUDA release in ``torch/version.py``; ``None`` when it names no version."""
+    """The version and CUDA release in ``torch/version.py``; ``None`` without a version."""
     values: dict[str, str] = {}
     for name, value in _ASSIGNED.findall(text):
         values[name] = "" if value == "None" else value[1:-1]
@@ -111,8 +111,8 @@ def parse_version_py(text: str) -> tuple[str, str | None] | None:
 
 
 def _origin(prefix: Path, folder: Path, version: str) -> str:
-    """Who installed it: what pip or conda wrote beside it, else conda's own record."""
-    installer = read(folder, f"torch-{version}.dist-info/INSTALLER")
+    """The installer of torch, by its INSTALLER file or conda's records."""
+    installer = read_small_file(folder, f"torch-{version}.dist-info/INSTALLER")
     known = parse_installer(installer.text)
     if known:
         return known
@@ -131,5 +131,5 @@ def parse_installer(text: str) -> str | None:
 
 
 def parse_conda_names(names: Iterable[str]) -> bool:
-    """Whether the file names of ``conda-meta`` hold a record of PyTorch."""
+    """Whether the file names in ``conda-meta`` contain a record of PyTorch."""
     return any(_CONDA_TORCH.fullmatch(name) for name in names)

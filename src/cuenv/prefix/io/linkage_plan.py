@@ -14,7 +14,7 @@ from cuenv.binary.data import BinaryError
 from cuenv.binary.loader import CacheEntry, Look, System, chosen, parse_ld_cache
 from cuenv.core.io.files import DATA, is_file, names_in, why
 from cuenv.core.regex import regex
-from cuenv.host.io.surroundings import read
+from cuenv.host.io.surroundings import read_small_file
 from cuenv.prefix.inventory import Prefix
 from cuenv.prefix.io.site_packages import built_extensions, files_of, torch_in
 from cuenv.prefix.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
@@ -91,7 +91,7 @@ def _python(prefix: Prefix) -> str | None:
 def _torch_plan(site: Path, prefix: Prefix) -> TorchPlan:
     folder = site / "torch"
     first = folder / "lib/libtorch_global_deps.so"
-    text = read(site, "torch/__init__.py").text
+    text = read_small_file(site, "torch/__init__.py").text
     direct = _DIRECT.findall(text)
     pairs = [pair for pair in re.findall(_PAIR, text) if pair not in direct]
     after = [*(pairs if "_preload_cuda_deps()" in text else []), *(pair for pair in direct if pair[0] not in _SPARE)]
@@ -266,7 +266,7 @@ def read_cache(root: Path, path: str, notes: list[str]) -> tuple[CacheEntry, ...
 
 def _hwcaps(root: Path) -> tuple[str, ...]:
     """The glibc-hwcaps subfolders that this processor supports, best first."""
-    found = re.search(r"^flags\s*:(.*)$", read(root, "proc/cpuinfo").text, re.MULTILINE)
+    found = re.search(r"^flags\s*:(.*)$", read_small_file(root, "proc/cpuinfo").text, re.MULTILINE)
     flags = set(found[1].split()) if found else set()
     levels: list[str] = []
     for name, needs in _LEVELS:

@@ -10,7 +10,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.io.files import is_folder
 from cuenv.core.record import dataclass, replace
 from cuenv.host.facts import HostFacts
-from cuenv.host.select import HostOptions, host_facts, outside
+from cuenv.host.select import HostOptions, host_facts, without_environment
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import read_lock, recorded_host
 from cuenv.prefix.inventory import Prefix
@@ -49,7 +49,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     prefix = find_prefix(path)
     if ":" in prefix.path:
         raise InputError(f"{path}: a path with a colon cannot stand in CPATH", hint="move the environment")
-    facts = _facts(outside(options, prefix.path), knowledge, lock)
+    facts = _facts(without_environment(options, prefix.path), knowledge, lock)
     if prefix.kind == "conda":
         places = target_folders(prefix, facts.platform)
     else:

@@ -20,11 +20,11 @@ from typing import IO
 from cuenv.core.errors import ChannelError, HashError, OutsideError, Progress
 from cuenv.core.io.exclusive import is_same_file
 from cuenv.core.io.files import is_file, look, names_in, shown, why
-from cuenv.core.io.unpacking import readable_size
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import Connection, RetryError, with_retries
 from cuenv.solve.io.sources import Place, Sources, place_of
+from cuenv.solve.io.unpacking import readable_size
 
 JOBS = 4
 _CHUNK = 1 << 20

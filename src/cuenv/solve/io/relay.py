@@ -25,13 +25,13 @@ from rattler.networking.middleware import MirrorMiddleware
 
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.process import tell
-from cuenv.core.io.unpacking import ALL, TooMuchError, readable_size
 from cuenv.core.record import replace
 from cuenv.core.urls import origin, printable, redact, short_channel, strip_credentials
 from cuenv.solve.io.cache import unwritable
 from cuenv.solve.io.connection import ENVIRONMENT, Connection
 from cuenv.solve.io.repodata_download import ASKED, FailedError, Fetched, fetch, status
 from cuenv.solve.io.sources import Sources, place_of
+from cuenv.solve.io.unpacking import ALL, TooMuchError, readable_size
 
 _KEY = b"shards_base_url"
 _LONGEST = 2000

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from cuenv.core.io import process as telling
-from cuenv.core.io.unpacking import SMALL, Limits, TooMuchError, check, limits_of, measure, readable_size
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import PASSING, PAUSE, Connection, RetryError, error_text, retry_after, with_retries
 from cuenv.solve.io.download import partial_download
 from cuenv.solve.io.sources import Place
+from cuenv.solve.io.unpacking import SMALL, Limits, TooMuchError, check, limits_of, measure, readable_size
 
 if TYPE_CHECKING:
     import requests
