@@ -448,9 +448,9 @@ def choices(
         In the order of the hosts, ``None`` where nothing fits.
     """
     from cuenv.resolver.batch import choices as choose  # noqa: PLC0415 - see the module docstring
-    from cuenv.resolver.resolve import decidable  # noqa: PLC0415 - as above
+    from cuenv.resolver.resolve import facts_for_decision  # noqa: PLC0415 - as above
 
-    return choose(map(decidable, hosts), asked or Request(), tables or load(None))
+    return choose(map(facts_for_decision, hosts), asked or Request(), tables or load(None))
 
 
 def plan(

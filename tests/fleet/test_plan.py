@@ -14,10 +14,10 @@ from cuenv.fleet.nodes import FleetNode
 from cuenv.fleet.plan import FleetPlan, plan
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, pool
-from cuenv.resolver.batch import Pool, Standing
+from cuenv.resolver.batch import Pool, PoolRanking
 from cuenv.resolver.candidates import candidates
 from cuenv.resolver.decision import decide
-from cuenv.resolver.ranking import SERVICE, Ranking
+from cuenv.resolver.ranking import SUPPORT_CRITERIA, Ranking
 from cuenv.resolver.rules import Context
 from fleets import DRIVERS, GPUS, LIBCS, fleet, host, tables
 
@@ -146,7 +146,7 @@ def test_every_host_is_served_by_its_environment_and_none_has_two(count: int) ->
                 mine = next(item for item in own.fitting if str(item.candidate) == str(each.candidate))
                 assert own.chosen is not None
                 ranking = Ranking(case)
-                assert ranking.key(mine)[: len(SERVICE)] == ranking.key(own.chosen)[: len(SERVICE)]
+                assert ranking.key(mine)[: len(SUPPORT_CRITERIA)] == ranking.key(own.chosen)[: len(SUPPORT_CRITERIA)]
 
 
 def test_the_prices_fall_and_name_who_gets_less() -> None:
@@ -209,7 +209,7 @@ class Picky(Pool):
     The tables of today have no such pair, for which a candidate fits two hosts and not both together.
     """
 
-    def standing(self, facts: HostFacts) -> Standing:
+    def standing(self, facts: HostFacts) -> PoolRanking:
         found = super().standing(facts)
         held = {str(capability) for capability in facts.capabilities} & {"7.0", "8.9", "9.0", "12.0"}
         bits = sum(1 << at for at, item in enumerate(self.of) if item.cuda and item.cuda.major < 12)

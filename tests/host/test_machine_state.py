@@ -31,7 +31,7 @@ from cuenv.host.facts import (
 from cuenv.host.request import Request, pool
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.resolver.decision import decide
-from cuenv.resolver.effective_driver import effective, with_forward
+from cuenv.resolver.effective_driver import with_effective_driver, with_forward_compat
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.rules import Context
 from given import base, candidate, machine
@@ -169,7 +169,7 @@ def test_the_command_names_the_folder_that_the_loader_reads(tmp_path: Path) -> N
 
 
 def test_programs_get_the_newer_driver_where_it_works() -> None:
-    facts = with_forward(host(A100, around=forward("570.26")), base())
+    facts = with_forward_compat(host(A100, around=forward("570.26")), base())
     assert facts.driver
     assert (facts.driver.version, str(facts.driver.cuda)) == ("570.26", "12.8")
     told = facts.evidence_for("driver.cuda")
@@ -182,7 +182,7 @@ def test_programs_get_the_newer_driver_where_it_works() -> None:
         host(around=forward("570.26")),
         host(A100, around=Surroundings(libcuda=CudaLibrary(path="x", version="570.26", via="loader"))),
     ):
-        assert with_forward(other, base()) is other
+        assert with_forward_compat(other, base()) is other
 
 
 @collect(
@@ -206,7 +206,7 @@ def test_forward_compatibility_works_from_a_base_driver_that_drives_the_gpu(
     finding = one(facts)
     assert (finding.code, finding.severity) == ("CU414", severity)
     assert says in finding.message
-    got = effective(facts, base()).driver
+    got = with_effective_driver(facts, base()).driver
     assert got
     assert got.version == (compat if severity == "info" else own)
     # deciding and checking ask for the same driver
@@ -237,10 +237,10 @@ def test_under_wsl_the_cuda_level_tells_the_branch(gpu: str, driver: str, level:
     told = judged.evidence_for("driver.version")
     assert told
     assert f"Windows has {driver}" in told.text
-    assert effective(judged, base()) == judged
-    both = effective(pool([facts, replace(facts, label="two")]), base())
+    assert with_effective_driver(judged, base()) == judged
+    both = with_effective_driver(pool([facts, replace(facts, label="two")]), base())
     assert [item.driver for item in both.members] == [judged.driver] * 2
-    mixed = effective(pool([facts, replace(facts, label="linux", environment=Surroundings())]), base())
+    mixed = with_effective_driver(pool([facts, replace(facts, label="linux", environment=Surroundings())]), base())
     assert [item.driver for item in mixed.members] == [judged.driver, facts.driver]
 
 

@@ -12,7 +12,7 @@ from cases import collect, quick_and_slow
 from cuenv.core.errors import CuenvError, ExitCode, UsageError
 from cuenv.core.versions import Capability, Target, driver_key
 from cuenv.knowledge.tables import TABLES, rows_of
-from cuenv.resolver.lookup import TOPICS, Page, cuda, driver, gpu, listed, overview, package, pytorch
+from cuenv.resolver.lookup import TOPICS, Page, cuda, driver, gpu, overview, package, pytorch, topic_overview
 from given import DRIVERS, base
 from thorough import examples
 
@@ -27,7 +27,7 @@ def test_the_overview_counts_every_table() -> None:
 
 @collect("topic", TOPICS)
 def test_a_topic_alone_lists_what_there_is_to_look_up(topic: str) -> None:
-    page = listed(topic, base())
+    page = topic_overview(topic, base())
     assert {source for entry in page.entries for source in entry.sources} <= base().sources.keys()
     said = text(page)
     of = {

@@ -18,7 +18,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, read_lock
 from cuenv.lockfile.host_check import host_findings
-from cuenv.lockfile.minimum_host import MINIMUM_GLIBC, SERVED, minimum_host, record_findings, recorded
+from cuenv.lockfile.minimum_host import MINIMUM_GLIBC, SUPPORTED_GPUS, minimum_host, record_findings, recorded_gpus
 from cuenv.resolver.solution_policy import edit_findings
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
 from given import base, package, solution
@@ -56,10 +56,10 @@ def below(driver: str) -> str:
 def test_a_lock_names_exactly_the_gpus_and_drivers_that_the_rules_allow(lock: Lock) -> None:
     knowledge = base()
     (solution,) = lock.solutions
-    served = {item.capability: item for item in recorded(lock.metadata, PLATFORM)}
+    served = {item.capability: item for item in recorded_gpus(lock.metadata, PLATFORM)}
     assert served
     written = minimum_host(lock.solutions, host(Capability(8, 9), "580.65.06", knowledge), knowledge)
-    anew = {item.capability: item for item in recorded(written, PLATFORM)}
+    anew = {item.capability: item for item in recorded_gpus(written, PLATFORM)}
     assert anew.keys() & served.keys()
     assert all(item == served.get(capability, item) for capability, item in anew.items())
     for row in knowledge.generations:
@@ -77,7 +77,7 @@ def test_a_lock_names_exactly_the_gpus_and_drivers_that_the_rules_allow(lock: Lo
 def test_the_record_judges_where_the_tables_do_not_know_torch(lock: Lock) -> None:
     knowledge = replace(base(), torch=())
     (solution,) = lock.solutions
-    first = recorded(lock.metadata, PLATFORM)[0]
+    first = recorded_gpus(lock.metadata, PLATFORM)[0]
     assert first.driver
 
     def judged(capability: Capability, driver: str) -> list[tuple[str, str]]:
@@ -95,7 +95,7 @@ def test_a_gpu_that_is_newer_than_the_toolkit_is_recorded_with_its_own_first_dri
     toolkit = package("cuda-version", "12.6", "h1_3", subdir="noarch")
     solved = solution(torch, toolkit, package("libcudnn", "9.8.0.87"), package("nccl", "2.26.2.1"))
     written = minimum_host((solved,), host(Capability(8, 9), "580.65.06", base()), base())
-    found = {str(item.capability): str(item) for item in recorded(written, PLATFORM)}
+    found = {str(item.capability): str(item) for item in recorded_gpus(written, PLATFORM)}
     assert found["8.9"] == "8.9=native:525.60.13"
     assert found["12.0"] == "12.0=jit:570.26"
     assert found["10.7"] == "10.7=jit"  # of which the tables know no driver
@@ -107,10 +107,10 @@ def test_the_driver_of_a_lock_is_that_of_its_first_platform() -> None:
     one = minimum_host((first,), here, base())
     both = minimum_host((first, replace(first, platform="linux-aarch64")), here, base())
     assert both["cuenv_minimum_driver"] == one["cuenv_minimum_driver"]
-    assert both.keys() - one.keys() == {f"{SERVED}linux-aarch64"}
+    assert both.keys() - one.keys() == {f"{SUPPORTED_GPUS}linux-aarch64"}
 
 
-@pytest.mark.parametrize("key", [SERVED + PLATFORM, "cuenv_minimum_driver", MINIMUM_GLIBC])
+@pytest.mark.parametrize("key", [SUPPORTED_GPUS + PLATFORM, "cuenv_minimum_driver", MINIMUM_GLIBC])
 def test_an_edited_record_is_seen(lock: Lock, key: str) -> None:
     assert not [*edit_findings(lock)]
     other = {**lock.metadata, key: lock.metadata[key].replace("5", "4").replace("2.", "1.")}
@@ -122,8 +122,8 @@ def test_an_edited_record_is_seen(lock: Lock, key: str) -> None:
 @collect("text", ["8.9", "8.9=magic", "8.9=native:new", "x=native", "8.9=native:\x1b[2J"])
 def test_a_record_that_cuenv_did_not_write_is_an_input_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match=r"expected"):
-        recorded({SERVED + PLATFORM: text}, PLATFORM)
-    key, shown = f'"{SERVED}{PLATFORM}": "', f"{text!a}".replace("'", "").replace("\\", "/")
+        recorded_gpus({SUPPORTED_GPUS + PLATFORM: text}, PLATFORM)
+    key, shown = f'"{SUPPORTED_GPUS}{PLATFORM}": "', f"{text!a}".replace("'", "").replace("\\", "/")
     (tmp_path / LOCK_NAME).write_text(LOCKS[0].read_text().replace(key, f"{key}{shown} "))
     with pytest.raises(InputError, match="custom_metadata") as caught:
         check(tmp_path / LOCK_NAME, HostOptions(hosts=("rtx4090-535",), environ={}), replace(base(), torch=()))

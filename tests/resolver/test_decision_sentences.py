@@ -18,7 +18,7 @@ from cases import collect
 from cuenv.core.versions import parse_arch_list, version
 from cuenv.host.facts import Driver, HostFacts
 from cuenv.host.request import pool
-from cuenv.resolver.decision import Decision, _remedied, decide
+from cuenv.resolver.decision import Decision, _context_with, decide
 from cuenv.resolver.ranking import NATIVE_LEVEL
 from cuenv.resolver.rules import Remedy, minimum_driver
 from given import base, candidate, case, decided, machine
@@ -120,12 +120,12 @@ def test_twins_are_told_apart_by_nothing() -> None:
 
 def test_a_remedy_that_names_neither_driver_nor_option_changes_nothing() -> None:
     asked = case(machine("8.9", driver="535.129.03"))
-    assert _remedied(asked, Remedy(text="another GPU")) is asked
-    later = _remedied(asked, Remedy(text="driver 580.65.06 or later", driver="580.65.06"))
+    assert _context_with(asked, Remedy(text="another GPU")) is asked
+    later = _context_with(asked, Remedy(text="driver 580.65.06 or later", driver="580.65.06"))
     assert later.facts.driver == Driver(version="580.65.06", cuda=version("13.0"))
-    assert _remedied(asked, Remedy(text="x", option="--no-dev")).request.dev is False
+    assert _context_with(asked, Remedy(text="x", option="--no-dev")).request.dev is False
     assert (
-        _remedied(
+        _context_with(
             replace(asked, request=replace(asked.request, dev=False)), Remedy(text="x", option="--dev")
         ).request.dev
         is True

@@ -32,14 +32,14 @@ from cuenv.knowledge.tables import TABLES, rows_of
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import (
     chosen_line,
+    gpu_support,
     hints,
     reason_text,
     request_options,
-    served_lines,
-    services,
     skipped_lines,
     source_lines,
     summary,
+    support_lines,
     verdict_lines,
 )
 from cuenv.resolver.rules import rule_named
@@ -183,13 +183,13 @@ def test_the_choice_in_one_line(name: str) -> None:
 @collect("name", WITH_GPU)
 def test_how_each_gpu_is_served(name: str) -> None:
     decision = settled(name)
-    found = services(decision)
+    found = gpu_support(decision)
     if decision.chosen is None:
         assert found == []
-        assert served_lines(decision) == []
+        assert support_lines(decision) == []
         return
     assert [text for text, _ in found] == [str(gpu) for gpu in decision.context.facts.capabilities]
-    for line, (text, how) in zip(served_lines(decision), found, strict=True):
+    for line, (text, how) in zip(support_lines(decision), found, strict=True):
         assert line.startswith(f"compute capability {text}")
         assert isinstance(how, (Native, Jit))
         assert str(how.target) in line
@@ -198,7 +198,7 @@ def test_how_each_gpu_is_served(name: str) -> None:
 
 def test_jit_is_said_to_be_jit() -> None:
     decision = decide(case(machine("10.0", driver="575.57.08"), dev=False), [candidate("2.7.1", "cuda126*")])
-    (line,) = served_lines(decision)
+    (line,) = support_lines(decision)
     assert "JIT" in line
     assert "9.0" in line
 

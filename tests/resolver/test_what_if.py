@@ -17,7 +17,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.resolver.candidates import environment_key
-from cuenv.resolver.resolve import Resolution, decide_any, resolve
+from cuenv.resolver.resolve import Resolution, decide_with_wheels, resolve
 from cuenv.resolver.what_if import ChangeOptions, DecisionChange, Group, WhatIf, changed, difference, what_if
 from given import CAPABILITIES, DRIVERS, base, machine, options, shipped
 from thorough import examples
@@ -87,7 +87,7 @@ def test_a_choice_of_the_channels_and_one_of_the_tables_differ_by_the_host_alone
         found = resolve(facts, request, base())
         if facts.driver and facts.driver.version == "545.23.06":
             return found
-        decision = decide_any(replace(found.decision.context, proving=True))
+        decision = decide_with_wheels(replace(found.decision.context, proving=True))
         first, *rest = decision.fitting
         other = replace(first, candidate=replace(first.candidate, python="3.99"))
         return replace(found, decision=replace(decision, fitting=(other, *rest), proven=True))

@@ -75,7 +75,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues
       cuenv kb learn --save tables
       cuenv kb format tables
     """
-    from cuenv.resolver.lookup import TOPICS, listed, overview  # noqa: PLC0415 - not needed for --help
+    from cuenv.resolver.lookup import TOPICS, overview, topic_overview  # noqa: PLC0415 - not needed for --help
 
     knowledge, subject = knowledge_from(values), " ".join(words)  # a name such as RTX 4090, typed without quotes
     if topic is None:
@@ -87,7 +87,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues
         near = next(iter(get_close_matches(topic, TOPICS, n=1)), "gpu")
         hint = shlex.join(["cuenv", "kb", near, subject or _EXAMPLES[near]])
         raise UsageError(f"kb {topic!r}: no such topic; choose from {', '.join(TOPICS)}", hint=hint)
-    page = TOPICS[topic](subject, knowledge) if subject else listed(topic, knowledge)
+    page = TOPICS[topic](subject, knowledge) if subject else topic_overview(topic, knowledge)
     if values["as_json"]:
         _emit_page_json(page, knowledge)
         return

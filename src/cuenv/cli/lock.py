@@ -202,13 +202,13 @@ class _LockCommand(CuenvCommand):
 
 def _environment_file(path: Path | None, *, resolved: bool, quiet: bool) -> Path:
     """The environment file: the named one, otherwise the one from which the lock was made."""
-    from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, locked_from  # noqa: PLC0415 - not needed for --help
+    from cuenv.lockfile.files import ENVIRONMENT, LOCK_NAME, default_environment_file  # noqa: PLC0415 - not needed for --help
 
     if str(path) == STDIN:
         message = "cuenv lock writes its files beside the environment file, but standard input is not in a folder"
         raise UsageError(message, hint=f"cuenv lock {ENVIRONMENT}")
     if path is None:
-        path = Path(ENVIRONMENT) if resolved else locked_from(Path())
+        path = Path(ENVIRONMENT) if resolved else default_environment_file(Path())
         which = f"file    {path}, which {LOCK_NAME} was made from; for another: cuenv lock {ENVIRONMENT}"
         say([which] if path.name != ENVIRONMENT else [], quiet=quiet)
     return path

@@ -9,7 +9,7 @@ from shlex import join, quote
 from cuenv.core.errors import CuenvError
 from cuenv.core.io.files import is_file, is_folder, read_text
 from cuenv.core.record import dataclass
-from cuenv.lockfile.files import LOCK_NAME, REQUIREMENTS, lock_words, locked_from
+from cuenv.lockfile.files import LOCK_NAME, REQUIREMENTS, default_environment_file, lock_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
     """
     from cuenv.prefix.io.environments import active_environment  # noqa: PLC0415 - what only imports this looks for none
 
-    file, lock = locked_from(folder), folder / LOCK_NAME
+    file, lock = default_environment_file(folder), folder / LOCK_NAME
     found = [
         f"{name}: {'found' if is_file(folder / name) else 'not in this folder'}" for name in (file.name, LOCK_NAME)
     ]

@@ -36,7 +36,7 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, host_facts, this_machine
 from cuenv.knowledge.base import Knowledge
-from cuenv.lockfile.files import environment_files, lock_there, read_environment, read_lock, recorded_host
+from cuenv.lockfile.files import environment_files, lock_file_there, read_environment, read_lock, recorded_host
 from cuenv.lockfile.formats import requirements_txt
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.solution_policy import edit_findings
@@ -242,7 +242,7 @@ def read_lock_with_spec(path: Path) -> tuple[Path, Lock, EnvironmentSpec | None]
     Raises:
         InputError: one of them cannot be read.
     """
-    path = lock_there(path)
+    path = lock_file_there(path)
     lock = read_lock(path)
     file = next(environment_files(lock, path.parent), None)
     return path, lock, read_environment(file)[0] if file else None

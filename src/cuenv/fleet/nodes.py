@@ -8,7 +8,7 @@ from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import driver_key
 from cuenv.host.facts import Driver, Gpu, HostFacts, Libc, Surroundings
-from cuenv.resolver.resolve import decidable
+from cuenv.resolver.resolve import facts_for_decision
 
 _NAME = regex(r"([^.]*?)([0-9]+)([^0-9.]*(?:\..*)?)")
 """A name before and behind the last number of its first part: of ``gpu07.rack2`` it is 07."""
@@ -181,7 +181,7 @@ def _rule_view(facts: HostFacts) -> HostFacts:
         libc=facts.libc,
         environment=Surroundings(wsl=facts.environment.wsl),
     )
-    return decidable(bare)
+    return facts_for_decision(bare)
 
 
 def _order(facts: HostFacts) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from cuenv.fleet.reasons import Merge, merge
 from cuenv.host.facts import Libc
 from cuenv.host.request import Request, pool
 from cuenv.knowledge.base import Knowledge
-from cuenv.resolver.batch import Pool, Standing
+from cuenv.resolver.batch import Pool, PoolRanking
 from cuenv.resolver.candidates import Candidate, candidates_of, environment_key
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.rules import Context
@@ -29,7 +29,7 @@ class NodeClass(NamedTuple):
     """Kinds of nodes that support the same candidates in the same way."""
 
     kinds: tuple[NodeKind, ...]
-    standing: Standing
+    standing: PoolRanking
     platform: str
 
     @property
@@ -200,7 +200,7 @@ def _classes(
     folded: Iterable[NodeKind], pools: dict[str, Pool]
 ) -> tuple[tuple[NodeClass, ...], tuple[UnservedHosts, ...]]:
     """The kinds of nodes grouped by the candidates that support them, and those without a candidate."""
-    found: dict[tuple[object, ...], tuple[Standing, list[NodeKind]]] = {}
+    found: dict[tuple[object, ...], tuple[PoolRanking, list[NodeKind]]] = {}
     nothing: dict[tuple[object, ...], list[NodeKind]] = {}
     for kind in folded:
         facts = kind.facts

@@ -15,10 +15,10 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.batch import Pool
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import Decision, Rejection, decide
-from cuenv.resolver.ranking import SERVICE, Assessment, Ranking
-from cuenv.resolver.resolve import decide_any
+from cuenv.resolver.ranking import SUPPORT_CRITERIA, Assessment, Ranking
+from cuenv.resolver.resolve import decide_with_wheels
 from cuenv.resolver.rules import Context, minimum_driver
-from cuenv.resolver.verdict import both
+from cuenv.resolver.verdict import and_list
 
 _NOT_MEANT = ("cpu", "wish", "platform")
 """Rules that keep a candidate out whatever the host is."""
@@ -70,7 +70,7 @@ def serving(decision: Decision) -> tuple[Assessment, ...]:
     if decision.chosen is None:
         return ()
     ranking = Ranking(decision.context)
-    counts = [number for number, item in enumerate(ranking.criteria) if item in SERVICE]
+    counts = [number for number, item in enumerate(ranking.criteria) if item in SUPPORT_CRITERIA]
 
     def stands(item: Assessment) -> tuple[object, ...]:
         key = ranking.key(item)
@@ -106,7 +106,7 @@ class Help(NamedTuple):
 
 def nothing_serves(kind: NodeKind, request: Request, knowledge: Knowledge) -> Help:
     """Why no environment supports a host, and what would help."""
-    decision = decide_any(Context(facts=kind.facts, request=request, knowledge=knowledge))
+    decision = decide_with_wheels(Context(facts=kind.facts, request=request, knowledge=knowledge))
     if decision.conda:
         release = decision.chosen.candidate.build.version if decision.chosen else ""
         return Help("stack", decision.conda, f"torch {release} as a wheel: --stack wheels")
@@ -202,4 +202,4 @@ def merge_text(found: Merge) -> str:
     """A merge in words."""
     parts = [f"driver {driver} on {nodes_of(kinds)}" for driver, kinds in found.drivers]
     verb = "saves" if len(parts) == 1 else "save"
-    return f"{both(parts)} {verb} the environment {found.saves}: its hosts would use {both(found.into)}"
+    return f"{and_list(parts)} {verb} the environment {found.saves}: its hosts would use {and_list(found.into)}"

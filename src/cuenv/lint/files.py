@@ -18,7 +18,7 @@ from cuenv.core.regex import regex
 from cuenv.core.render import finding_json
 from cuenv.knowledge.base import Knowledge
 from cuenv.lint import KINDS, Lint, Machine, edited, in_order, mended, place
-from cuenv.lockfile.files import LOCK_NAME, is_requirements, locked_from
+from cuenv.lockfile.files import LOCK_NAME, default_environment_file, is_requirements
 from cuenv.lockfile.formats import mended_there, parse_lock, reader_of, readers, stranger
 from cuenv.solve.environment_spec import WRITTEN_BY
 
@@ -126,7 +126,7 @@ def found_here(folder: Path) -> tuple[Path, ...]:
             or (_FOR_PIP.search(name) and _is_list(folder / name))
         )
     )
-    source = locked_from(folder)
+    source = default_environment_file(folder)
     if source not in known and is_file(source):
         known = (*known, source)
     if not known:

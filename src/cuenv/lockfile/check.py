@@ -22,8 +22,8 @@ from cuenv.lockfile.coverage import coverage
 from cuenv.lockfile.files import (
     LOCK_NAME,
     environments,
-    lock_there,
-    locks,
+    is_locked_from,
+    lock_file_there,
     read_lock,
     recorded_host,
 )
@@ -33,7 +33,7 @@ from cuenv.lockfile.host_check import candidate_of, cpu_torch_findings, host_fin
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.lockfile.setups import build_findings
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.effective_driver import with_effective_driver
 from cuenv.resolver.health import driver_findings, machine_findings
 from cuenv.resolver.solution_policy import edit_findings, lock_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
@@ -81,7 +81,7 @@ def check(
         if recorded:
             # Why this machine shows none is worth a word, and decides nothing: the answer is for the other host.
             hidden = (replace(item, severity="info") for item in driver_findings(facts, knowledge))
-            notes += [_judged_for(recorded), *hidden]
+            notes += [_recorded_host_finding(recorded), *hidden]
             facts = recorded
     return one.check(facts, options, request, notes)
 
@@ -97,11 +97,15 @@ class CheckedLock:
     def __init__(
         self, path: Path, knowledge: Knowledge, part: LockPart | None = None, words: Iterable[str] = ()
     ) -> None:
-        self.path = path = lock_there(path, words)
+        self.path = path = lock_file_there(path, words)
         self.lock = lock = read_lock(path, part or LockPart(), words=words)
         self._knowledge = knowledge
         asked = cache(lambda: tuple(environments(lock, path.parent)))
-        self._own = (*edit_findings(lock), *companion_findings(lock, path, asked), *_environment(lock, asked()))
+        self._own = (
+            *edit_findings(lock),
+            *companion_findings(lock, path, asked),
+            *_environment_findings(lock, asked()),
+        )
         self._alone: dict[str, tuple[Finding, ...]] = {}
 
     def check(
@@ -115,11 +119,11 @@ class CheckedLock:
             notes: further findings.
         """
         lock, knowledge = self.lock, self._knowledge
-        judged = effective(facts, knowledge)
+        judged = with_effective_driver(facts, knowledge)
         found = [*notes, *self._own]
-        chosen = _asked_for(lock, facts, options)
+        chosen = _checked_solutions(lock, facts, options)
         if not lock.solution(facts.platform):  # nothing else is true of packages that the host cannot install
-            found.append(_other_platforms(lock, facts))
+            found.append(_platform_finding(lock, facts))
             chosen = ()
         for solution in chosen:
             host = judged if options.platform else replace(judged, platform=solution.platform)
@@ -127,7 +131,7 @@ class CheckedLock:
             one += build_findings(solution, host, knowledge)
             if not any((item.code, item.subject) == ("CU103", "pytorch") for item in one):
                 one += cpu_torch_findings(solution, host, asked="cuenv_content" in lock.metadata)
-            by_record = _by_record(lock, solution, host, knowledge)
+            by_record = _record_findings(lock, solution, host, knowledge)
             # where the lock itself says what it serves, the silence of the tables is no doubt
             one = [replace(item, unknown=item.unknown and not by_record) for item in one] + [*by_record]
             if lock.program:
@@ -136,9 +140,9 @@ class CheckedLock:
             found += (named_platform(item, solution.platform) for item in one) if other else one
         mine = lock.solution(facts.platform)
         components = coverage(mine, judged, knowledge) if mine else ()
-        found += machine_findings(facts, _chosen(lock, facts, knowledge), knowledge, request)
-        looked = (_looked(chosen, lock), host_line(facts))
-        lenient = allowed(_with_files(found), lock.allowed)
+        found += machine_findings(facts, _torch_candidate(lock, facts, knowledge), knowledge, request)
+        looked = (_summary(chosen, lock), host_line(facts))
+        lenient = allowed(_joined_with_missing_files(found), lock.allowed)
         told = report(str(self.path), lenient, looked)
         return LockCheck(report=told, facts=facts, components=components, part=lock.part, lock=lock)
 
@@ -154,13 +158,13 @@ class CheckedLock:
                 of_cpu=lock.metadata.get(OF_CPU, "").split(),
             )
             # what another solver mixed at flexible channel priority, cuenv locks at strict priority
-            ours = alone if "cuenv_content" in lock.metadata else map(_locked_anew, alone)
-            whole = (*solution.remarks, *ours, *_pip(solution, lock.program, self.path.parent))
+            ours = alone if "cuenv_content" in lock.metadata else map(_with_lock_fix, alone)
+            whole = (*solution.remarks, *ours, *_pip_findings(solution, lock.program, self.path.parent))
             self._alone[solution.platform] = whole
         return self._alone[solution.platform]
 
 
-def _locked_anew(finding: Finding) -> Finding:
+def _with_lock_fix(finding: Finding) -> Finding:
     return replace(finding, fix="cuenv lock") if finding.code == "CU101" else finding
 
 
@@ -171,7 +175,7 @@ def named_platform(finding: Finding, platform: str) -> Finding:
     return replace(finding, message=f"{platform}: {finding.message}")
 
 
-def _other_platforms(lock: Lock, facts: HostFacts) -> Finding:
+def _platform_finding(lock: Lock, facts: HostFacts) -> Finding:
     there = ", ".join(item.platform for item in lock.solutions)
     return Finding(
         code="CU106",
@@ -186,7 +190,7 @@ def _other_platforms(lock: Lock, facts: HostFacts) -> Finding:
     )
 
 
-def _looked(chosen: Sequence[Solution], lock: Lock) -> str:
+def _summary(chosen: Sequence[Solution], lock: Lock) -> str:
     """What was looked at, for people: how many packages, and of which part of a lock that holds more."""
     conda, pip = sum(len(item.packages) for item in chosen), sum(len(item.pip) for item in chosen)
     said = counted(conda, "package") + (f" and {pip} for pip" if pip else "")
@@ -198,14 +202,14 @@ def _looked(chosen: Sequence[Solution], lock: Lock) -> str:
     return f"{said} ({', '.join(part)})" if part else said
 
 
-def _asked_for(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solution, ...]:
+def _checked_solutions(lock: Lock, facts: HostFacts, options: HostOptions) -> tuple[Solution, ...]:
     """The platform of the host, where the lock has it; of a lock that cuenv made, all, unless the options name one."""
     mine = lock.solution(facts.platform)
     all_of_it = "cuenv_content" in lock.metadata and not options.platform
     return (mine,) if mine and not all_of_it else lock.solutions
 
 
-def _judged_for(facts: HostFacts) -> Finding:
+def _recorded_host_finding(facts: HostFacts) -> Finding:
     return Finding(
         code="CU409",
         severity="info",
@@ -214,26 +218,26 @@ def _judged_for(facts: HostFacts) -> Finding:
     )
 
 
-def _chosen(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | None:
+def _torch_candidate(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | None:
     solution = lock.solution(facts.platform)
     return candidate_of(solution, knowledge) if solution else None
 
 
-def _environment(lock: Lock, named: Iterable[tuple[Path, EnvironmentSpec]]) -> Iterator[Finding]:
+def _environment_findings(lock: Lock, named: Iterable[tuple[Path, EnvironmentSpec]]) -> Iterator[Finding]:
     """The lock against the environment files that it names, where they lie beside it."""
     for file, spec in named:
-        if not locks(lock, spec):
-            yield from _unsatisfied(lock, spec, file)
+        if not is_locked_from(lock, spec):
+            yield from _unsatisfied_findings(lock, spec, file)
 
 
-def _by_record(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+def _record_findings(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
     try:
         return tuple(record_findings(lock, solution, facts, knowledge))
     except ValueError as error:
         raise InputError(f"{LOCK_NAME}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
 
 
-def _pip(solution: Solution, program: str, folder: Path) -> Iterator[Finding]:
+def _pip_findings(solution: Solution, program: str, folder: Path) -> Iterator[Finding]:
     if solution.pip or solution.aside:
         from cuenv.lockfile.pip_findings import aside_findings, pip_findings  # noqa: PLC0415 - most locks have no pip part
 
@@ -242,7 +246,7 @@ def _pip(solution: Solution, program: str, folder: Path) -> Iterator[Finding]:
             yield replace(item, severity="info") if item.code == UNLOCKED else item
 
 
-def _with_files(found: list[Finding]) -> Iterator[Finding]:
+def _joined_with_missing_files(found: list[Finding]) -> Iterator[Finding]:
     """What is set aside, and that its file is missing, as one finding: to make the file comes first."""
     missing = {item.subject: item for item in found if item.code == "CU108" and item.severity == "warning"}
     told = set()
@@ -259,7 +263,7 @@ def _with_files(found: list[Finding]) -> Iterator[Finding]:
     yield from (item for name, item in missing.items() if name not in told)
 
 
-def _unsatisfied(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
+def _unsatisfied_findings(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
     from cuenv.lockfile.pip_findings import unlocked  # noqa: PLC0415 - only when the file changed
     from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - as above
     from cuenv.solve.io.solver import matches  # noqa: PLC0415 - as above

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, counted, first_of
 from cuenv.core.io.files import is_file, read_text
-from cuenv.lockfile.files import LOCK_NAME, environments, locks, read_lock
+from cuenv.lockfile.files import LOCK_NAME, environments, is_locked_from, read_lock
 from cuenv.lockfile.formats import CLIENTS, LockedFile, LockFormat, formats, unlocked_txt
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock
@@ -168,4 +168,4 @@ def _difference_findings(
 
 def _spec_locked(lock: Lock, named: Named) -> EnvironmentSpec | None:
     """The environment file that was locked, if it lies there unchanged."""
-    return next((spec for _, spec in named() if locks(lock, spec)), None)
+    return next((spec for _, spec in named() if is_locked_from(lock, spec)), None)

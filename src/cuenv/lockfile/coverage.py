@@ -21,7 +21,7 @@ from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context, Judge, Verdict, rule_named
 from cuenv.resolver.rules.libraries import younger
-from cuenv.resolver.verdict import cited
+from cuenv.resolver.verdict import with_sources
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, together
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
@@ -54,7 +54,7 @@ def _components(
 ) -> Iterator[ComponentSupport]:
     torch = solution.package("pytorch")
     rules = [rule for rule in _COMPONENTS if rule != "nvcc" or any(map(solution.package, NVCC))]
-    of_gpus = [served_alone(rules, candidate, device, facts, knowledge) for device in facts.capabilities]
+    of_gpus = [support_alone(rules, candidate, device, facts, knowledge) for device in facts.capabilities]
     for rule, *judged in zip(rules, *of_gpus, strict=True) if of_gpus else ():
         packages: list[LockedPackage | PipLocked] = []
         packages += [found for name in _PACKAGES[rule] if (found := solution.package(name))]
@@ -70,11 +70,11 @@ def _components(
             else _COMPONENTS[rule],
             support=tuple((device, how) for device, how, _ in judged),
             because=worst.because,
-            evidence=tuple(cited(reason, knowledge) for reason in worst.reasons),
+            evidence=tuple(with_sources(reason, knowledge) for reason in worst.reasons),
         )
 
 
-def served_alone(
+def support_alone(
     rules: Sequence[str],
     candidate: Candidate,
     device: Capability,
@@ -91,15 +91,15 @@ def served_alone(
         device: the compute capability of the GPU.
         request: what is wanted; nothing but a compiler by default.
     """
-    one = _only(facts, device)
+    one = _with_gpus_of(facts, device)
     if len(one.gpus) < len(facts.gpus):
         one = replace(one, detected=False)  # it is not alone there, whatever stands beside it
     context = Context(facts=one, request=request, knowledge=knowledge)
     verdicts = Judge(context, map(rule_named, rules)).verdicts(candidate)
-    return [(device, _how(candidate, device, verdict, knowledge), verdict) for verdict in verdicts]
+    return [(device, _support(candidate, device, verdict, knowledge), verdict) for verdict in verdicts]
 
 
-def _how(candidate: Candidate, device: Capability, verdict: Verdict, knowledge: Knowledge) -> How:
+def _support(candidate: Candidate, device: Capability, verdict: Verdict, knowledge: Knowledge) -> How:
     if verdict.outcome == "reject":
         return "no"
     if verdict.outcome == "unknown":
@@ -110,10 +110,10 @@ def _how(candidate: Candidate, device: Capability, verdict: Verdict, knowledge: 
     return "jit" if cuda and younger(device, cuda, knowledge) else "native"
 
 
-def _only(facts: HostFacts, device: Capability) -> HostFacts:
+def _with_gpus_of(facts: HostFacts, device: Capability) -> HostFacts:
     """The host with its GPUs of one capability; of a pool, the machines that have one."""
     gpus = tuple(gpu for gpu in facts.gpus if gpu.capability == device)
-    members = tuple(_only(member, device) for member in facts.members if device in member.capabilities)
+    members = tuple(_with_gpus_of(member, device) for member in facts.members if device in member.capabilities)
     return replace(facts, gpus=gpus, members=members)
 
 
@@ -148,7 +148,7 @@ def _repair(component: ComponentSupport, solution: Solution, knowledge: Knowledg
         bounds = (f">={first}" if too_old else "", f"<{last.major + 1}" if last else "")
         version = ",".join(filter(None, bounds))
         return Pin(name="cuda-version", version=version, why=why) if version else None
-    builds = _serving(component.cut, solution, knowledge)
+    builds = _build_with_code(component.cut, solution, knowledge)
     return Pin(name="pytorch", build=builds, why=why) if builds else None
 
 
@@ -159,7 +159,7 @@ def _last_release(library: str, device: Capability, torch: Candidate | None, kno
     return max((row.below for row in rows if row.below), default=None)
 
 
-def _serving(devices: tuple[Capability, ...], solution: Solution, knowledge: Knowledge) -> str:
+def _build_with_code(devices: tuple[Capability, ...], solution: Solution, knowledge: Knowledge) -> str:
     """The glob of the builds, of the release that is locked, that hold code for the GPUs; empty without one."""
     torch = solution.package("pytorch")
     for row in reversed(knowledge.torch) if torch else ():

@@ -138,7 +138,7 @@ def diff(old: Lock, new: Lock, hosts: Iterable[HostFacts], knowledge: Knowledge)
         platforms_removed=tuple(name for name in before if name not in after),
         pip_added=tuple(sorted(now - known)),
         pip_removed=tuple(sorted(known - now)),
-        services=tuple(service for pair in both for service in _services(*pair, knowledge)),
+        services=tuple(service for pair in both for service in _support_changes(*pair, knowledge)),
         hosts=tuple(_effect(host, *pair, knowledge) for pair in both for host in judged),
     )
 
@@ -159,7 +159,7 @@ def _changes(old: Solution, new: Solution, knowledge: Knowledge) -> list[Package
     found = []
     for name in sorted({*before, *after}):
         first, second = before.get(name), after.get(name)
-        what = _what(first, second) if first and second else ()
+        what = _differences(first, second) if first and second else ()
         if first and second and not what:
             continue
         found.append(
@@ -176,7 +176,7 @@ def _changes(old: Solution, new: Solution, knowledge: Knowledge) -> list[Package
     return sorted(found, key=lambda change: not change.core)
 
 
-def _what(old: LockedPackage, new: LockedPackage) -> tuple[str, ...]:
+def _differences(old: LockedPackage, new: LockedPackage) -> tuple[str, ...]:
     parts = {
         "version": (old.version, new.version),
         "build": (old.build, new.build),
@@ -190,7 +190,7 @@ def _what(old: LockedPackage, new: LockedPackage) -> tuple[str, ...]:
 
 
 def _effect(host: HostFacts, old: Solution, new: Solution, knowledge: Knowledge) -> HostEffect:
-    there = _on(host, new.platform)
+    there = _on_platform(host, new.platform)
     before, after = host_findings(old, there, knowledge), host_findings(new, there, knowledge)
     had, has = {_key(item) for item in before}, {_key(item) for item in after}
     return HostEffect(
@@ -202,7 +202,7 @@ def _effect(host: HostFacts, old: Solution, new: Solution, knowledge: Knowledge)
     )
 
 
-def _on(host: HostFacts, platform: str) -> HostFacts:
+def _on_platform(host: HostFacts, platform: str) -> HostFacts:
     return host if host.platform == platform else replace(host, platform=platform)
 
 
@@ -216,14 +216,14 @@ def _minimum(solution: Solution, host: HostFacts, knowledge: Knowledge) -> str |
     return minimum_driver(candidate, Context(facts=host, request=Request(), knowledge=knowledge)) if candidate else None
 
 
-def _services(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[SupportChange]:
+def _support_changes(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[SupportChange]:
     for row in sorted(knowledge.generations, key=lambda row: row.capability):
-        ways = [_service(item, row.capability, knowledge) for item in (old, new)]
+        ways = [_support(item, row.capability, knowledge) for item in (old, new)]
         if ways[0] != ways[1]:
             yield SupportChange(platform=new.platform, capability=row.capability, old=ways[0], new=ways[1])
 
 
-def _service(solution: Solution, capability: Capability, knowledge: Knowledge) -> How:
+def _support(solution: Solution, capability: Capability, knowledge: Knowledge) -> How:
     """How a lock supports a capability: by torch's code, unless another component lacks it."""
     candidate = candidate_of(solution, knowledge)
     if candidate is None or candidate.build.code is None:
@@ -353,7 +353,7 @@ def lines_of(diff: LockDiff, old: str, new: str) -> list[str]:
     found += [f"  - platform {name}" for name in diff.platforms_removed]
     if diff.pip_added or diff.pip_removed:
         found += ["pip:", *(f"  {line}" for line in pip_lines(diff))]
-    return [*found, *_meaning(diff)]
+    return [*found, *_effect_summary(diff)]
 
 
 def pip_lines(diff: LockDiff) -> list[str]:
@@ -382,7 +382,7 @@ def markdown(diff: LockDiff, old: str, new: str) -> str:
     if rows:
         found += ["| | before | after |", "| --- | --- | --- |"]
         found += [f"| {kind} | {cell(before)} | {cell(after)} |" for kind, before, after in rows] + [""]
-    meaning = _meaning(diff)
+    meaning = _effect_summary(diff)
     found += [f"- {cell(line.strip())}" for line in meaning]
     return "\n".join(found).rstrip() + "\n"
 
@@ -427,10 +427,10 @@ def _shown(package: LockedPackage, what: Iterable[str]) -> str:
     return " ".join(parts)
 
 
-def _meaning(diff: LockDiff) -> list[str]:
+def _effect_summary(diff: LockDiff) -> list[str]:
     """What it means for GPUs and hosts; silence where nothing changes."""
     found = [
-        f"GPU {item.capability} on {item.platform}: {_WAYS[item.old]} before, {_WAYS[item.new]} after"
+        f"GPU {item.capability} on {item.platform}: {_SUPPORT_TEXT[item.old]} before, {_SUPPORT_TEXT[item.new]} after"
         for item in diff.services
     ]
     for effect in diff.hosts:
@@ -438,7 +438,7 @@ def _meaning(diff: LockDiff) -> list[str]:
     return found
 
 
-_WAYS = {"native": "native", "jit": "by JIT of PTX", "no": "not supported", "unknown": "not known"}
+_SUPPORT_TEXT = {"native": "native", "jit": "by JIT of PTX", "no": "not supported", "unknown": "not known"}
 
 
 def _effect_lines(effect: HostEffect) -> Iterator[str]:

@@ -63,7 +63,7 @@ from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH, pip_demand
 from cuenv.resolver.rules import RULES, Context, Judge, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
-from cuenv.resolver.verdict import cited
+from cuenv.resolver.verdict import with_sources
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import build_cuda
 
@@ -478,7 +478,7 @@ def _unsatisfiable(decision: Decision, knowledge: Knowledge, *, nvcc_elsewhere: 
         judged = tuple(as_findings(verdict, nearest.candidate, decision.context))
         if verdict.rule == "cudnn":  # the file names torch alone
             judged = tuple(replace(item, message=f"{name}: {item.message}") for item in judged)
-        evidence = tuple(cited(reason, knowledge) for reason in verdict.reasons)
+        evidence = tuple(with_sources(reason, knowledge) for reason in verdict.reasons)
         code = rule_named(verdict.rule).code
         yield from judged or [
             Finding(

@@ -40,7 +40,7 @@ _REQUIREMENTS = regex(
     r"(?:[=<>!~;@][^\n]*)?(?:\n|\Z)|(?:git|hg|svn|bzr)\+[a-z]+://\S)"
 )
 """How a list of requirements for pip begins."""
-_PRINTED = regex(
+_CONDA_LIST = regex(
     r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[A-Za-z0-9_.-]+=[^=\s]+=[^=\s]+[ \t]*(?:\n|\Z)"
     r"|(?<=\n)(?:(?!#)[A-Za-z0-9_.-]+[ \t]+\d\S*[ \t]+[A-Za-z0-9_.<>]+(?:[ \t]+\S+)?[ \t]*(?:\n|\Z)))"
 )
@@ -70,11 +70,11 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
         hint = shlex.join(["cuenv", "lock", *words, *host])
         raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
     text = read_text(path)
-    if _is_printed(text):
-        return _printed(text, path)
+    if _is_conda_list(text):
+        return _from_conda_list(text, path)
     named: tuple[str, ...] = ()
     if path.suffix in LISTS and _is_list(text, path):
-        text, named = _around(path)
+        text, named = _environment_around_list(path)
     try:
         spec, warnings = environment_yml.parse(text, str(path))
     except InputError as error:
@@ -91,12 +91,12 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
     return spec, (*named, *warnings) if spec.channels else (*warnings, _NO_CHANNELS)
 
 
-def _is_printed(text: str) -> bool:
+def _is_conda_list(text: str) -> bool:
     """Whether a text begins as no environment file does, but as what ``conda list`` prints."""
-    return _PRINTED.match(text.lstrip("\ufeff")) is not None
+    return _CONDA_LIST.match(text.lstrip("\ufeff")) is not None
 
 
-def _printed(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
+def _from_conda_list(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     """What ``conda list`` printed as an environment, with one remark.
 
     Raises:
@@ -137,7 +137,7 @@ def _is_list(text: str, path: Path) -> bool:
     return is_requirements(text) or not (_MAPPING.search(text) or other_than_environment(text, str(path)))
 
 
-def _around(path: Path) -> tuple[str, tuple[str, ...]]:
+def _environment_around_list(path: Path) -> tuple[str, tuple[str, ...]]:
     """An environment file that takes Python from conda-forge and asks pip for a list of requirements, with remarks."""
     file = path.with_name(_PYTHON_VERSION)
     pinned = _pinned_python(file)
@@ -157,7 +157,7 @@ def spec_digest(spec: EnvironmentSpec) -> str:
     return digest(json.dumps([*parts, sorted(spec.constraints)] if spec.constraints else parts))
 
 
-def locks(lock: Lock, spec: EnvironmentSpec) -> bool:
+def is_locked_from(lock: Lock, spec: EnvironmentSpec) -> bool:
     """Whether a lock was made from what an environment file says; cuenv 0.1.0 did not read the lists that it names."""
     plain = replace(spec, pip=spec.listed or spec.pip, constraints=())
     return lock.metadata.get("cuenv_environment") in (spec_digest(spec), spec_digest(plain))
@@ -185,7 +185,7 @@ def environments(lock: Lock, folder: Path) -> Iterator[tuple[Path, EnvironmentSp
     return ((file, read_environment(file)[0]) for file in environment_files(lock, folder))
 
 
-def locked_from(folder: Path) -> Path:
+def default_environment_file(folder: Path) -> Path:
     """The environment file that is meant where none is named: what the lock of a folder was made from, if it is there.
 
     ``environment.yml`` where no lock names one other file of that folder.
@@ -212,7 +212,7 @@ def lock_file(path: Path) -> Path:
     return path / LOCK_NAME if is_folder(path) else path
 
 
-def lock_there(path: Path, words: Iterable[str] = ()) -> Path:
+def lock_file_there(path: Path, words: Iterable[str] = ()) -> Path:
     """The same, of a lock that has to be there.
 
     Args:
@@ -225,12 +225,12 @@ def lock_there(path: Path, words: Iterable[str] = ()) -> Path:
     if not exists(file):
         folder = file.parent
         raise InputError(
-            f"{shown(file)} is not there", hint=to_lock(folder, words) if is_folder(folder) else look(file)
+            f"{shown(file)} is not there", hint=command_to_lock(folder, words) if is_folder(folder) else look(file)
         )
     return file
 
 
-def to_lock(folder: Path, words: Iterable[str] = ()) -> str:
+def command_to_lock(folder: Path, words: Iterable[str] = ()) -> str:
     """The command that makes the lock of a folder: of its environment file, which is chosen first where there is none.
 
     Args:

@@ -18,7 +18,7 @@ from cuenv.lockfile.files import (
     LOCK_NAME,
     day_in,
     host_metadata,
-    locks,
+    is_locked_from,
     read_environment,
     read_lock,
     recorded_host,
@@ -75,7 +75,7 @@ def out_of_date(
     for item in there:
         # a lock without conda is for one platform: its siblings are the others that were asked for
         own = platforms if item == target else ()
-        found += _of_lock(_Fresh(item, path, spec, knowledge, as_of), options, own, output)
+        found += _lock_findings(_LockOfFile(item, path, spec, knowledge, as_of), options, own, output)
     have = {solution.platform for item in others for solution in read_lock(item, LockPart()).solutions}
     for name in platforms if wheels else ():
         if name not in have:
@@ -85,7 +85,7 @@ def out_of_date(
     return report(", ".join(map(str, there)), found)
 
 
-class _Fresh(NamedTuple):
+class _LockOfFile(NamedTuple):
     """One lock and the file that it is compared with, and the day that is asked for."""
 
     target: Path
@@ -95,7 +95,9 @@ class _Fresh(NamedTuple):
     as_of: str
 
 
-def _of_lock(of: _Fresh, options: HostOptions, platforms: tuple[str, ...], output: Path | None) -> Iterator[Finding]:
+def _lock_findings(
+    of: _LockOfFile, options: HostOptions, platforms: tuple[str, ...], output: Path | None
+) -> Iterator[Finding]:
     target, path, spec, knowledge, _ = of
     own = target == path.parent / LOCK_NAME
     lock = read_lock(target, None if own else LockPart())
@@ -116,21 +118,21 @@ def _of_lock(of: _Fresh, options: HostOptions, platforms: tuple[str, ...], outpu
     yield from companion_findings(lock, target)
     recorded = lock.metadata.get("cuenv_environment")
     if recorded is None:
-        yield _foreign(target) if own else replace(_foreign(target), fix=again)
-    elif not locks(lock, spec):
+        yield _foreign_lock_finding(target) if own else replace(_foreign_lock_finding(target), fix=again)
+    elif not is_locked_from(lock, spec):
         made = "the lock" if own else target.name
-        yield _changed(f"{path.name}", f"its content has changed since {made} was made", again)
+        yield _changed_finding(f"{path.name}", f"its content has changed since {made} was made", again)
     if day and day != locked_day:
         then = f"as of {locked_day}" if locked_day else "with builds of any day"
-        yield _changed("--as-of", f"locked {then}, asked for as of {day}", again)
+        yield _changed_finding("--as-of", f"locked {then}, asked for as of {day}", again)
     if options.given and facts:
-        asked = _asked(options, facts, platforms, spec.platforms)
+        asked = _asked_host(options, facts, platforms, spec.platforms)
         if not own:
             asked.pop("platform", None)
         yield from (
-            _changed(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
+            _changed_finding(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
             for name, value in asked.items()
-            if value != (old := _recorded(lock, name))
+            if value != (old := _recorded_host_value(lock, name))
         )
 
 
@@ -138,7 +140,7 @@ def _repeated(platforms: tuple[str, ...]) -> list[str]:
     return [word for name in platforms for word in ("--platform", name)]
 
 
-def _asked(
+def _asked_host(
     options: HostOptions, facts: HostFacts, platforms: tuple[str, ...], of_file: tuple[str, ...]
 ) -> dict[str, str | None]:
     """What the options say about the host, as a lock would record it; what they leave open is not compared."""
@@ -157,7 +159,7 @@ def _asked(
     return asked
 
 
-def _recorded(lock: Lock, name: str) -> str | None:
+def _recorded_host_value(lock: Lock, name: str) -> str | None:
     platforms = [solution.platform for solution in lock.solutions]
     if name == "glibc":
         own = lock.metadata.get("cuenv_glibc")
@@ -165,11 +167,11 @@ def _recorded(lock: Lock, name: str) -> str | None:
     return " ".join(sorted(platforms)) if name == "platform" else lock.metadata.get(f"cuenv_{name}")
 
 
-def _changed(what: str, how: str, again: str) -> Finding:
+def _changed_finding(what: str, how: str, again: str) -> Finding:
     return Finding(code="CU107", severity="error", subject=what, message=f"{what} changed: {how}", fix=again)
 
 
-def _foreign(target: Path) -> Finding:
+def _foreign_lock_finding(target: Path) -> Finding:
     return Finding(
         code="CU107",
         severity="error",

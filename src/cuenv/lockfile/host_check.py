@@ -36,7 +36,7 @@ from cuenv.resolver.requirements import demands
 from cuenv.resolver.rules import LAYERS, Context, Judge, Reason, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
 from cuenv.resolver.rules.libraries import glibc_verdict, range_for
-from cuenv.resolver.verdict import cited, told
+from cuenv.resolver.verdict import for_host, with_sources
 from cuenv.resolver.wheels import (
     cuda_in_names,
     cuda_major_findings,
@@ -308,7 +308,7 @@ def _glibc_findings(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
         lacking = sorted(name for name, needed in needs if libc is None or needed > libc.version)
         most = sorted(name for name, needed in needs if needed == lowest)
         says = f"{first_of(most, _SHOWN)} {'need' if len(most) > 1 else 'needs'} glibc {lowest} or later"
-        verdict = told(glibc_verdict(lowest, Reason("row", says), libc), machine)
+        verdict = for_host(glibc_verdict(lowest, Reason("row", says), libc), machine)
         if verdict.outcome == "reject":
             yield Finding(
                 code=rule_named("glibc").code,
@@ -386,7 +386,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, context: Context) -> Ite
         severity=severity,
         subject=verdict.rule,
         message=message,
-        evidence=tuple(cited(reason, context.knowledge) for reason in verdict.reasons),
+        evidence=tuple(with_sources(reason, context.knowledge) for reason in verdict.reasons),
         fix=fix,
         edits=edits,
         unknown=verdict.outcome == "unknown" and verdict.rule in (*LAYERS, "extensions"),

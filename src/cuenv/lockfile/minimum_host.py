@@ -24,7 +24,7 @@ from cuenv.solve.model import Lock, Solution
 
 How: TypeAlias = Literal["native", "jit"]
 
-SERVED = "cuenv_served_"
+SUPPORTED_GPUS = "cuenv_served_"
 """Key of ``custom_metadata``, followed by the platform."""
 MINIMUM_DRIVER = "cuenv_minimum_driver"
 MINIMUM_GLIBC = "cuenv_minimum_glibc"
@@ -66,7 +66,7 @@ def minimum_host(solutions: Iterable[Solution], facts: HostFacts, knowledge: Kno
             found[MINIMUM_DRIVER] = lowest
         text = " ".join(map(str, supported_gpus(solution, candidate, knowledge)))
         if text:
-            found[SERVED + solution.platform] = text
+            found[SUPPORTED_GPUS + solution.platform] = text
     if libraries:
         found[MINIMUM_GLIBC] = str(max(libraries))
     return found
@@ -100,14 +100,14 @@ def _case(facts: HostFacts, knowledge: Knowledge) -> Context:
     return Context(facts=facts, request=Request(), knowledge=knowledge)
 
 
-def recorded(metadata: Mapping[str, str], platform: str) -> tuple[SupportedGpu, ...]:
+def recorded_gpus(metadata: Mapping[str, str], platform: str) -> tuple[SupportedGpu, ...]:
     """What a lock says of the GPUs that it supports; empty where it says nothing.
 
     Raises:
         ValueError: the record is not as cuenv writes it.
     """
     found = []
-    for text in metadata.get(SERVED + platform, "").split():
+    for text in metadata.get(SUPPORTED_GPUS + platform, "").split():
         device, _, rest = text.partition("=")
         how, _, driver = rest.partition(":")
         if how not in ("native", "jit"):
@@ -125,7 +125,7 @@ def record_findings(lock: Lock, solution: Solution, facts: HostFacts, knowledge:
         ValueError: the record is not as cuenv writes it.
     """
     torch = candidate_of(solution, knowledge)
-    by_gpu = {item.capability: item for item in recorded(lock.metadata, solution.platform)}
+    by_gpu = {item.capability: item for item in recorded_gpus(lock.metadata, solution.platform)}
     if torch is None or torch.build.sources or not by_gpu:
         return
     whose = f"the lock's own record (tables of {lock.metadata.get('cuenv_knowledge', 'an unknown day')})"

@@ -16,7 +16,7 @@ from cuenv.resolver.compose import environment_of
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.explain import request_options
 from cuenv.resolver.prove import solving
-from cuenv.resolver.resolve import decidable
+from cuenv.resolver.resolve import facts_for_decision
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.sources import Sources
@@ -58,7 +58,7 @@ def instead(
     base = Request(dev=intent.dev and not cpu, cpu=cpu, packages=packages, pip=intent.pip)
     requests = dict.fromkeys((replace(base, python=intent.python), base))
     for request in requests:
-        decision = decide(Context(facts=decidable(facts), request=request, knowledge=knowledge, proving=True))
+        decision = decide(Context(facts=facts_for_decision(facts), request=request, knowledge=knowledge, proving=True))
         try:
             decision = _from_first_solving(decision, spec.name or "cuenv", sources, progress)
             found, solution = solving(decision, spec.name or "cuenv", sources, progress, limit=_TRIES)

@@ -19,7 +19,7 @@ from cuenv.knowledge.rows import Program
 from cuenv.resolver.requirements import pip_demand
 from cuenv.resolver.rules import Verdict
 from cuenv.resolver.rules.libraries import younger
-from cuenv.resolver.verdict import of_capability, told
+from cuenv.resolver.verdict import for_host, of_capability
 from cuenv.resolver.wheels import gpu_programs
 from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, names_cuda
@@ -210,7 +210,7 @@ def program_findings(
         verb = "is" if len(names) == 1 else "are"
         nothing = f"CUDA {cuda}, whose nvcc compiles no machine code for the newer {of_capability(*newer)}"
         because = f"{listed} {verb} for {nothing}: only what contains PTX can run there"
-        message = told(Verdict(rule="device-code", outcome="unknown", because=because), facts).because
+        message = for_host(Verdict(rule="device-code", outcome="unknown", because=because), facts).because
     yield Finding(
         code="CU403",
         severity="warning" if newer else "info",

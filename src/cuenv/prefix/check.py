@@ -20,7 +20,7 @@ from cuenv.host.request import Request
 from cuenv.host.select import HostOptions, checked_host, this_machine, without_environment
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
-from cuenv.lockfile.files import LOCK_NAME, lock_file, read_lock, recorded_host, to_lock
+from cuenv.lockfile.files import LOCK_NAME, command_to_lock, lock_file, read_lock, recorded_host
 from cuenv.lockfile.formats import LockPart
 from cuenv.solve.model import Lock
 
@@ -220,7 +220,7 @@ def _request_from_folder(here: Path, active: Path | None, part: LockPart | None,
         return CheckRequest(lock=Path(other), part=part)
     if active is None or is_venv_of_cuenv(active):
         why = "the active environment holds cuenv and no torch" if active else "no environment is active"
-        raise InputError(f"{LOCK_NAME} does not exist, and {why}", hint=to_lock(Path(), words))
+        raise InputError(f"{LOCK_NAME} does not exist, and {why}", hint=command_to_lock(Path(), words))
     return CheckRequest(prefix=active)
 
 

@@ -60,7 +60,7 @@ from cuenv.prefix.toolchain.build_checks import (
 )
 from cuenv.prefix.toolchain.toolchain import Compilation, CudaToolchain, Nvcc
 from cuenv.resolver.candidates import Candidate, bare_candidate
-from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.effective_driver import with_effective_driver
 from cuenv.resolver.health import machine_findings
 from cuenv.resolver.rules import Context, Judge
 from cuenv.resolver.solution_policy import cpu_variants, cuda_components, one_channel_findings, unlisted_cpu_builds
@@ -84,7 +84,7 @@ def check_host(subject: Subject) -> Check:
         return judged("host", why, found) if found else skipped("host", why)
     if candidate is None or known is None:
         return judged("host", f"{host_line(facts)}; the records of the environment name no CUDA release", found)
-    host = effective(facts, knowledge)
+    host = with_effective_driver(facts, knowledge)
     found += _rule_findings(solution, host, subject) if torch else _driver_findings(candidate, host, subject)
     return judged("host", f"CUDA {known[0]} (from {known[1]}) on {host_line(facts)}", found)
 

@@ -10,7 +10,7 @@ from cuenv.core.versions import Capability
 from cuenv.host.describe import short_name
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
-from cuenv.lockfile.coverage import RANK, served_alone, weakest
+from cuenv.lockfile.coverage import RANK, support_alone, weakest
 from cuenv.report.picture import WORDS, GridCell, GridRow, Mark, Picture, grid, listed
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context
@@ -52,7 +52,7 @@ def _component(rule: str, component: str, package: str, candidate: Candidate, ca
     judged = [
         one
         for device in facts.capabilities
-        for one in served_alone((rule,), candidate, device, facts, case.knowledge, request=case.request)
+        for one in support_alone((rule,), candidate, device, facts, case.knowledge, request=case.request)
     ]
     worst = min(judged, key=lambda item: RANK[item[1]])[2]
     support = tuple((device, how) for device, how, _ in judged)

@@ -12,7 +12,7 @@ from cuenv.knowledge.rows import Branch, Row
 from cuenv.report.components import devices
 from cuenv.report.picture import Picture, box, listed, rule, said, shortened, width_of
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.effective_driver import with_effective_driver
 
 _ACROSS = 52
 _DOWN = 40
@@ -44,7 +44,7 @@ def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, k
     Args:
         candidate: the environment; ``None`` for the GPUs alone.
     """
-    facts = effective(facts, knowledge)
+    facts = with_effective_driver(facts, knowledge)
     here = _drivers(facts, knowledge)
     bars = [*_of_environment(candidate, lowest, knowledge), *_of_gpus(facts, knowledge)]
     if not bars:

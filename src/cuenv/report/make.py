@@ -22,7 +22,7 @@ from cuenv.report.page import Cited, ReportPage, ReportSection, Table, head_of
 from cuenv.report.sizes import SizedPackage, parts_of, sizes
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.decision import Decision, decide
-from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.effective_driver import with_effective_driver
 from cuenv.resolver.explain import chosen_line, hints, rank_text, reason_text
 from cuenv.resolver.rules import LAYERS, Context, Verdict, minimum_driver, rule_named
 from cuenv.solve.model import Solution
@@ -84,7 +84,7 @@ def decision_page(decision: Decision, findings: Sequence[Finding] = ()) -> Repor
 
 def lock_page(checked: LockCheck, knowledge: Knowledge) -> ReportPage:
     """A report on a lock for a host."""
-    facts, lock = effective(checked.facts, knowledge), checked.lock
+    facts, lock = with_effective_driver(checked.facts, knowledge), checked.lock
     solution = lock.solution(facts.platform) if lock else None
     solution = solution or (lock.solutions[0] if lock and lock.solutions else None)
     page = _environment_page(
@@ -120,8 +120,10 @@ def prefix_page(checked: PrefixCheck, read: ReadPrefix | None, knowledge: Knowle
     checks = ReportSection(title="What was checked", table=table)
     if read is None:
         page = findings_page(checked.report)
-        return replace(page, facts=_facts(effective(checked.facts, knowledge), knowledge), sections=(checks,))
-    facts = effective(checked.facts, knowledge)
+        return replace(
+            page, facts=_facts(with_effective_driver(checked.facts, knowledge), knowledge), sections=(checks,)
+        )
+    facts = with_effective_driver(checked.facts, knowledge)
     page = _environment_page(
         checked.report,
         solution=read.solution,

@@ -16,9 +16,9 @@ from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate, candidates
-from cuenv.resolver.effective_driver import effective
-from cuenv.resolver.engine import Asker, Question, Unit, key_of, seen, units
-from cuenv.resolver.ranking import SERVICE, Criterion, left_open, preference
+from cuenv.resolver.effective_driver import with_effective_driver
+from cuenv.resolver.engine import Arguments, RuleFunction, Unit, host_arguments, key_of, units
+from cuenv.resolver.ranking import SUPPORT_CRITERIA, Criterion, preference, unknown_count
 from cuenv.resolver.rules import RULES, Rule
 
 
@@ -58,7 +58,7 @@ class _Grouped(NamedTuple):
     known: dict[Hashable, dict[int, int]]
 
 
-class Standing(NamedTuple):
+class PoolRanking(NamedTuple):
     """How candidates stand for a host, each a bit.
 
     Attributes:
@@ -83,7 +83,7 @@ class Pool:
     def __init__(self, of: tuple[Candidate, ...], request: Request, knowledge: Knowledge) -> None:
         self.of = of
         self._knowledge = knowledge
-        self._asker = Asker(request, knowledge)
+        self._asker = Arguments(request, knowledge)
         self._parted: dict[frozenset[str], list[tuple[Candidate, int]]] = {}
         self._rules = [self._asked(rule) for rule in RULES]
         self._criteria = [
@@ -91,7 +91,7 @@ class Pool:
             for item in preference(request.prefer)
         ]
         self._known: dict[Hashable, Candidate | None] = {}
-        self._standings: dict[Hashable, Standing] = {}
+        self._standings: dict[Hashable, PoolRanking] = {}
         self.judged = 0  # kinds of hosts for which the rules were asked
 
     def choice(self, facts: HostFacts) -> Candidate | None:
@@ -102,7 +102,7 @@ class Pool:
             self._known[same] = self._choose(asked, ranked)
         return self._known[same]
 
-    def standing(self, facts: HostFacts) -> Standing:
+    def standing(self, facts: HostFacts) -> PoolRanking:
         """How every candidate stands for a host."""
         asked, ranked, same = self._seen(facts)
         if same not in self._standings:
@@ -112,18 +112,18 @@ class Pool:
 
     def _seen(self, facts: HostFacts) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]], Hashable]:
         """What the rules and the criteria see of a host, and that as a key."""
-        facts = effective(facts, self._knowledge)
-        asked = [[seen(one.rule.judge, unit) for unit in units(facts, one.rule.per)] for one in self._rules]
-        ranked = [seen(one.key, Unit(facts)) if one.key else {} for one, _, _ in self._criteria]
+        facts = with_effective_driver(facts, self._knowledge)
+        asked = [[host_arguments(one.rule.judge, unit) for unit in units(facts, one.rule.per)] for one in self._rules]
+        ranked = [host_arguments(one.key, Unit(facts)) if one.key else {} for one, _, _ in self._criteria]
         return asked, ranked, tuple([tuple([tuple(of_host.values()) for of_host in each]) for each in (*asked, ranked)])
 
-    def _all(self, asked: list[list[dict[str, Any]]], ranked: list[dict[str, Any]]) -> Standing:
+    def _all(self, asked: list[list[dict[str, Any]]], ranked: list[dict[str, Any]]) -> PoolRanking:
         """How every candidate stands, by what the rules and the criteria see of a host."""
         open_by = {one.rule.name: self._judged(one, each) for one, each in zip(self._rules, asked, strict=True)}
         by_rule = tuple([reduce(or_, found.values(), 0) for found in open_by.values()])
         left = reduce(and_, by_rule)
         if not left:
-            return Standing((), 0, by_rule)
+            return PoolRanking((), 0, by_rule)
         orders = {
             item: self._levels(item, groups, of_host, known, open_by)
             for (item, groups, known), of_host in zip(self._criteria, ranked, strict=True)
@@ -133,9 +133,9 @@ class Pool:
             levels, services = [left], [left]
             for item, order in orders.items():
                 levels = _divided(levels, order)
-                services = _divided(services, order) if item in SERVICE else services
+                services = _divided(services, order) if item in SUPPORT_CRITERIA else services
             through = next(number for number, bits in enumerate(services, 1) if bits & levels[0])
-            self._standings[same] = Standing(tuple(levels), reduce(or_, services[:through]), ())
+            self._standings[same] = PoolRanking(tuple(levels), reduce(or_, services[:through]), ())
         return self._standings[same]._replace(by_rule=by_rule)
 
     @staticmethod
@@ -152,7 +152,7 @@ class Pool:
             return [found[number] for number in sorted(found)]
         same = tuple(of_host.values())
         if same not in known:
-            levels = _opened((criterion.key(**given, **of_host), bits) for given, bits in groups or ())
+            levels = _by_number((criterion.key(**given, **of_host), bits) for given, bits in groups or ())
             known[same] = [levels[level] for level in sorted(levels)]
         return known[same]
 
@@ -176,15 +176,15 @@ class Pool:
         for of_host in of_units:
             same = tuple(of_host.values())
             if same not in asked.known:
-                asked.known[same] = _opened(
-                    (left_open(verdict), bits)
+                asked.known[same] = _by_number(
+                    (unknown_count(verdict), bits)
                     for given, bits in asked.groups
                     if (verdict := asked.rule.judge(**given, **of_host)).outcome != "reject"
                 )
             one = asked.known[same]
-            found = one if found is None else _joined(found, one)
+            found = one if found is None else _summed(found, one)
         rest = {0: reduce(or_, (bits for _, bits in asked.groups), 0)} if found is None else found
-        return _opened((*asked.left.items(), *rest.items()))
+        return _by_number((*asked.left.items(), *rest.items()))
 
     def _asked(self, rule: Rule) -> _Grouped:
         """A rule with what it says whatever the host, and with the groups for which it depends on the host."""
@@ -197,10 +197,10 @@ class Pool:
             if verdict is None:
                 rest |= bits
             elif verdict.outcome != "reject":
-                before.append((left_open(verdict), bits))
-        return _Grouped(rule, _opened(before), self._grouped(rule.judge, rest), {})
+                before.append((unknown_count(verdict), bits))
+        return _Grouped(rule, _by_number(before), self._grouped(rule.judge, rest), {})
 
-    def _grouped(self, function: Question, among: int = -1) -> list[tuple[dict[str, Any], int]]:
+    def _grouped(self, function: RuleFunction, among: int = -1) -> list[tuple[dict[str, Any], int]]:
         """Candidates of which a function reads the same: what it reads of the first, and the bits of all of a group."""
         if not among:
             return []
@@ -210,7 +210,7 @@ class Pool:
             groups = self._parted[names] = self._groups(function)
         return [(self._asker.values(function, first), both) for first, bits in groups if (both := bits & among)]
 
-    def _groups(self, function: Question) -> list[tuple[Candidate, int]]:
+    def _groups(self, function: RuleFunction) -> list[tuple[Candidate, int]]:
         """The first candidate, and the bits, of each group."""
         quick: dict[Hashable, list[int]] = {}
         by_value: dict[Hashable, list[int]] = {}
@@ -229,7 +229,7 @@ def _divided(levels: list[int], order: list[int]) -> list[int]:
     return [both for level in levels for bits in order if (both := level & bits)]
 
 
-def _opened(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+def _by_number(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     """Bits by number: those of one number together."""
     found: dict[Any, int] = {}
     for number, bits in pairs:
@@ -237,9 +237,9 @@ def _opened(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     return found
 
 
-def _joined(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+def _summed(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
     """What is left of two machines or GPUs together: the candidates that both have, and the sum of what is open."""
-    return _opened((a + b, both) for a, x in one.items() for b, y in other.items() if (both := x & y))
+    return _by_number((a + b, both) for a, x in one.items() for b, y in other.items() if (both := x & y))
 
 
 def _bits(indexes: list[int], size: int) -> int:

@@ -14,7 +14,7 @@ from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import WHEELS, Cuda, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits_all
 from cuenv.resolver.decision import Decision
-from cuenv.resolver.explain import lock_command, minimum_text, served_lines
+from cuenv.resolver.explain import lock_command, minimum_text, support_lines
 from cuenv.resolver.rules import Context
 from cuenv.resolver.rules.libraries import range_for
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, check_name, requirement_name, together
@@ -71,7 +71,9 @@ def compose(decision: Decision, name: str, *, header: bool = True) -> Environmen
         name=name,
         channels=_channels(candidate),
         platforms=(candidate.build.platform,),
-        pins=_merged(pins, _beside_torch(candidate, _requested_pins(candidate, context), context.knowledge)),
+        pins=_merged(
+            pins, _without_what_wheels_bring(candidate, _requested_pins(candidate, context), context.knowledge)
+        ),
         pip=pip,
         variables=_variables(candidate, context),
     )
@@ -83,7 +85,7 @@ def with_header(spec: EnvironmentSpec, decision: Decision) -> EnvironmentSpec:
     return replace(spec, header=_header(decision))
 
 
-def _beside_torch(candidate: Candidate, requested: list[Pin], knowledge: Knowledge) -> list[Pin]:
+def _without_what_wheels_bring(candidate: Candidate, requested: list[Pin], knowledge: Knowledge) -> list[Pin]:
     """What is asked for without what a wheel of torch brings: a second cuDNN or NCCL would only lie beside it."""
     if candidate.build.stack != WHEELS:
         return requested
@@ -103,7 +105,7 @@ def _requested_pins(candidate: Candidate, context: Context) -> list[Pin]:
             raise ValueError(
                 f"{pin.yaml_text()}: cuenv chooses the version of {pin.name}; write {DECIDED[pin.name]} VERSION"
             )
-        asked[pin.name] = _agreed(asked[pin.name], pin) if pin.name in asked else pin
+        asked[pin.name] = _combined(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.resolver.requirements import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 
     known, when = context.knowledge, broken_when(context.request.offload)
@@ -113,7 +115,7 @@ def _requested_pins(candidate: Candidate, context: Context) -> list[Pin]:
     def whose(pin: Pin) -> str:
         return f"asked for in the profile {base.name}" if base and pin.name in of_profile else "asked for with --with"
 
-    return [pin_without_broken(requested(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
+    return [pin_without_broken(requested_pin(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
 
 
 def _pip(build: TorchBuild, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -140,11 +142,11 @@ def _pip(build: TorchBuild, context: Context) -> tuple[tuple[str, ...], tuple[st
 def _merged(pins: list[Pin], requests: list[Pin]) -> tuple[Pin, ...]:
     """The pins and the requested specs; on a package that is pinned anyway both must hold."""
     left = {request.name: request for request in requests}
-    merged = [overruled(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
+    merged = [with_request(pin, left.pop(pin.name)) if pin.name in left else pin for pin in pins]
     return (*merged, *left.values())
 
 
-def overruled(pin: Pin, request: Pin) -> Pin:
+def with_request(pin: Pin, request: Pin) -> Pin:
     """A pin of the decision with what is requested of its package; both must hold."""
     if request.version and pin.name.startswith("gxx_") and pin.version:
         # It is pinned to the newest major that nvcc accepts; an older one is as good.
@@ -153,7 +155,7 @@ def overruled(pin: Pin, request: Pin) -> Pin:
     return replace(_both(pin, request), why=(*pin.why, "as asked with --with"))
 
 
-def _agreed(pin: Pin, request: Pin) -> Pin:
+def _combined(pin: Pin, request: Pin) -> Pin:
     """Two specs of one package as one."""
     for what, one, other in (("build", pin.build, request.build), ("channel", pin.channel, request.channel)):
         if one and other and one != other:
@@ -334,7 +336,7 @@ def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
     return min((bound for bound in bounds if bound), default=None)
 
 
-def requested(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
+def requested_pin(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:
     """A package of the request: guarded if it has a CPU variant, bound to the CUDA channel if it is NVIDIA's."""
     cuda = candidate.build.cuda
     why = (asked,)
@@ -375,7 +377,7 @@ def _header(decision: Decision) -> tuple[str, ...]:
         f"Written by cuenv {__version__}, knowledge base of {context.knowledge.edition}.",
         f"For {host_line(context.facts)}.",
     ]
-    lines += served_lines(decision)
+    lines += support_lines(decision)
     if decision.minimum_driver:
         lines.append(f"Minimum driver: {minimum_text(decision)}.")
     if context.request.host_memory_gb:

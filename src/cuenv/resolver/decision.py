@@ -91,7 +91,7 @@ class Decision(Drawable):
     @cached_property
     def rejections(self) -> tuple[Rejection, ...]:
         """The losers grouped by their leading objection, the largest group first."""
-        return grouped(self.assessments)
+        return rejections_of(self.assessments)
 
     @cached_property
     def near_misses(self) -> tuple[NearMiss, ...]:
@@ -104,19 +104,19 @@ class Decision(Drawable):
 
     def _remedies(self) -> tuple[Remedy, ...]:
         """The remedies that lift every objection to some candidate, those without a driver first, then by driver."""
-        found = {_together(item.objections) for item in self.assessments if item.objections}
+        found = {_common_remedy(item.objections) for item in self.assessments if item.objections}
         known = [remedy for remedy in found if remedy]
         return tuple(sorted(known, key=lambda one: (driver_key(one.driver or "0"), one.text)))
 
     def _opened(self, remedies: Iterable[Remedy]) -> tuple[NearMiss, ...]:
         misses: list[NearMiss] = []
         for remedy in remedies:
-            then, rules = _remedied(self.context, remedy), _touched(remedy)
+            then, rules = _context_with(self.context, remedy), _affected_rules(remedy)
             names = {rule.name for rule in rules}
             able = [item for item in self.assessments if all(verdict.rule in names for verdict in item.objections)]
             order, judge = Ranking(then), Judge(then, rules)
-            ours = next(_again((self.chosen,), judge), None) if self.chosen else None
-            best = order.best(_again(order.rivals(able, ours) if ours else able, judge))
+            ours = next(_rejudged((self.chosen,), judge), None) if self.chosen else None
+            best = order.best(_rejudged(order.rivals(able, ours) if ours else able, judge))
             if best is None or (self.chosen and not order.key(best) < order.key(self.chosen)):
                 continue
             if any(best.candidate is miss.candidate for miss in misses if not miss.remedy.option):
@@ -165,7 +165,7 @@ class Decision(Drawable):
         return None
 
 
-def grouped(items: Iterable[Assessment]) -> tuple[Rejection, ...]:
+def rejections_of(items: Iterable[Assessment]) -> tuple[Rejection, ...]:
     """Those that are rejected, by their leading objection: the largest group first, of equals the most basic rule."""
     groups: dict[tuple[str, str], list[Assessment]] = {}
     for item in items:
@@ -177,7 +177,7 @@ def grouped(items: Iterable[Assessment]) -> tuple[Rejection, ...]:
     return tuple(sorted(found, key=lambda group: (-group.count, order[group.rule], group.because)))
 
 
-def _together(objections: Iterable[Verdict]) -> Remedy | None:
+def _common_remedy(objections: Iterable[Verdict]) -> Remedy | None:
     """What lifts all of them at once: the driver that the last of them needs, an option, or both."""
     remedies = [verdict.remedy for verdict in objections]
     found = [remedy for remedy in remedies if remedy]
@@ -193,7 +193,7 @@ def _together(objections: Iterable[Verdict]) -> Remedy | None:
     return driver._replace(text=f"{driver.text} with {option.text}", option=option.option) if option else driver
 
 
-def _remedied(context: Context, remedy: Remedy) -> Context:
+def _context_with(context: Context, remedy: Remedy) -> Context:
     """The context as the command of a hint asks it: with the option, or one machine with the driver and all GPUs."""
     if remedy.option:
         context = replace(context, request=replace(context.request, dev=remedy.option == "--dev"))
@@ -213,9 +213,9 @@ def decide(context: Context, among: Iterable[Candidate] | None = None) -> Decisi
         among: the candidates to judge; all of the host's platform when absent: the wheels where they are asked for.
     """
     if context.request.stack == WHEELS and context.request.packages:
-        from cuenv.resolver.requirements import as_wheels  # noqa: PLC0415 - most requests ask for no wheels
+        from cuenv.resolver.requirements import with_libraries_by_pip  # noqa: PLC0415 - most requests ask for no wheels
 
-        context = replace(context, request=as_wheels(context.request, context.knowledge))
+        context = replace(context, request=with_libraries_by_pip(context.request, context.knowledge))
     judge = Judge(context)
     asked, platform = context.request, context.facts.platform
     pool = candidates_of(asked.stack, context.knowledge, platform, asked.python) if among is None else tuple(among)
@@ -229,13 +229,13 @@ def _assessment(candidate: Candidate, verdicts: tuple[Verdict, ...]) -> Assessme
     return Assessment(candidate=candidate, verdicts=verdicts, objections=objections)
 
 
-def _touched(remedy: Remedy) -> tuple[Rule, ...]:
+def _affected_rules(remedy: Remedy) -> tuple[Rule, ...]:
     """The rules whose outcome a remedy can change."""
     changed = {"alone", "dev" if remedy.option else "", *(("driver", "level") if remedy.driver else ())}
     return tuple(rule for rule in RULES if rule.reads & changed)
 
 
-def _again(items: Iterable[Assessment], judge: Judge) -> Iterator[Assessment]:
+def _rejudged(items: Iterable[Assessment], judge: Judge) -> Iterator[Assessment]:
     """What fits by the new verdicts of some rules and the old ones of the others."""
     for item in items:
         anew = {verdict.rule: verdict for verdict in judge.verdicts(item.candidate)}

@@ -11,7 +11,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Source
 from cuenv.resolver.compose import cuda_channel
 from cuenv.resolver.decision import Decision
-from cuenv.resolver.explain import hints, services
+from cuenv.resolver.explain import gpu_support, hints
 from cuenv.resolver.rules import Verdict
 from cuenv.resolver.why import Answer
 
@@ -29,7 +29,7 @@ def decision_plain(decision: Decision, findings: Iterable[Finding] = ()) -> Deci
         "host": decision.context.facts.label,
         "gpus": [
             {"capability": capability, "how": "native" if isinstance(how, Native) else "jit"}
-            for capability, how in services(decision)
+            for capability, how in gpu_support(decision)
         ],
         "minimum_driver": decision.minimum_driver,
         "proven": decision.proven,

@@ -19,13 +19,13 @@ from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.verdict import Context, Verdict, told, worst
+from cuenv.resolver.verdict import Context, Verdict, for_host, worst
 
 Per = Literal["host", "machine", "gpu", "capability"]
 Presence = Literal["level", "untold", "no", "bare", "blind", "known"]
 """What is known of the GPUs: only a driver's CUDA version is given; nobody told them; there is no GPU; a machine of
 several has none; one is of unknown capability; or all capabilities are known."""
-Question: TypeAlias = Callable[..., Any]
+RuleFunction: TypeAlias = Callable[..., Any]
 
 
 class Rule(NamedTuple):
@@ -50,12 +50,12 @@ class Rule(NamedTuple):
     about: tuple[str, ...] = ()
     per: Per = "host"
     unless: Callable[..., Verdict | None] | None = None
-    cites: Question | None = None
+    cites: RuleFunction | None = None
     without: str = ""
     locked: bool = True
 
     @property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> tuple[RuleFunction, ...]:
         """Its functions."""
         return tuple(item for item in (self.judge, self.unless, self.cites) if item)
 
@@ -66,17 +66,17 @@ class Rule(NamedTuple):
 
 
 _FOUND: list[Rule] = []
-_READINGS: dict[str, Question] = {}
+_READINGS: dict[str, RuleFunction] = {}
 
 
-def rule(name: str, *, code: str, order: int, title: str, **more: Any) -> Callable[[Question], Question]:
+def rule(name: str, *, code: str, order: int, title: str, **more: Any) -> Callable[[RuleFunction], RuleFunction]:
     """Mark a function as a rule, see `Rule`; what it names must be known, or the import fails."""
 
-    def marked(function: Question) -> Question:
+    def marked(function: RuleFunction) -> RuleFunction:
         made = Rule(name, code, title, order, function, **more)
         if not code:
             raise TypeError(f"the rule {name} has no finding code")
-        _known(made.questions, name)
+        _check_names(made.questions, name)
         if made.unless and any(item in _OF_HOST for item in _names(made.unless)):
             raise TypeError(f"what answers before the rule {name} reads the host")
         _FOUND.append(made)
@@ -85,7 +85,7 @@ def rule(name: str, *, code: str, order: int, title: str, **more: Any) -> Callab
     return marked
 
 
-def reading(function: Question) -> Question:
+def reading(function: RuleFunction) -> RuleFunction:
     """Mark a function whose name rules and further readings may name: it is asked with what it names itself."""
     _READINGS[function.__name__] = function
     return function
@@ -96,7 +96,7 @@ def rules() -> tuple[Rule, ...]:
     return tuple(sorted(_FOUND, key=lambda item: item.order))
 
 
-def _known(functions: Iterable[Question], name: str) -> None:
+def _check_names(functions: Iterable[RuleFunction], name: str) -> None:
     strange = {item for function in functions for item in _names(function)}
     strange -= {*_OF_CANDIDATE, *_OF_HOST, *_READINGS, *_given(Request(), None, proving=False)}
     if strange:
@@ -104,7 +104,7 @@ def _known(functions: Iterable[Question], name: str) -> None:
 
 
 @lru_cache(maxsize=128)
-def _names(function: Question) -> tuple[str, ...]:
+def _names(function: RuleFunction) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
@@ -193,33 +193,33 @@ def units(facts: HostFacts, per: Per) -> Iterator[Unit]:
             yield from (Unit(machine, distinct[capability]) for capability in machine.capabilities)
 
 
-class Asker:
+class Arguments:
     """Asks functions that name what they read, for one request and one knowledge base."""
 
     def __init__(self, request: Request, knowledge: Knowledge, *, proving: bool = False) -> None:
         self._given = _given(request, knowledge, proving=proving)
         self._readers: dict[str, Callable[[Candidate], Any]] = {}
-        self._plans: dict[Question, tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]] = {}
+        self._plans: dict[RuleFunction, tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]] = {}
 
-    def values(self, function: Question, candidate: Candidate) -> dict[str, Any]:
+    def values(self, function: RuleFunction, candidate: Candidate) -> dict[str, Any]:
         """All that a function names but what is of a host."""
         given, readers = self._plan(function)
         return given | {name: read(candidate) for name, read in readers}
 
-    def given(self, function: Question) -> dict[str, Any]:
+    def given(self, function: RuleFunction) -> dict[str, Any]:
         """What a function names of the request and the tables."""
         return self._plan(function)[0]
 
-    def of_candidate(self, function: Question) -> frozenset[str]:
+    def of_candidate(self, function: RuleFunction) -> frozenset[str]:
         """What a function names of a candidate: functions that name the same divide candidates in the same way."""
         return frozenset(name for name, _ in self._plan(function)[1])
 
-    def same(self, functions: Iterable[Question]) -> Callable[[Candidate], Hashable]:
+    def same(self, functions: Iterable[RuleFunction]) -> Callable[[Candidate], Hashable]:
         """What functions read of a candidate, equal for candidates of which they say the same."""
         readers = {name: read for function in functions for name, read in self._plan(function)[1]}.values()
         return lambda candidate: tuple([read(candidate) for read in readers])
 
-    def key(self, functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
+    def key(self, functions: tuple[RuleFunction, ...]) -> Callable[[Candidate], Hashable]:
         """A quick key of what functions read of a candidate, see `key_of`; equal values of readings are one object."""
         readers = {name: read for function in functions for name, read in self._plan(function)[1]}
         if readers.keys().isdisjoint(_READINGS):
@@ -227,7 +227,9 @@ class Asker:
         reads = tuple(readers.values())
         return lambda candidate: tuple([id(read(candidate)) for read in reads])
 
-    def _plan(self, function: Question) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]:
+    def _plan(
+        self, function: RuleFunction
+    ) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[Candidate], Any]], ...]]:
         """What a function is given whatever the candidate, and how the rest is read of one."""
         plan = self._plans.get(function)
         if plan is None:
@@ -243,7 +245,7 @@ class Asker:
             self._readers[name] = attrgetter(path) if path else self._remembering(_READINGS[name])
         return self._readers[name]
 
-    def _remembering(self, asked: Question) -> Callable[[Candidate], Any]:
+    def _remembering(self, asked: RuleFunction) -> Callable[[Candidate], Any]:
         known: dict[Hashable, tuple[Candidate, Any]] = {}
         equal: dict[Hashable, Any] = {}
         key = self.key((asked,))
@@ -259,28 +261,28 @@ class Asker:
         return read
 
 
-def seen(function: Question, unit: Unit) -> dict[str, Any]:
+def host_arguments(function: RuleFunction, unit: Unit) -> dict[str, Any]:
     """What a function reads of a host."""
     return {name: _OF_HOST[name](*unit) for name in _names(function) if name in _OF_HOST}
 
 
 @lru_cache(maxsize=128)
-def _all_names(functions: tuple[Question, ...]) -> frozenset[str]:
+def _all_names(functions: tuple[RuleFunction, ...]) -> frozenset[str]:
     return frozenset(name for function in functions for name in _names(function))
 
 
-def _read_at_last(function: Question) -> Iterator[str]:
+def _names_in_depth(function: RuleFunction) -> Iterator[str]:
     """What a function names, and what is named by what it names."""
     for name in _names(function):
         yield name
         if name in _READINGS:
-            yield from _read_at_last(_READINGS[name])
+            yield from _names_in_depth(_READINGS[name])
 
 
 @lru_cache(maxsize=128)
-def key_of(functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
+def key_of(functions: tuple[RuleFunction, ...]) -> Callable[[Candidate], Hashable]:
     """A quick key of what functions read of a candidate: by identity, so that candidates must outlive its use."""
-    names = dict.fromkeys(name for function in functions for name in _read_at_last(function))
+    names = dict.fromkeys(name for function in functions for name in _names_in_depth(function))
     paths = [_OF_CANDIDATE[name] for name in names if name in _OF_CANDIDATE]
     if not paths:
         return lambda _: None
@@ -289,9 +291,9 @@ def key_of(functions: tuple[Question, ...]) -> Callable[[Candidate], Hashable]:
 
 
 @lru_cache(maxsize=128)
-def _side_of(functions: tuple[Question, ...]) -> str:
+def _side_of(functions: tuple[RuleFunction, ...]) -> str:
     """The side of a candidate that functions read, or both."""
-    named = {name for each in functions for name in _read_at_last(each)} & _OF_CANDIDATE.keys()
+    named = {name for each in functions for name in _names_in_depth(each)} & _OF_CANDIDATE.keys()
     return next((side for names, side in _SIDES if named <= names), "both")
 
 
@@ -310,7 +312,7 @@ class Judge:
 
     def __init__(self, context: Context, among: Iterable[Rule] | None = None) -> None:
         self.context = context
-        self._asker = Asker(context.request, context.knowledge, proving=context.proving)
+        self._asker = Arguments(context.request, context.knowledge, proving=context.proving)
         of_per = {per: tuple(units(context.facts, per)) for per in get_args(Per)}
         sides: dict[str, list[tuple[int, _Memory]]] = {"build": [], "toolkit": [], "both": []}
         for number, one in enumerate(rules() if among is None else among):
@@ -320,7 +322,7 @@ class Judge:
                 self._asker.key(() if settled else one.questions),
                 {},
                 (key_of((one.judge,)), {}) if one.cites else None,
-                tuple([(unit, seen(one.judge, unit)) for unit in of_per[one.per]]),
+                tuple([(unit, host_arguments(one.judge, unit)) for unit in of_per[one.per]]),
             )
             sides["toolkit" if settled else _side_of(one.questions)].append((number, memory))
         self._of_build, self._of_toolkit, self._of_both = ([memory for _, memory in side] for side in sides.values())
@@ -388,4 +390,4 @@ class Judge:
     def _asked(self, memory: _Memory, candidate: Candidate) -> Verdict:
         judge = memory.rule.judge
         given = self._asker.values(judge, candidate)
-        return worst([told(judge(**given, **of_host), *unit) for unit, of_host in memory.units])
+        return worst([for_host(judge(**given, **of_host), *unit) for unit, of_host in memory.units])

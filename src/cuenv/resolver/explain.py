@@ -39,12 +39,12 @@ def chosen_line(decision: Decision) -> str:
     )
 
 
-def served_lines(decision: Decision) -> list[str]:
+def support_lines(decision: Decision) -> list[str]:
     """How each capability is served by what was chosen, one line each."""
     if decision.chosen is None or decision.chosen.candidate.build.code is None:
         return []
     lines = []
-    for capability, how in services(decision):
+    for capability, how in gpu_support(decision):
         gpus = f"compute capability {capability}{_named(decision, capability)}"
         if isinstance(how, Native):
             lines.append(f"{gpus} runs native code for {how.target}.")
@@ -70,7 +70,7 @@ def minimum_text(decision: Decision) -> str:
     return ", ".join(f"{lowest} on {machine.label}" for machine, lowest in pairs)
 
 
-def services(decision: Decision) -> list[tuple[str, Support]]:
+def gpu_support(decision: Decision) -> list[tuple[str, Support]]:
     """Each capability of the host with how the chosen build serves it."""
     code = decision.chosen.candidate.build.code if decision.chosen else None
     return [(str(item), support_of(code, item)) for item in decision.context.facts.capabilities] if code else []
@@ -96,7 +96,7 @@ def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bo
         lines += [f"limit   {item.text} ({item.source})" for item in decision.context.facts.evidence]
     lines.append(f"choice  {chosen_line(decision)}")
     if chosen:
-        lines += [f"        {line}" for line in served_lines(decision)]
+        lines += [f"        {line}" for line in support_lines(decision)]
         if decision.minimum_driver and not unknown_driver:
             lines.append(f"        minimum driver: {minimum_text(decision)}")
         lines.append(f"why     {rank_text(decision)}")

@@ -12,19 +12,19 @@ from cuenv.host.facts import CudaLibrary, Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.effective_driver import forward_fault, own_driver
-from cuenv.resolver.verdict import cited, row_reason
+from cuenv.resolver.effective_driver import forward_compat_fault, running_driver
+from cuenv.resolver.verdict import row_reason, with_sources
 
 _NVML_ERROR = regex(r"\(NVML error ([0-9]{1,4})\)")
 
 
-def means(knowledge: Knowledge, *states: str) -> tuple[str, ...]:
+def state_meanings(knowledge: Knowledge, *states: str) -> tuple[str, ...]:
     """What the table says that some states mean, each with the titles of its sources."""
     rows = [row for about in states if (row := knowledge.state(about))]
-    return tuple(cited(row_reason(row, row.says), knowledge) for row in rows)
+    return tuple(with_sources(row_reason(row, row.says), knowledge) for row in rows)
 
 
-def seen(machine: HostFacts, *facts: str) -> tuple[str, ...]:
+def evidence_texts(machine: HostFacts, *facts: str) -> tuple[str, ...]:
     """Facts of a machine in the words of their sources; those without evidence are left out."""
     found = [item for fact in facts if (item := machine.evidence_for(fact))]
     return tuple(f"{item.fact}: {item.text} ({item.source})" for item in found)
@@ -40,7 +40,7 @@ def nvml_error(machine: HostFacts) -> int | None:
 LIBRARY_NOT_FOUND = 12
 MISMATCH = 18
 
-_GIVE = {
+_GPU_OPTIONS = {
     "kubernetes": "add to the container: resources: {limits: {nvidia.com/gpu: 1}}",
     "singularity": "apptainer exec --nv IMAGE COMMAND",
     "podman": "podman run --device nvidia.com/gpu=all IMAGE",
@@ -51,12 +51,12 @@ _DOCKER = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility I
 
 def driver_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """What stands between programs and the driver of a machine."""
-    yield from _mismatch(machine, knowledge)
-    yield from _forward(machine, knowledge)
-    yield from _container(machine, knowledge)
+    yield from _mismatch_findings(machine, knowledge)
+    yield from _forward_compat_findings(machine, knowledge)
+    yield from _container_findings(machine, knowledge)
 
 
-def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _mismatch_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """Libraries of another driver than the loaded kernel module; an error where NVML refuses to work."""
     driver, library = machine.driver, machine.environment.libcuda
     module = driver.kernel_module if driver else None
@@ -79,21 +79,21 @@ def _mismatch(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         subject=machine.label,
         message=what + (": NVML refuses to work" if refused else ""),
         evidence=(
-            *means(knowledge, "mismatch"),
-            *seen(machine, "driver.version", "driver.kernel_module", "environment.libcuda"),
+            *state_meanings(knowledge, "mismatch"),
+            *evidence_texts(machine, "driver.version", "driver.kernel_module", "environment.libcuda"),
         ),
         fix="leave this container and start a new one" if machine.environment.container else "sudo reboot",
     )
 
 
-def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _forward_compat_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """A forward-compatibility library that goes before the driver's own."""
-    library, own = machine.environment.libcuda, own_driver(machine)
+    library, own = machine.environment.libcuda, running_driver(machine)
     if library is None or not library.forward:
         return
     what = f"programs load the forward-compatibility libcuda of {library.version or 'another driver'} ({library.path})"
     severity: Severity
-    severity, why = forward_fault(machine, library, knowledge)
+    severity, why = forward_compat_fault(machine, library, knowledge)
     states = ["compat-eligible"]
     if own and library.version and driver_key(library.version) <= driver_key(own):
         severity, why, states = "error", f"which is not newer than the driver {own}", ["compat-newer"]
@@ -102,12 +102,15 @@ def _forward(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         severity=severity,
         subject=library.path,
         message=f"{what}, {why}" if why else f"{what} in place of that of {own or 'the driver'}, which works here",
-        evidence=(*means(knowledge, *states), *seen(machine, "environment.libcuda", "driver.kernel_module")),
-        fix=_take_out(machine, library) if why else None,
+        evidence=(
+            *state_meanings(knowledge, *states),
+            *evidence_texts(machine, "environment.libcuda", "driver.kernel_module"),
+        ),
+        fix=_forward_compat_fix(machine, library) if why else None,
     )
 
 
-def _take_out(machine: HostFacts, library: CudaLibrary) -> str:
+def _forward_compat_fix(machine: HostFacts, library: CudaLibrary) -> str:
     """The command that puts the driver's own library first again."""
     folder = shlex.quote(library.path.rpartition("/")[0])
     if library.via == "CONDA_PREFIX":
@@ -118,7 +121,7 @@ def _take_out(machine: HostFacts, library: CudaLibrary) -> str:
     return f"grep -rlxF -e {folder} -e {folder}/ /etc/ld.so.conf.d | sudo xargs -r rm && sudo ldconfig"
 
 
-def _container(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _container_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """A container that was given the driver's kernel side, or GPUs, and not all of the libraries."""
     around = machine.environment
     nodes = around.device_nodes
@@ -146,11 +149,11 @@ def _container(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
             subject=around.container,
             message=message,
             evidence=(
-                *means(knowledge, "container-capabilities"),
+                *state_meanings(knowledge, "container-capabilities"),
                 f"{said}; in /dev: {', '.join(nodes) or 'nothing of NVIDIA'}",
-                *seen(machine, "environment.container"),
+                *evidence_texts(machine, "environment.container"),
             ),
-            fix=_GIVE.get(around.container, _DOCKER),
+            fix=_GPU_OPTIONS.get(around.container, _DOCKER),
         )
 
 
@@ -165,13 +168,13 @@ def state_findings(
     machine: HostFacts, chosen: Candidate | None, knowledge: Knowledge, request: Request | None
 ) -> Iterator[Finding]:
     """What the modes of the GPUs and the means of the machine are in the way of."""
-    yield from _ecc(machine, knowledge)
-    yield from _mig(machine, knowledge)
-    yield from _asked(machine, request)
-    yield from _shared(machine, chosen, knowledge)
+    yield from _ecc_findings(machine, knowledge)
+    yield from _mig_findings(machine, knowledge)
+    yield from _profile_findings(machine, request)
+    yield from _shared_memory_findings(machine, chosen, knowledge)
 
 
-def _ecc(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _ecc_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """Data-center cards that compute without error correction, together."""
     off = [gpu for gpu in machine.gpus if gpu.ecc and not gpu.ecc.on and _kind(gpu, knowledge) == "datacenter"]
     if not off:
@@ -182,8 +185,11 @@ def _ecc(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
         code="CU415",
         severity="warning",
         subject=machine.label,
-        message=f"ECC is off on {_named(off)}" + (", until the next reboot" if waits else ""),
-        evidence=(*means(knowledge, "ecc"), *seen(machine, *(f"gpus[{gpu.index}].ecc" for gpu in off))),
+        message=f"ECC is off on {_gpu_list(off)}" + (", until the next reboot" if waits else ""),
+        evidence=(
+            *state_meanings(knowledge, "ecc"),
+            *evidence_texts(machine, *(f"gpus[{gpu.index}].ecc" for gpu in off)),
+        ),
         fix=f"sudo reboot  {_BY_ADMIN}" if waits else f"sudo nvidia-smi -i {numbers} -e 1 && sudo reboot  {_BY_ADMIN}",
     )
 
@@ -195,7 +201,7 @@ def _kind(gpu: Gpu, knowledge: Knowledge) -> str:
     return model.kind if model else ""
 
 
-def _mig(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _mig_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """MIG modes that leave programs without a GPU, with one alone, or with another one after the next reset."""
     on = [gpu for gpu in machine.gpus if gpu.mig and gpu.mig.mode.on]
     empty = [gpu for gpu in on if gpu.mig and not gpu.mig.instances]
@@ -206,25 +212,30 @@ def _mig(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
             code="CU416",
             severity="error" if len(empty) == len(machine.gpus) else "warning",
             subject=machine.label,
-            message=f"{_named(empty)} is in MIG mode but shows this process no instance, so no CUDA program runs on it",
-            evidence=(*means(knowledge, "mig-empty"), *seen(machine, *facts)),
+            message=(
+                f"{_gpu_list(empty)} is in MIG mode but shows this process no instance, so no CUDA program runs on it"
+            ),
+            evidence=(*state_meanings(knowledge, "mig-empty"), *evidence_texts(machine, *facts)),
             fix=f"sudo nvidia-smi mig -i {_numbers(empty)} -lgip  {_BY_ADMIN}: lists what can be made with -cgi",
         )
     if split:
-        yield from _split(machine, split, knowledge)
+        yield from _mig_instance_findings(machine, split, knowledge)
     waiting = [gpu for gpu in machine.gpus if gpu.mig and gpu.mig.mode.on != gpu.mig.mode.pending]
     if waiting:
         yield Finding(
             code="CU416",
             severity="warning",
             subject=machine.label,
-            message=f"the MIG mode of {_named(waiting)} changes with the next reset",
-            evidence=(*means(knowledge, "mig-pending"), *seen(machine, *(f"gpus[{gpu.index}].mig" for gpu in waiting))),
+            message=f"the MIG mode of {_gpu_list(waiting)} changes with the next reset",
+            evidence=(
+                *state_meanings(knowledge, "mig-pending"),
+                *evidence_texts(machine, *(f"gpus[{gpu.index}].mig" for gpu in waiting)),
+            ),
             fix=f"sudo nvidia-smi -i {_numbers(waiting)} --gpu-reset  {_BY_ADMIN}, when no program uses it",
         )
 
 
-def _split(machine: HostFacts, split: list[Gpu], knowledge: Knowledge) -> Iterator[Finding]:
+def _mig_instance_findings(machine: HostFacts, split: list[Gpu], knowledge: Knowledge) -> Iterator[Finding]:
     """Instances: a program gets one of them, and none of the GPUs beside them."""
     instances = [item for gpu in split if gpu.mig for item in gpu.mig.instances]
     whole = [gpu for gpu in machine.gpus if not (gpu.mig and gpu.mig.mode.on)]
@@ -232,20 +243,20 @@ def _split(machine: HostFacts, split: list[Gpu], knowledge: Knowledge) -> Iterat
         return
     within = tuple(f"gpus[{gpu.index}].mig.instances[" for gpu in split)  # their numbers may have gaps
     told = [item.fact for item in machine.evidence if item.fact.startswith(within)]
-    hidden = f", and {_named(whole)} is hidden from it" if whole else ""
+    hidden = f", and {_gpu_list(whole)} is hidden from it" if whole else ""
     yield Finding(
         code="CU416",
         severity="warning" if whole else "info",
         subject=machine.label,
         message=(
-            f"{_named(split)} is split by MIG: a CUDA program can use only one of {len(instances)} instances{hidden}"
+            f"{_gpu_list(split)} is split by MIG: a CUDA program can use only one of {len(instances)} instances{hidden}"
         ),
-        evidence=(*means(knowledge, "mig-one"), *seen(machine, *told)),
+        evidence=(*state_meanings(knowledge, "mig-one"), *evidence_texts(machine, *told)),
         fix="nvidia-smi -L  # then give each program CUDA_VISIBLE_DEVICES=MIG-... of its instance",
     )
 
 
-def _asked(machine: HostFacts, request: Request | None) -> Iterator[Finding]:
+def _profile_findings(machine: HostFacts, request: Request | None) -> Iterator[Finding]:
     """Memory and disk that the profile asks for."""
     if request is None:
         return
@@ -262,12 +273,12 @@ def _asked(machine: HostFacts, request: Request | None) -> Iterator[Finding]:
             severity="warning",
             subject=what,
             message=f"{has}, but the profile {request.name} asks for {asked} GB",
-            evidence=(*seen(machine, fact), f"profile {request.name}: {key}: {asked}"),
-            fix=_give(machine, fact, asked),
+            evidence=(*evidence_texts(machine, fact), f"profile {request.name}: {key}: {asked}"),
+            fix=_resource_fix(machine, fact, asked),
         )
 
 
-def _give(machine: HostFacts, fact: str, asked: int) -> str:
+def _resource_fix(machine: HostFacts, fact: str, asked: int) -> str:
     if fact == "resources.disk_mib":
         return "df -h .  # then make room, or work in another folder"
     evidence = machine.evidence_for(fact)
@@ -276,7 +287,7 @@ def _give(machine: HostFacts, fact: str, asked: int) -> str:
     return f"take a machine with {asked} GB of memory"
 
 
-def _shared(machine: HostFacts, chosen: Candidate | None, knowledge: Knowledge) -> Iterator[Finding]:
+def _shared_memory_findings(machine: HostFacts, chosen: Candidate | None, knowledge: Knowledge) -> Iterator[Finding]:
     """A container with the default ``/dev/shm``, in which torch's DataLoader workers fail."""
     shm = machine.resources.shm_mib
     if chosen is None or not machine.environment.container or shm is None or shm > _DEFAULT_SHM_MIB:
@@ -287,7 +298,10 @@ def _shared(machine: HostFacts, chosen: Candidate | None, knowledge: Knowledge) 
         severity="warning",
         subject="shared memory",
         message=f"this container has {shm} MiB of shared memory: torch's DataLoader workers fail with it",
-        evidence=(*means(knowledge, "shm"), *seen(machine, "resources.shm_mib", "environment.container")),
+        evidence=(
+            *state_meanings(knowledge, "shm"),
+            *evidence_texts(machine, "resources.shm_mib", "environment.container"),
+        ),
         fix="mount an emptyDir of medium Memory on it" if kubernetes else "docker run --shm-size=8g IMAGE",
     )
 
@@ -296,7 +310,7 @@ def _numbers(gpus: list[Gpu]) -> str:
     return ",".join(str(gpu.index) for gpu in gpus)
 
 
-def _named(gpus: list[Gpu]) -> str:
+def _gpu_list(gpus: list[Gpu]) -> str:
     """``GPU 0, 1 (NVIDIA A100-SXM4-80GB)``."""
     names = ", ".join(dict.fromkeys(gpu.name for gpu in gpus if gpu.name))
     return f"GPU {', '.join(str(gpu.index) for gpu in gpus)}" + (f" ({names})" if names else "")
@@ -315,12 +329,12 @@ def machine_findings(
     found: list[Finding] = []
     for machine in facts.machines:
         if machine.detected:
-            found += [*_modules(machine, knowledge), *driver_findings(machine, knowledge)]
+            found += [*_kernel_module_findings(machine, knowledge), *driver_findings(machine, knowledge)]
             found += [*state_findings(machine, chosen, knowledge, request), *nvcc_findings(machine, chosen)]
     return tuple(found)
 
 
-def _modules(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def _kernel_module_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """GPUs in one box that need different flavours of the kernel modules exclude each other; Windows has neither."""
     if machine.environment.wsl:
         return

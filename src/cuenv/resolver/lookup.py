@@ -286,7 +286,7 @@ TOPICS: dict[str, Callable[[str, Knowledge], Page]] = {
 }
 
 
-def listed(topic: str, knowledge: Knowledge) -> Page:
+def topic_overview(topic: str, knowledge: Knowledge) -> Page:
     """What there is to look up under a topic, in a line for each kind."""
     return Page(title=f"{topic}: what the tables know", entries=tuple(_LISTS[topic](knowledge)))
 

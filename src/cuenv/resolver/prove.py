@@ -27,7 +27,7 @@ from cuenv.resolver.solution_policy import (
     lock_findings,
     possible_cpu_builds,
 )
-from cuenv.resolver.verdict import Context, both
+from cuenv.resolver.verdict import Context, and_list
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.io.records import cuda_builds
 from cuenv.solve.io.solver import pins_without_record, solve
@@ -147,7 +147,7 @@ def _requested_clash(decision: Decision, name: str, sources: Sources) -> str:
     if lacking and all(lacking):
         return _channels_lack(sorted(set.intersection(*lacking) or lacking[0]), sources.as_of)
     together = " together" if len(odd) > 1 else ""
-    return f"{both(pin.yaml_text() for pin in odd)} cannot be installed{together}" if odd else ""
+    return f"{and_list(pin.yaml_text() for pin in odd)} cannot be installed{together}" if odd else ""
 
 
 def _requested_pins(decision: Decision, item: Assessment, name: str) -> tuple[EnvironmentSpec, tuple[Pin, ...]]:

@@ -10,7 +10,7 @@ from packaging.version import Version
 from cuenv.core.record import NamedTuple, dataclass
 from cuenv.knowledge.rows import LabelFit
 from cuenv.resolver.candidates import Candidate, distance
-from cuenv.resolver.engine import Asker, Unit, key_of, seen
+from cuenv.resolver.engine import Arguments, Unit, host_arguments, key_of
 from cuenv.resolver.rules import LAYERS, RULES, Context, Verdict
 from cuenv.resolver.rules.device import jit_count
 
@@ -57,7 +57,7 @@ class Criterion(NamedTuple):
     reads: str = ""
 
 
-def left_open(verdict: Verdict) -> int:
+def unknown_count(verdict: Verdict) -> int:
     """Of how many things no row says it."""
     return verdict.open if verdict.outcome == "unknown" else 0
 
@@ -156,7 +156,7 @@ PREFERENCE: tuple[Criterion, ...] = (
     Criterion("Python nearest 3.12", distance, lambda item, _: f"python {item.candidate.python}"),
 )
 
-SERVICE = PREFERENCE[: PREFERENCE.index(NATIVE_CODE) + 1]
+SUPPORT_CRITERIA = PREFERENCE[: PREFERENCE.index(NATIVE_CODE) + 1]
 """The criteria on what a GPU gets, before those on which release it is."""
 
 
@@ -172,10 +172,10 @@ class Ranking:
 
     def __init__(self, context: Context) -> None:
         self.criteria = preference(context.request.prefer)
-        self._asker = Asker(context.request, context.knowledge, proving=context.proving)
+        self._asker = Arguments(context.request, context.knowledge, proving=context.proving)
         self._alive: list[Candidate] = []
         self._parts = [
-            self._part(one.key, seen(one.key, Unit(context.facts))) if one.key else _open_part(one.reads)
+            self._part(one.key, host_arguments(one.key, Unit(context.facts))) if one.key else _open_part(one.reads)
             for one in self.criteria
         ]
 
@@ -228,4 +228,4 @@ class Ranking:
 def _open_part(rule: str) -> Callable[[Assessment], int]:
     """Of how many things a rule leaves open what it says."""
     place = next(place for place, one in enumerate(RULES) if one.name == rule)
-    return lambda item: left_open(item.verdicts[place])
+    return lambda item: unknown_count(item.verdicts[place])

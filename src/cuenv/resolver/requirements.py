@@ -156,7 +156,7 @@ def pip_part(request: Request, knowledge: Knowledge) -> tuple[tuple[str, ...], t
     return tuple(text for text, _ in pairs), tuple(reason for _, reasons in pairs for reason in reasons)
 
 
-def as_wheels(request: Request, knowledge: Knowledge) -> Request:
+def with_libraries_by_pip(request: Request, knowledge: Knowledge) -> Request:
     """A request with the conda packages that use torch as requirements of pip: beside a wheel of torch, theirs is one.
 
     Args:

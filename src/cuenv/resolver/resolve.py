@@ -76,7 +76,7 @@ def resolve(
     Raises:
         UsageError: a requested package is no spec, or nothing can have that name.
     """
-    facts = decidable(facts)
+    facts = facts_for_decision(facts)
     if prove is not None and request.as_of:
         prove = replace(prove, as_of=request.as_of)
     if len(platforms) > 1:
@@ -86,10 +86,10 @@ def resolve(
     if platforms:
         facts = replace(facts, platform=platforms[0])
     if prove is None and at_hand is not None and request.stack != WHEELS:  # of wheels no channel has a record
-        found = _proven_here(facts, request, knowledge, name, at_hand)
+        found = _proven_on_local_records(facts, request, knowledge, name, at_hand)
         if found is not None:
             return found
-    decision = decide_any(Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None))
+    decision = decide_with_wheels(Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None))
     solution = None
     if prove is not None and decision.chosen is not None:
         from cuenv.resolver.prove import packages_in_the_way, solving  # noqa: PLC0415 - the solver is heavy
@@ -130,7 +130,7 @@ def _keeps_policy(spec: EnvironmentSpec, request: Request) -> bool:
     return not request.packages and not spec.pip and spec.channels == ("conda-forge",)
 
 
-def _proven_here(
+def _proven_on_local_records(
     facts: HostFacts, request: Request, knowledge: Knowledge, name: str, at_hand: AtHand
 ) -> Resolution | None:
     """The choice as it solves on the records at hand; ``None`` where they do not tell, and nobody asked why."""
@@ -158,7 +158,7 @@ def _proven_here(
     return replace(_resolution(decision, spec, facts, solution), records=at_hand.day)
 
 
-def decide_any(context: Context) -> Decision:
+def decide_with_wheels(context: Context) -> Decision:
     """Choose among the conda builds; where none fits and the request leaves the stack open, among the wheels."""
     decision, request = decide(context), context.request
     if decision.chosen or request.stack or request.cpu or not context.facts.gpus:
@@ -170,7 +170,7 @@ def decide_any(context: Context) -> Decision:
     return replace(wheels, conda=lead) if known else decision
 
 
-def decidable(facts: HostFacts) -> HostFacts:
+def facts_for_decision(facts: HostFacts) -> HostFacts:
     """The host as a decision may see it: a CUDA version alone chooses nothing, for which GPU would the build be?"""
     return facts if facts.gpus else replace(facts, driver=None)
 
@@ -199,19 +199,19 @@ def decide_together(
     """
     hosts = [replace(context.facts, platform=platform) for platform in platforms]
     decisions = [decide(replace(context, facts=host)) for host in hosts]
-    rows, skipped = _common(decisions)
-    nothing = () if rows else (_nothing(decisions, platforms),)
+    rows, skipped = _fitting_everywhere(decisions)
+    nothing = () if rows else (_no_candidate_finding(decisions, platforms),)
     solution = None
 
     def spec_of(item: Assessment) -> EnvironmentSpec:
         return _for_all(environment_of(replace(decisions[0], fitting=(item,)), name), platforms)
 
     if prove is not None:
-        rows, more, solution = _proven(rows, decisions, spec_of, prove, progress)
+        rows, more, solution = _first_solving_everywhere(rows, decisions, spec_of, prove, progress)
         skipped += more
     decision = replace(
         decisions[0],
-        assessments=tuple(_everywhere(decisions)),
+        assessments=tuple(_assessed_everywhere(decisions)),
         fitting=tuple(row[0] for row in rows),
         skipped=tuple(skipped),
         proven=prove is not None,
@@ -219,7 +219,7 @@ def decide_together(
     return decision, spec_of(decision.chosen) if decision.chosen else None, solution, nothing
 
 
-def _common(decisions: list[Decision]) -> tuple[list[Row], list[tuple[Candidate, str]]]:
+def _fitting_everywhere(decisions: list[Decision]) -> tuple[list[Row], list[tuple[Candidate, str]]]:
     """What fits on all platforms, in the order of the first, each with the best Python that all have."""
     others = [_by_key(decision) for decision in decisions[1:]]
     rows: list[Row] = []
@@ -236,11 +236,11 @@ def _common(decisions: list[Decision]) -> tuple[list[Row], list[tuple[Candidate,
     return rows, skipped
 
 
-def _everywhere(decisions: list[Decision]) -> Iterator[Assessment]:
+def _assessed_everywhere(decisions: list[Decision]) -> Iterator[Assessment]:
     """The assessments of the first platform whose environment was built for the others: hints speak of these alone."""
-    others = [{_but_python(item.candidate) for item in decision.assessments} for decision in decisions[1:]]
+    others = [{_key_without_python(item.candidate) for item in decision.assessments} for decision in decisions[1:]]
     for item in decisions[0].assessments:
-        if all(_but_python(item.candidate) in other for other in others):
+        if all(_key_without_python(item.candidate) in other for other in others):
             yield item
 
 
@@ -252,8 +252,8 @@ def _why_not(candidate: Candidate, others: list[Decision]) -> str:
     """Why a candidate of the first platform is not one of the others."""
     for decision in others:
         platform = decision.context.facts.platform
-        wanted = _but_python(candidate)
-        there = [item for item in decision.assessments if _but_python(item.candidate) == wanted]
+        wanted = _key_without_python(candidate)
+        there = [item for item in decision.assessments if _key_without_python(item.candidate) == wanted]
         if not there:
             return f"it does not exist for {platform}"
         if there[0].objections:
@@ -264,11 +264,11 @@ def _why_not(candidate: Candidate, others: list[Decision]) -> str:
     )
 
 
-def _but_python(candidate: Candidate) -> tuple[object, ...]:
+def _key_without_python(candidate: Candidate) -> tuple[object, ...]:
     return environment_key(replace(candidate, python=""))
 
 
-def _proven(
+def _first_solving_everywhere(
     rows: list[Row],
     decisions: list[Decision],
     spec_of: Callable[[Assessment], EnvironmentSpec],
@@ -317,7 +317,7 @@ def _pins(spec: EnvironmentSpec, platforms: tuple[str, ...]) -> Iterator[Pin]:
         yield replace(pin, name="gxx", version=bound, why=why)
 
 
-def _nothing(decisions: list[Decision], platforms: tuple[str, ...]) -> Finding:
+def _no_candidate_finding(decisions: list[Decision], platforms: tuple[str, ...]) -> Finding:
     """The finding that no candidate fits everywhere, with what each platform has."""
     parts = []
     for decision, platform in zip(decisions, platforms, strict=True):

@@ -13,7 +13,7 @@ from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Row
-from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.effective_driver import with_effective_driver
 
 Outcome = Literal["pass", "warn", "reject", "unknown"]
 
@@ -79,31 +79,31 @@ class Context:
 
     def __post_init__(self) -> None:
         """Whoever asks, a verdict is about the driver that programs get."""
-        object.__setattr__(self, "facts", effective(self.facts, self.knowledge))
+        object.__setattr__(self, "facts", with_effective_driver(self.facts, self.knowledge))
 
 
 HOST, GPU, BARE, BLIND, GAPS, NAMES = "\ue000\ue001\ue002\ue003\ue004\ue005"
 """Words that name a host, in the text of a rule: its label, the GPU, the machines without a GPU, the GPUs of unknown
 capability; as a whole reason, what could not be found out; and, behind a compute capability, the names of its GPUs.
-`told` fills them in, so that equal hosts share a verdict."""
+`for_host` fills them in, so that equal hosts share a verdict."""
 _NAMED = regex(rf"([0-9]+\.[0-9]+){NAMES}")
 
 
-def both(items: Iterable[object]) -> str:
+def and_list(items: Iterable[object]) -> str:
     """``A, B and C``."""
     *most, last = map(str, items)
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def of_capability(*capabilities: Capability) -> str:
-    """``compute capability 12.0``; `told` adds the names of the GPUs of the host: ``12.0 (RTX 5090)``."""
-    return f"compute capability {both(f'{capability}{NAMES}' for capability in capabilities)}"
+    """``compute capability 12.0``; `for_host` adds the names of the GPUs of the host: ``12.0 (RTX 5090)``."""
+    return f"compute capability {and_list(f'{capability}{NAMES}' for capability in capabilities)}"
 
 
 def named_capability(facts: HostFacts | None, *capabilities: Capability) -> str:
     """``compute capability 12.0 (RTX 5090)``, with the names where a host is known."""
     text = of_capability(*capabilities)
-    return _named(text, facts) if facts else text.replace(NAMES, "")
+    return _with_gpu_names(text, facts) if facts else text.replace(NAMES, "")
 
 
 def row_reason(row: Row, says: str) -> Reason:
@@ -111,19 +111,19 @@ def row_reason(row: Row, says: str) -> Reason:
     return Reason("row", says, row.sources, row.low)
 
 
-def cited(reason: Reason, knowledge: Knowledge) -> str:
+def with_sources(reason: Reason, knowledge: Knowledge) -> str:
     """A reason with the titles of its sources, and how sure it is."""
     titles = [knowledge.sources[item].title for item in reason.sources if item in knowledge.sources]
     where = "; ".join(titles or reason.sources)
     return f"{reason.says}{f' [{where}]' if where else ''}{' (low confidence)' if reason.low else ''}"
 
 
-def fact_reason(fact: str, says: str) -> Reason:
-    """A reason that is a fact of the host; `told` adds where it was seen."""
+def host_reason(fact: str, says: str) -> Reason:
+    """A reason that is a fact of the host; `for_host` adds where it was seen."""
     return Reason("host", says, (fact,))
 
 
-def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
+def for_host(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
     """A verdict with the words that name the host, and the evidence of the facts that it rests on."""
     if verdict.because.isascii() and all(reason.kind != "host" for reason in verdict.reasons):
         return verdict
@@ -135,16 +135,16 @@ def told(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
     if BLIND in verdict.because:
         blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
         words[ord(BLIND)] = ", ".join(dict.fromkeys(blind))
-    reasons = tuple([each for reason in verdict.reasons for each in _told_reason(reason, facts, words)])
+    reasons = tuple([each for reason in verdict.reasons for each in _reasons_for_host(reason, facts, words)])
     return verdict._replace(because=_filled(verdict.because, facts, words), reasons=reasons)
 
 
 def _filled(text: str, facts: HostFacts, words: dict[int, str]) -> str:
     """A text with its words that name the host; most texts have none."""
-    return text if text.isascii() else _named(text, facts).translate(words)
+    return text if text.isascii() else _with_gpu_names(text, facts).translate(words)
 
 
-def _named(text: str, facts: HostFacts) -> str:
+def _with_gpu_names(text: str, facts: HostFacts) -> str:
     """A text in which a compute capability of the host is followed by the names of its GPUs."""
 
     def name(found: re.Match[str]) -> str:
@@ -154,7 +154,7 @@ def _named(text: str, facts: HostFacts) -> str:
     return _NAMED.sub(name, text) if NAMES in text else text
 
 
-def _told_reason(reason: Reason, facts: HostFacts, words: dict[int, str]) -> Iterable[Reason]:
+def _reasons_for_host(reason: Reason, facts: HostFacts, words: dict[int, str]) -> Iterable[Reason]:
     if reason.kind != "host":
         return (reason,)
     if reason.says == GAPS:

@@ -19,8 +19,8 @@ from cuenv.resolver.candidates import Candidate, environment_key
 from cuenv.resolver.compose import DECIDED
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.decision_json import resolution_plain
-from cuenv.resolver.explain import chosen_line, minimum_text, served_lines
-from cuenv.resolver.resolve import Resolution, decide_any, resolve
+from cuenv.resolver.explain import chosen_line, minimum_text, support_lines
+from cuenv.resolver.resolve import Resolution, decide_with_wheels, resolve
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 if TYPE_CHECKING:  # types alone
@@ -239,7 +239,7 @@ def what_if(
     before, after = (resolve(item, request, knowledge, prove=prove, at_hand=at_hand) for item in (facts, then))
     had, has = before.decision, after.decision
     if had.proven != has.proven:  # the records that lie here tell of one alone: compared is what the tables say of both
-        had, has = (decide_any(replace(item.context, proving=True)) for item in (had, has))
+        had, has = (decide_with_wheels(replace(item.context, proving=True)) for item in (had, has))
     appear, vanish = difference(had, has)
     moved = bounds(before.spec, after.spec) if before.spec and after.spec else ()
     return WhatIf(before=before, after=after, appear=appear, vanish=vanish, bounds=moved)
@@ -283,7 +283,7 @@ def lines(answer: WhatIf, *, verbose: bool = False) -> list[str]:
     for word, decision in (("before", answer.before.decision), ("after", answer.after.decision)):
         found.append(f"{word:7} {host_line(decision.context.facts)}")
         found.append(f"        {chosen_line(decision)}")
-        found += [f"        {line}" for line in served_lines(decision)]
+        found += [f"        {line}" for line in support_lines(decision)]
         if decision.minimum_driver:
             found.append(f"        minimum driver: {minimum_text(decision)}")
         if decision.chosen is None:

@@ -10,19 +10,19 @@ from cuenv.core.versions import VersionSpec, parse_version_spec, version
 from cuenv.host.describe import host_options
 from cuenv.knowledge.rows import WHEELS
 from cuenv.resolver.candidates import Candidate, admits, candidates_of
-from cuenv.resolver.decision import Decision, decide, grouped
+from cuenv.resolver.decision import Decision, decide, rejections_of
 from cuenv.resolver.explain import chosen_line
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.rules import RULES, Verdict
 
-_ABOUT: dict[str, tuple[str, ...]] = {
+_RULES_ABOUT: dict[str, tuple[str, ...]] = {
     "pytorch": tuple(rule.name for rule in RULES),
     **{
         subject: tuple(rule.name for rule in RULES if subject in rule.about)
         for subject in ("cuda", "python", "stack", "cudatoolkit-dev", "cudnn", "nccl", "driver")
     },
 }
-SUBJECTS = tuple(_ABOUT)
+SUBJECTS = tuple(_RULES_ABOUT)
 KEYS = ("pytorch", "cuda", "python", "stack")
 _CHANNELS = "what the channels can satisfy"
 
@@ -61,7 +61,7 @@ def why(decision: Decision, subject: str) -> Answer:
     Raises:
         UsageError: nothing is known about such a subject.
     """
-    rules = _ABOUT.get(subject)
+    rules = _RULES_ABOUT.get(subject)
     if rules is None:
         hint = f"cuenv explain {shlex.quote(subject)}" if " " in subject.strip() else "cuenv why pytorch"
         raise UsageError(f"unknown subject {subject!r}; choose from {', '.join(SUBJECTS)}", hint=hint)
@@ -112,7 +112,7 @@ def why_not(decision: Decision, question: str) -> Answer:
         return Answer(question=asked, says=_wheels_unasked(decision))
     meant = [item for item in pool if _matches(item.candidate, key, value, request)]
     if not meant:
-        return Answer(question=asked, says=_unheard_of(decision, key, value), of_choice=False)
+        return Answer(question=asked, says=_unknown_value_text(decision, key, value), of_choice=False)
     if decision.chosen and any(_same(item.candidate, decision.chosen.candidate) for item in meant):
         return Answer(question=asked, says=f"it is the choice: {chosen_line(decision)}")
     fitting = decision.ranked(item for item in meant if item.fits)
@@ -121,7 +121,7 @@ def why_not(decision: Decision, question: str) -> Answer:
         says = f"it fits, but ranks below the choice by {loss.criterion!r}" if loss else "it fits"
         says = f"it fits the host, but {loss.other}" if loss and loss.criterion == _CHANNELS else says
         return Answer(question=asked, says=says, losses=(loss,) if loss else ())
-    groups = grouped(meant)
+    groups = rejections_of(meant)
     says = f"{len(meant)} candidates have {question}, but each is rejected: {groups[0].because}"
     return Answer(
         question=asked, says=says, verdicts=tuple((group.lead, group.count) for group in groups), of_choice=False
@@ -163,7 +163,7 @@ def _matches(candidate: Candidate, key: str, value: str, request: VersionSpec | 
     return have is not None and admits(request, have)
 
 
-def _unheard_of(decision: Decision, key: str, value: str) -> str:
+def _unknown_value_text(decision: Decision, key: str, value: str) -> str:
     """No candidate has it: which are nearest, and the wheels that have it."""
     context = decision.context
     known = {_value(item.candidate, key) for item in decision.assessments} - {None}

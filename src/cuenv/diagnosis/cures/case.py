@@ -23,7 +23,7 @@ from cuenv.knowledge.rows import PLATFORMS
 from cuenv.prefix.cuda_files import cuda_release_of_wheels
 from cuenv.prefix.inventory import Prefix
 from cuenv.resolver.candidates import Candidate, bare_candidate
-from cuenv.resolver.effective_driver import effective
+from cuenv.resolver.effective_driver import with_effective_driver
 from cuenv.resolver.rules import Context, Verdict, rule_named, verdict_of
 from cuenv.solve.model import build_cuda
 
@@ -116,7 +116,7 @@ def torch_of(case: LogContext) -> tuple[Version | None, Version | None]:
 
 def driver_of(case: LogContext) -> Driver | None:
     """The driver that programs get: of the host, else as the log mentions it; its CUDA release as the line tells it."""
-    found = effective(case.facts, case.knowledge).driver if case.facts else None
+    found = with_effective_driver(case.facts, case.knowledge).driver if case.facts else None
     text = (found.version if found else None) or case.mentions.get("driver")
     own = (found.cuda if found else None) or (case.knowledge.cuda_of(text) if text else None)
     told = version_or_none(case.told.get("level", ""))
@@ -157,7 +157,7 @@ def host_of(case: LogContext) -> HostFacts:
     """The host that the rules are asked about: what the log tells goes before what the machine shows."""
     facts = case.facts or HostFacts(label=_LOG, platform=PLATFORMS[0])
     if case.told.get("level") or not facts.driver:
-        own, driver = effective(facts, case.knowledge).driver, driver_of(case)
+        own, driver = with_effective_driver(facts, case.knowledge).driver, driver_of(case)
         label = _LOG if driver and (own is None or other_driver(case)) else facts.label  # it is no driver of that host
         facts = replace(facts, label=label, driver=driver, members=())
     if case.told.get("sm"):

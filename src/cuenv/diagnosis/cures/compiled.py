@@ -28,7 +28,7 @@ from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Reason
 from cuenv.resolver.rules.libraries import glibc_verdict
-from cuenv.resolver.verdict import told
+from cuenv.resolver.verdict import for_host
 from cuenv.resolver.wheels import wheel_row
 
 _FOREIGN = regex(r"(?:ggml|llama|flashinfer|onnx)[\w./-]*\.cuh?:|/(?!\S*(?:aten|c10|THC|torch))\S+/csrc/\S+\.cuh?:")
@@ -87,7 +87,7 @@ def _libc(case: LogContext) -> Joined:
         return Joined()
     reason = Reason("row", f"the file of this line needs glibc {wanted} or later")
     machines = [machine for machine in case.facts.machines if machine.libc]
-    verdicts = [told(glibc_verdict(wanted, reason, machine.libc), machine) for machine in machines]
+    verdicts = [for_host(glibc_verdict(wanted, reason, machine.libc), machine) for machine in machines]
     return Joined(because=tuple(dict.fromkeys(map(with_code, verdicts))))
 
 
@@ -242,8 +242,10 @@ def built_again(case: LogContext) -> Joined:
     if "THPVariableClass" in case.line:  # of libtorch_python.so, which import torch alone loads
         remedy = "write import torch before the import of the extension; if it stands there, build the extension again"
         return Joined(remedy=remedy)
-    told = case.told.get("package", "")
-    package = package_of(told) if told else package_in(case.line) or package_in(case.mentions.get("importing", ""))
+    package = case.told.get("package", "")
+    package = (
+        package_of(package) if package else package_in(case.line) or package_in(case.mentions.get("importing", ""))
+    )
     if not package:
         return Joined()
     if package in _PINNING:

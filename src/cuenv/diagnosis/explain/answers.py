@@ -19,7 +19,7 @@ from cuenv.knowledge.io.load import load_guidance
 from cuenv.knowledge.rows import PLATFORMS, Cuda, Extension, LibrarySupport, TorchBuild
 from cuenv.resolver.candidates import Candidate, bare_candidate
 from cuenv.resolver.rules import Context, minimum_driver, verdict_of
-from cuenv.resolver.verdict import both
+from cuenv.resolver.verdict import and_list
 
 
 def here(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
@@ -299,7 +299,7 @@ def gpus_of(capabilities: tuple[Capability, ...], asked: AskedQuestion) -> str:
     for capability in capabilities:
         names = ", ".join(model.name for model in asked.models if model.capability == capability)
         parts.append(f"{capability} ({names})" if names else f"{capability}")
-    return f"compute capability {both(parts)}"
+    return f"compute capability {and_list(parts)}"
 
 
 def _built(rows: Sequence[TorchBuild], release: Version) -> str:

@@ -30,7 +30,7 @@ from cuenv.lockfile.repair.mending import Mending
 from cuenv.lockfile.repair.relax import ListedEntry, Relaxed, entries_of, forms_of, relax
 from cuenv.resolver.asked_cuda import asks_for_cpu, wants_cuda
 from cuenv.resolver.candidates import Candidate, admits_all, pythons
-from cuenv.resolver.compose import compose, overruled, requested, with_header
+from cuenv.resolver.compose import compose, requested_pin, with_header, with_request
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
@@ -200,8 +200,8 @@ class ChoosingAnew(Mending):
 
     def _form(self, pin: Pin, row: _Row) -> Pin:
         own = row.made.pin(pin.name)
-        asked = requested(pin, row.item.candidate, self.knowledge, f"of {self.request.path.name}")
-        return overruled(own, asked) if own else asked
+        asked = requested_pin(pin, row.item.candidate, self.knowledge, f"of {self.request.path.name}")
+        return with_request(own, asked) if own else asked
 
     def _forms(self, pin: Pin, row: _Row, shelf: Shelf) -> list[Pin]:
         """What may stand for an entry beside a candidate, nearest first."""

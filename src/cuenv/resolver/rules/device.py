@@ -11,7 +11,7 @@ from cuenv.core.versions import Capability, DeviceCode, Jit, Native, is_tegra, s
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.engine import rule
-from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, both, fact_reason, of_capability, row_reason
+from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, and_list, host_reason, of_capability, row_reason
 
 
 def _build_reason(build: TorchBuild) -> Reason:
@@ -23,8 +23,8 @@ def _build_reason(build: TorchBuild) -> Reason:
 @lru_cache(maxsize=256)
 def _code_text(code: DeviceCode) -> str:
     """``7.5, 8.0 and 9.0``, with the PTX beside the machine code."""
-    parts = [both(code.sass)] if code.sass else []
-    parts += [f"PTX for {both(code.ptx)}"] if code.ptx else []
+    parts = [and_list(code.sass)] if code.sass else []
+    parts += [f"PTX for {and_list(code.ptx)}"] if code.ptx else []
     return ", and ".join(parts)
 
 
@@ -53,7 +53,7 @@ def _no_code(build: TorchBuild) -> Verdict | None:
 )
 def device_code(code: DeviceCode, capability: Capability, level: Version | None, kb: Knowledge) -> Verdict:
     """The build has code for every GPU: machine code, or PTX that the machine's driver can compile."""
-    reasons: tuple[Reason, ...] = (fact_reason("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
+    reasons: tuple[Reason, ...] = (host_reason("gpus", f"{HOST} has a GPU of {of_capability(capability)}"),)
     service = support_of(code, capability)
     if isinstance(service, Native):
         by = "" if service.target.capability == capability else f" (its code for {service.target} runs there)"
@@ -72,7 +72,7 @@ def device_code(code: DeviceCode, capability: Capability, level: Version | None,
     if level is None:
         because = f"{how}; the PTX needs a driver that supports CUDA {service.needs}, but the driver is not known"
         return Verdict(rule="device-code", outcome="unknown", because=because, reasons=reasons, remedy=remedy)
-    reasons = (*reasons, fact_reason("driver.cuda", f"the driver of {HOST} supports CUDA {level}"))
+    reasons = (*reasons, host_reason("driver.cuda", f"the driver of {HOST} supports CUDA {level}"))
     if level < service.needs:
         needed = f"the PTX needs a driver that supports CUDA {service.needs}"
         because = f"{how}; {needed}, but the driver of {HOST} supports CUDA {level}"
@@ -101,7 +101,7 @@ def nvcc(cuda: Version, compiler: Version | None, capabilities: tuple[Capability
     if row is None or not row.targets:
         because = f"the cuenv tables do not list the compute capabilities that nvcc {release} compiles for"
         return Verdict(rule="nvcc", outcome="unknown", because=because)
-    reason = row_reason(row, f"nvcc {row.version} compiles for compute capability {both(row.targets)}")
+    reason = row_reason(row, f"nvcc {row.version} compiles for compute capability {and_list(row.targets)}")
     lacking = [capability for capability in capabilities if target_for(capability, row.targets) is None]
     if lacking:
         because = f"nvcc {row.version} cannot compile for {of_capability(*lacking)}"

@@ -23,7 +23,7 @@ from cuenv.resolver.verdict import (
     Reason,
     Remedy,
     Verdict,
-    fact_reason,
+    host_reason,
     of_capability,
     row_reason,
 )
@@ -48,7 +48,7 @@ def gpu(presence: Presence, capabilities: tuple[Capability, ...]) -> Verdict:
     if presence == "blind":
         return Verdict(rule="gpu", outcome="unknown", because=f"the compute capability of {BLIND} is not known")
     because = f"the host has GPUs of {of_capability(*capabilities)}"
-    return Verdict(rule="gpu", outcome="pass", because=because, reasons=(fact_reason("gpus", because),))
+    return Verdict(rule="gpu", outcome="pass", because=because, reasons=(host_reason("gpus", because),))
 
 
 @rule(
@@ -169,7 +169,7 @@ def driver_level(cuda: Version | None, level: Version | None) -> Verdict:
     if cuda is None or level is None:
         because = "a CPU build has no CUDA toolkit" if cuda is None else "the driver's CUDA version is not known"
         return Verdict(rule="driver-level", outcome="pass", because=because)
-    reasons = (fact_reason("driver.cuda", f"the driver supports CUDA {level}"),)
+    reasons = (host_reason("driver.cuda", f"the driver supports CUDA {level}"),)
     if cuda.major > level.major:
         because = "minor-version compatibility ends with the CUDA major version, so the minimum driver decides"
         return Verdict(rule="driver-level", outcome="pass", because=because, reasons=reasons)
@@ -219,7 +219,7 @@ def _driver_text(driver: Driver) -> str:
 
 def _driver_reason(driver: Driver) -> Reason:
     fact = "driver.version" if driver.version else "driver.cuda"
-    return fact_reason(fact, f"{HOST} has {_driver_text(driver)}")
+    return host_reason(fact, f"{HOST} has {_driver_text(driver)}")
 
 
 def _capability_reason(row: ComputeCapability) -> Reason:

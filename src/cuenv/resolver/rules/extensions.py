@@ -12,7 +12,7 @@ from cuenv.core.versions import Capability, minor, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Extension, TorchBuild
 from cuenv.resolver.requirements import Demand, broken, broken_when, covered, meets
-from cuenv.resolver.verdict import Reason, Remedy, Verdict, both, of_capability, row_reason, worst
+from cuenv.resolver.verdict import Reason, Remedy, Verdict, and_list, of_capability, row_reason, worst
 
 _NAME = "extensions"
 _PASS = Verdict(rule=_NAME, outcome="pass", because="no library that uses PyTorch was requested")
@@ -141,7 +141,7 @@ def _not_compiled(demand: Demand, suits: list[Extension], context: _Asked, asked
     if not lacking:
         return None
     row = suits[0]
-    holds = both(row.ptxas)
+    holds = and_list(row.ptxas)
     gpus = of_capability(*lacking)
     because = (
         f"{demand.text} compiles with the ptxas of CUDA {holds} that it holds, which does not know {gpus}, "

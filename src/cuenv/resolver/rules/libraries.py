@@ -17,7 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import WHEELS, Cuda, LibrarySupport, TorchBuild
 from cuenv.resolver.engine import reading, rule
-from cuenv.resolver.verdict import HOST, Reason, Verdict, fact_reason, of_capability, row_reason
+from cuenv.resolver.verdict import HOST, Reason, Verdict, host_reason, of_capability, row_reason
 
 _NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 
@@ -309,7 +309,7 @@ def glibc_verdict(lowest: Version, reason: Reason, libc: Libc | None) -> Verdict
     if libc is None:
         because = f"the C library is not known, and the packages need glibc {lowest} or later"
         return Verdict(rule="glibc", outcome="unknown", because=because, reasons=(reason,))
-    reasons = (fact_reason("libc", f"{HOST} has {libc.family} {libc.version}"), reason)
+    reasons = (host_reason("libc", f"{HOST} has {libc.family} {libc.version}"), reason)
     if libc.family != "glibc":
         because = f"conda packages for Linux need glibc {lowest} or later, but {HOST} has {libc.family}"
         return Verdict(rule="glibc", outcome="reject", because=because, reasons=reasons)

@@ -10,13 +10,13 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, LabelFit, TorchBuild
 from cuenv.resolver.candidates import admits
 from cuenv.resolver.engine import rule
-from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, fact_reason, row_reason
+from cuenv.resolver.verdict import HOST, Reason, Remedy, Verdict, host_reason, row_reason
 
 
 @rule("platform", code="CU110", order=10, title="the build is for the platform of the host", locked=False)
 def platform(built_for: str, platform: str) -> Verdict:
     """The build exists for the platform of the host."""
-    reasons = (fact_reason("platform", f"the platform of {HOST} is {platform}"),)
+    reasons = (host_reason("platform", f"the platform of {HOST} is {platform}"),)
     if platform == built_for:
         return Verdict(rule="platform", outcome="pass", because=f"this build is for {built_for}", reasons=reasons)
     because = f"this build is for {built_for}, but the platform of the host is {platform}"
