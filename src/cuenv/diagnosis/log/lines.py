@@ -231,8 +231,8 @@ _STATUS = regex(
     rb"NVRTC_ERROR|NVJITLINK_ERROR)_[A-Z]\w{2,50})\b"
 )
 _NUMBER = regex(
-    rb"(?i)\bcuda(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4}([1-9][0-9]{0,2})\b"
-    rb"(?![.%:] ?[0-9])"
+    rb"(?i)\bcuda(?:Success \(|(?: runtime| driver)? (?:error|failure)(?: code| with code)?[ :=(#\[]{1,4})"
+    rb"([1-9][0-9]{0,2})\b(?![.%:] ?[0-9])"
 )
 _VERSIONS = regex(rb"\(from versions: [^()\n]*")
 _WEB = regex(rb"%20|&nbsp;|&quot;|&#39;|&lt;|&gt;|&amp;")
