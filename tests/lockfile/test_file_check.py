@@ -11,7 +11,7 @@ from cases import collect
 from cuenv.core.findings import Finding, report
 from cuenv.core.render import report_lines
 from cuenv.host.facts import HostFacts, Libc
-from cuenv.lockfile.file_check import judge_file, request_of, runnable_torch
+from cuenv.lockfile.file_check import judge_file, names_nothing, request_of, runnable_torch
 from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
@@ -264,8 +264,23 @@ def test_an_open_torch_is_the_newest_that_fits_what_is_pinned_and_the_glibc() ->
     assert open_[1].startswith("pip takes torch 2.15.0 (cu132) for torch>=1.13 today")
     for beside in ("triton==2.0.0", "torchvision==0.15.2", "triton==2.0.0.dev20221202"):
         assert judge_file(spec(pip=("torch>=1.13", beside)), old, base(), alone=True) == ()  # CUDA 11.7
+    assert judge_file(spec(pip=("torch>=1.13", "torchvision~=0.15.0")), old, base(), alone=True) == ()
     for beside in ("flash-attn==2.5.8", "torchvision>=0.15"):  # pip compiles the one; the other is open as well
         assert judge_file(spec(pip=("torch>=1.13", beside)), new, base(), alone=True)
+
+
+def test_of_libraries_of_torch_the_one_that_requires_one_release_is_asked() -> None:
+    lines = ("accelerate==0.23.0", "torchvision==0.19.1")
+    (error,) = judge_file(spec(pip=lines), options("12.0", driver="575.57.08"), base(), alone=True)
+    assert error.message.startswith("torchvision==0.19.1 requires torch 2.4.1")
+    assert not names_nothing(spec(pip=lines), base())
+
+
+def test_a_torch_of_an_index_for_other_makers_uses_no_gpu_of_nvidia() -> None:
+    for tag in ("xpu", "rocm6.2", "cpu"):
+        asked = spec(pip=(f"--extra-index-url https://download.pytorch.org/whl/{tag}", "torch"))
+        (finding,) = judge_file(asked, options("8.0", driver="535.129.03"), base(), alone=True)
+        assert (finding.code, f"torch of the index {tag}" in finding.message) == ("CU103", True)
 
 
 def test_a_library_that_runs_on_no_such_gpu_is_an_error_beside_whatever_torch() -> None:

@@ -423,12 +423,13 @@ def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowled
     from cuenv.lockfile.file_check import judge_file, names_nothing  # noqa: PLC0415 - only for a list
     from cuenv.lockfile.pip import beforehand  # noqa: PLC0415 - as above
 
-    yield from spec_findings(spec, knowledge)
-    yield from beforehand(spec, folder, knowledge)
+    of_file = (*spec_findings(spec, knowledge), *beforehand(spec, folder, knowledge))
+    yield from of_file
     if machine.facts:
         found = judge_file(spec, machine.facts, knowledge, alone=True)
         yield from found
-        if spec.pip and not found and machine.gpus and names_nothing(spec, knowledge):
+        unread = any(item.code == "CU514" for item in of_file)
+        if spec.pip and not (found or unread) and machine.gpus and names_nothing(spec, knowledge):
             yield nothing_named("the list")
     else:
         unlisted = asked_torch_not_in_tables(spec, knowledge)
@@ -437,10 +438,7 @@ def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowled
 
 def nothing_named(what: str) -> Finding:
     """The finding that nothing could be judged: what the requirements bring is known only where they are resolved."""
-    message = (
-        f"{what} names no torch and no other program for GPUs that the cuenv tables know, and what its packages "
-        "require was not read, so nothing was checked for the GPUs"
-    )
+    message = f"{what} names no torch, and what its packages require was not read, so nothing was checked for the GPUs"
     return Finding(code="CU327", severity="info", subject="torch", message=message, unknown=True)
 
 

@@ -98,7 +98,8 @@ def judge_file(
 
 def names_nothing(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
     """Whether a pip part names no torch and no program of which `judge_file` could say anything."""
-    return not (torch_asked(spec.pip) or _cuda_of_wheels(spec)[1] or programs_asked(spec.pip, knowledge))
+    torch = torch_asked(spec.pip) or library_of_torch(spec.pip, knowledge)
+    return not (torch or _cuda_of_wheels(spec)[1] or programs_asked(spec.pip, knowledge))
 
 
 def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -364,7 +365,7 @@ def runnable_torch(
 
 
 def _of_what(asked: AskedTorch) -> str:
-    return "" if asked.tag else " of the index cpu"
+    return "" if asked.tag else f" of the index {asked.tags[0]}"
 
 
 def _naming_cudnn_source(what: str, found: Iterable[Finding]) -> Iterator[Finding]:

@@ -176,7 +176,7 @@ def _rule_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
     if torch is None:  # another torch is no help for a program that is none
         names = [package.name for package in solution.packages] + [item.name for item in solution.pip]
         anew, better = resolve_again(facts, context), newer_cuda(names, facts, knowledge)
-        found = [replace(item, fix=better) if item.fix == anew else item for item in found]
+        found = [replace(item, fix=better) if item.fix == anew and item.subject != "glibc" else item for item in found]
     found = _with_common_fix(found, context) if torch else found
     if torch and not torch.build.sources:
         yield build_not_in_tables(torch)
@@ -345,14 +345,16 @@ def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, fa
 
     Wheels for an older C library stand beside the others in an index: locking for the host takes those.
     """
-    if not {item.name for item in solution.pip}.issuperset(lacking) or any(map(solution.package, lacking)):
+    by_pip = {item.name for item in solution.pip if solution.package(item.name) is None}
+    others = [name for name in lacking if name in by_pip and not _WITH_TORCH.fullmatch(name)]
+    alone = by_pip.issuperset(lacking)
+    if not others and not alone:
         return resolve_again(facts)
-    if not any(item.name == "torch" for item in solution.pip):
+    if "torch" not in by_pip and alone:
         return shlex.join(["cuenv", "lock", *host_options(facts)])
-    others = [name for name in lacking if not _WITH_TORCH.fullmatch(name)]
     if not others or libc is None or libc.family != "glibc":
         return None
-    beside = ", and another torch" if len(others) < len(lacking) else ""
+    beside = "" if len(others) == len(lacking) else f", and another {'torch' if alone else 'set of conda packages'}"
     return f"{_OLDER}{first_of(others, _SHOWN)} that have wheels for glibc {libc.version}{beside}"
 
 

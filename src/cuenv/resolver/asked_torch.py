@@ -17,14 +17,16 @@ from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS, Extension, TorchBuild, TorchWheel
 from cuenv.resolver.candidates import Candidate, admits, wheel_candidates
-from cuenv.resolver.requirements import OF_TORCH, Demand, covered, meets, pin_demand, pip_demand
+from cuenv.resolver.requirements import OF_TORCH, Demand, meets, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, index_option, normalise, requirement_name
 from cuenv.solve.model import names_cpu
 from cuenv.solve.pip_lines import without_options
 
-_PYTORCH_INDEX = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu))?(?:/|$)")
+_PYTORCH_INDEX = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu|rocm[0-9.]+|xpu))?(?:/|$)")
 _TAG = regex(r"cu\d{2,3}")
+_OTHERS = ("cpu", "rocm", "xpu")
+"""How the tags begin of wheels that use no NVIDIA GPU."""
 _FIRST_LISTED_TAG = 100
 _MAIN_INDEX = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+(?:post[0-9]+)?)")
@@ -66,7 +68,7 @@ class AskedTorch(NamedTuple):
     @property
     def of_cpu(self) -> bool:
         """Whether it asks for a CPU build."""
-        return self.tag.startswith(("cpu", "rocm", "xpu")) or (not self.tag and set(self.tags) == {"cpu"})
+        return all(tag.startswith(_OTHERS) for tag in ([self.tag] if self.tag else self.tags or [""]))
 
     def has(self, row: TorchWheel) -> bool:
         """Whether a wheel is one that the requirement and the indexes admit."""
@@ -159,12 +161,13 @@ def on_linux(text: str) -> frozenset[_Place]:
 
 
 def library_requiring_torch(requirements: Iterable[str], knowledge: Knowledge) -> tuple[str, Version | None] | None:
-    """The first library of a pip part that requires torch, and the one release that it requires.
+    """The first library of a pip part that requires one release of torch, else the first that requires any.
 
     ``None`` for the release where it is another condition, and for all where the tables know no such library, or the
     pip part names a torch by its URL.
     """
     lines = tuple(requirements)
+    first: tuple[str, Version | None] | None = None
     for text in lines if "torch" not in map(requirement_name, lines) else ():
         demand = None if not on_linux(text) else pip_demand(text)
         rows = knowledge.extension(demand.name) if demand else ()
@@ -174,8 +177,10 @@ def library_requiring_torch(requirements: Iterable[str], knowledge: Knowledge) -
         exact = _EXACT.fullmatch(demand.condition)
         spans = {row.torch.span for row in rows if row.torch and exact and row.covers(version(exact[1]))}
         one = re.fullmatch(r"[0-9.]+", spans.pop()) if len(spans) == 1 else None
-        return text, version(one[0]) if one else None
-    return None
+        if one:
+            return text, version(one[0])
+        first = first or (text, None)
+    return first
 
 
 def wheels_asked(
@@ -205,8 +210,11 @@ def _goes_with(row: TorchWheel, demand: Demand, knowledge: Knowledge) -> bool:
         return not mine or any(meets(demand, each) for each in mine)
     if any("wheel" not in each.comes and each.builds for each in knowledge.extension(demand.name)):
         return True  # pip compiles it for whatever torch is there
-    meant = tuple(each for each in every if meets(demand, each))
-    return not (meant and covered(demand, meant, every)) or any(_made_for_any(each, (row.version,)) for each in meant)
+    meant = [each for each in every if meets(demand, each)]
+    if not meant or any(_made_for_any(each, (row.version,)) for each in meant):
+        return True
+    later = [wheel.version for wheel in knowledge.wheels if wheel.version > row.version]
+    return demand.admits(_LAST) and not any(_made_for_any(each, later) for each in meant)
 
 
 def with_companions(finding: Finding, requirements: Iterable[str], knowledge: Knowledge) -> Finding:
