@@ -98,7 +98,7 @@ def judge_file(
 
 def names_nothing(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
     """Whether a pip part names no torch and no program of which `judge_file` could say anything."""
-    torch = torch_asked(spec.pip) or library_of_torch(spec.pip, knowledge)
+    torch = torch_asked(spec.pip) or library_requiring_torch(spec.pip, knowledge)
     return not (torch or _cuda_of_wheels(spec)[1] or programs_asked(spec.pip, knowledge))
 
 
