@@ -288,6 +288,21 @@ def test_a_package_that_needs_torch_to_build_is_set_aside(tmp_path: Path, channe
     assert answer.unlocked_commands == {"linux-64": command}
 
 
+def test_what_cannot_be_built_is_tried_once_in_the_locks_of_one_repair(tmp_path: Path, channel: Sources) -> None:
+    files = source(tmp_path / "files", "ops", "1.0", first="import torch").parent
+    wheel(files, "trainer", "1.0", "ops")
+    environment(tmp_path, "trainer")
+    told: list[str] = []
+    with index(files) as own:
+        host = HostOptions(hosts=("rtx4090-535",), environ=variables(tmp_path / "home", own.url))
+        request = LockRequest(path=tmp_path / "environment.yml", host=host, sources=channel, anew=True)
+        made = [lock(request, base(), progress=told.append).lock for _ in range(2)]
+    assert all(made)
+    assert [len(item.solutions[0].aside) for item in made if item] == [1, 1]
+    assert [text.split(":")[0] for text in told if "aside" in text] == ["setting ops 1.0 aside"]
+    assert sum(text.startswith("resolving 1 requirement") for text in told) == 3
+
+
 def test_strict_refuses_what_is_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:
     environment(tmp_path, "psutil", "-e .")
     done = typed(tmp_path, channel, server.url, "--strict")

@@ -66,6 +66,7 @@ from cuenv.solve.model import (
     Unsatisfiable,
     content_digest,
 )
+from cuenv.solve.pip_part import Unbuilt
 
 if TYPE_CHECKING:  # most locks are no updates
     from cuenv.lockfile.update import Update
@@ -87,6 +88,7 @@ class LockRequest:
         wheels: the lock without conda that is asked for, one of `cuenv.solve.WHEEL_LOCKS`; empty for a usual one.
         output: its file, where it is not to have its usual name.
         quick: whether a no of pip is enough, and nobody asks what would end it.
+        unbuilt: what pip could not build so far, by the minor of Python, so that a further lock does not try again.
         engine: the solver; only the embedded one keeps packages of an existing lock, and updates.
     """
 
@@ -103,6 +105,7 @@ class LockRequest:
     wheels: str = ""
     output: Path | None = None
     quick: bool = False
+    unbuilt: dict[str, tuple[Unbuilt, ...]] = field(default_factory=dict, compare=False)
     engine: Engine = field(default_factory=Engine)
 
     @property
@@ -373,6 +376,7 @@ def _with_pip_part(job: _Job, solutions: list[Solution]) -> tuple[list[Solution]
         allow=request.allow,
         builds=request.builds,
         quick=request.quick,
+        unbuilt=request.unbuilt,
         progress=job.progress,
     )
     bounds, reasons = pip_bounds(job.spec, job.hosts, solutions, job.knowledge)

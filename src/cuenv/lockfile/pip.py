@@ -91,6 +91,7 @@ class PipJob(NamedTuple):
         allow: codes that the user allowed; CU501 leaves the pip part out.
         builds: whether torch may be downloaded to read what a source distribution requires.
         quick: whether a conflict is enough, and no repair of it is looked for.
+        unbuilt: what earlier resolutions of the same command could not build, by the minor of Python; it grows.
         progress: told in a few words what is being done.
     """
 
@@ -104,6 +105,7 @@ class PipJob(NamedTuple):
     allow: tuple[str, ...] = ()
     builds: bool = False
     quick: bool = False
+    unbuilt: dict[str, tuple[Unbuilt, ...]] | None = None
     progress: Progress | None = None
 
 
@@ -196,6 +198,8 @@ def _resolve(
     from cuenv.solve.io.pip import resolve  # noqa: PLC0415 - only where there are pip packages
 
     replaced: list[PipConflict] = []
+    minor, known = ".".join(request.python.split(".")[:2]), {} if job.unbuilt is None else job.unbuilt
+    request = replace(request, unbuilt=known.get(minor, ()))
     while request.requirements:
         answer = resolve(
             request,
@@ -220,6 +224,7 @@ def _resolve(
         if job.progress:
             job.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
         request = replace(request, unbuilt=(*request.unbuilt, answer))
+        known[minor] = tuple(item for item in request.unbuilt if "://" not in item.version)  # a release, not any
     return (), request, replaced
 
 

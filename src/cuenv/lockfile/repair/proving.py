@@ -67,6 +67,7 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Co
     with_core = partial(_with, ask, [lost, *core])
     if others and isinstance(with_core(others, ()), Settled):  # their releases are what it conflicts with
         others = [pin for pin in spec.pins if pin not in core and pin.version and pin.name[:2] != "__"]
+        others.sort(key=lambda pin: "<" not in pin.version)  # a bound first, then a release that is merely near
     return _among(lost, others, with_core, homes, beside)
 
 
