@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from cases import collect
-from cuenv.core.versions import Capability, driver_key, version
+from cuenv.core.versions import Capability, driver_key, parse_arch_list, version
 from cuenv.host.facts import Driver, Gap, Gpu, Libc
 from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
@@ -20,6 +20,7 @@ from cuenv.knowledge.rows import WHEELS, LibrarySupport
 from cuenv.resolver.candidates import Candidate, candidates_of
 from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, inferred, verdict_of
+from cuenv.resolver.rules.device import jit_count
 from cuenv.resolver.rules.driver import minimum_driver_of
 from cuenv.resolver.rules.libraries import range_for, younger
 from cuenv.resolver.verdict import Remedy, named_capability, worst
@@ -942,3 +943,16 @@ def test_on_a_day_the_rule_asks_the_tables_and_the_channel_where_that_is_asked()
     assert {found.outcome for item in newer for found in Judge(asked, rule).verdicts(item)} >= {"unknown"}
     sure = {found.because for item in newer for found in Judge(replace(asked, proving=True), rule).verdicts(item)}
     assert "the records of its channel decide which builds existed as of 2025-06-10" in sure
+
+
+def test_the_driver_of_a_toolkit_is_no_minimum_where_no_row_says_that_it_is_hard() -> None:
+    """From CUDA 11 on a toolkit runs on earlier drivers of its major than the one that it comes with."""
+    without = replace(base(), floors=())
+    assert minimum_driver_of(version("12.9"), without) is None
+    assert minimum_driver_of(version("10.2"), without) is not None
+
+
+def test_gpus_are_counted_for_which_a_build_has_ptx_alone() -> None:
+    gpus = Capability(8, 0), Capability(12, 0)
+    assert jit_count(None, gpus) == 0
+    assert jit_count(parse_arch_list("8.0;9.0+PTX", None), gpus) == 1

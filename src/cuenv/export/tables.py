@@ -23,7 +23,7 @@ _TAG = shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
 
 
 class Image(Row, key=("role", "image", "tag")):
-    """A container image that exists."""
+    """A container image that is known to exist. A tag that nobody saw has no row."""
 
     role: str = column(
         one_of("cuda", "micromamba", "pytorch", "run"),
