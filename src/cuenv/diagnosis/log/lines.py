@@ -22,7 +22,7 @@ _WARNING = regex(
     rb"^(?:\([\w =.,-]{1,80}\))?[^A-Za-z]{0,40}(?:INFO|DEBUG|NOTE|Note)\b|\[(?:INFO|DEBUG)\]|- (?:INFO|DEBUG) -|"
     rb"\| (?:INFO|DEBUG) {1,8}\||"
     rb"CUDA initialization: |"
-    rb"^\W{0,3}W[0-9]{4} |^W: |\[W[ 0-9]|: W (?:tensorflow|external)/"
+    rb"^\W{0,3}W[0-9]{4} |^W: |\[W[ 0-9]|(?:^|: )W (?:tensorflow|external)/"
 )
 _GOES_ON = regex(
     rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b(?! default algorithm)|"
