@@ -994,8 +994,8 @@ def test_a_build_that_goes_on_without_a_gpu_is_fine() -> None:
 
 def test_a_warning_of_xla_without_its_time_is_a_notice_where_the_run_goes_on() -> None:
     note = (
-        b"W external/local_xla/xla/service/gpu/nvptx_compiler.cc:930] The NVIDIA driver's CUDA version is 12.4 which is "
-        b"older than the PTX compiler version 12.5.82. XLA is disabling parallel compilation, which may slow down.\n"
+        b"W external/local_xla/xla/service/gpu/nvptx_compiler.cc:930] The NVIDIA driver's CUDA version is 12.4 which "
+        b"is older than the PTX compiler version 12.5.82. XLA is disabling parallel compilation, which may slow down.\n"
     )
     steps = b"Epoch 1/5\n1563/1563 [====================] - 12s 8ms/step - loss: 0.41\n"
     assert read(note + steps).verdict == "harmless"
