@@ -64,7 +64,7 @@ class SshNodes:
 
 
 def missing() -> bool:
-    """Whether the client is not there."""
+    """Whether the client does not exist."""
     return shutil.which("ssh") is None
 
 

@@ -62,7 +62,7 @@ INPUT = {
     "a lock that is a binary file": ("check", "binary"),
     "tables that are not there": ("resolve", *HOST, "--knowledge", "nowhere"),
     "tables that are no tables": ("resolve", *HOST, "--knowledge", "tables"),
-    "a channel that is not there": ("lock", "good.yml", *HOST, "--mirror", "conda-forge=/nowhere"),
+    "a channel that does not exist": ("lock", "good.yml", *HOST, "--mirror", "conda-forge=/nowhere"),
 }
 OUTSIDE = {
     "a parent that is a file": ("resolve", *HOST, "-o", "binary/environment.yml"),

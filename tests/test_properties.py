@@ -230,7 +230,7 @@ def keys_of(overlay: dict[str, Any]) -> set[tuple[Any, ...]]:
 
 
 def joined(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
-    """Two overlays as one: rows of the second in place of those of the first with their key."""
+    """Two overlays as one: rows of the second instead of those of the first with their key."""
     made: dict[str, Any] = {}
     for name in {*one, *two}:
         rows = {

@@ -943,7 +943,7 @@ def test_what_a_build_only_tries_is_no_failure_where_pip_ends_well() -> None:
 
 def test_what_configure_says_leads_before_what_make_misses_afterwards() -> None:
     refused = (
-        b"configure: error: fabric was asked for, and is not there\nmake: *** No rule to make target 'all'.  Stop.\n"
+        b"configure: error: fabric was asked for, and does not exist\nmake: *** No rule to make target 'all'.  Stop.\n"
     )
     assert [cause.symptom.id for cause in read(refused).causes] == ["configure-refused"]
     assert read(b"configure: error: Couldn't find nvcc\n").causes[0].symptom.id == "nvcc-not-found"

@@ -45,9 +45,9 @@ def test_the_command_says_who_is_served_and_what_no_lock_serves(tmp_path: Path) 
     (tmp_path / "fleet.ndjson").write_text(written(NODES))
     done = run("fleet", "check", *LOCKS[:1], "--fleet", "fleet.ndjson", folder=tmp_path)
     assert done.returncode == 1
-    assert "serves b[1-2],gpu[01-12] (14 of 18 hosts)" in done.stdout
+    assert "supports b[1-2],gpu[01-12] (14 of 18 hosts)" in done.stdout
     assert "not old[01-04]: CU401" in done.stdout
-    assert "error: no lock serves old[01-04] (4 hosts)" in done.stdout
+    assert "error: no lock supports old[01-04] (4 hosts)" in done.stdout
     plain = run("fleet", "check", *LOCKS[:1], "--fleet", "-", "--json", folder=tmp_path, text=written(NODES[4:]))
     assert plain.returncode == 0
     data = json.loads(plain.stdout)

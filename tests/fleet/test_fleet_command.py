@@ -34,7 +34,7 @@ def test_the_plan_says_what_fewer_would_cost_and_which_driver_saves_one(tmp_path
     assert "hint: driver 525.60.13 on old[01-04] saves the environment cuenv-cu118" in done.stdout
     few = run("fleet", "plan", "-", "--at-most", "1", folder=tmp_path, text=FLEET)
     assert few.returncode == 1
-    assert "1 environment cannot serve all hosts; 2 are needed" in few.stdout
+    assert "1 environment cannot support all hosts; 2 are needed" in few.stdout
 
 
 def test_a_plan_is_verified_without_the_planner_and_a_changed_one_is_not(tmp_path: Path) -> None:

@@ -349,7 +349,7 @@ def test_memory_and_disk_that_a_profile_asks_for() -> None:
     disk, memory = sorted(found(facts, request), key=lambda item: item.subject)
     assert {disk.code, memory.code, disk.severity, memory.severity} == {"CU418", "warning"}
     assert "270 GB of memory" in memory.message
-    assert "asks for 512 GB" in memory.message
+    assert "requires 512 GB" in memory.message
     assert memory.evidence == (
         "resources.memory_mib: 257653 MiB (/proc/meminfo)",
         "profile big: host_memory_gb: 512",

@@ -193,7 +193,7 @@ REFUSED = {
     "nothing said": ((), 2, "usage: sh install.sh PREFIX"),
     "an unknown option": (("--help",), 2, "usage: sh install.sh PREFIX"),
     "an unknown tool": (("env", "pip"), 2, "pip is none of cuenv, micromamba, conda"),
-    "a tool that is not there": (("env", "micromamba"), 4, "micromamba is not on PATH"),
+    "a tool that does not exist": (("env", "micromamba"), 4, "micromamba is not on PATH"),
     "no tool": (("env",), 4, "neither cuenv nor micromamba nor conda is on PATH"),
     "a folder in use": (("full",), 3, "is not empty"),
     "a file": (("full/thesis.tex",), 3, "is in use"),
@@ -207,7 +207,7 @@ def test_the_script_refuses(made: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "full" / "thesis.tex").touch()
     (tmp_path / "bin").mkdir()
     done = script(made / "b", *words, path=tmp_path / "bin", home=tmp_path)
-    if name in ("no tool", "a tool that is not there") and done.returncode != code:
+    if name in ("no tool", "a tool that does not exist") and done.returncode != code:
         pytest.skip("an installer lies in /usr/bin")
     assert done.returncode == code, done.stderr
     assert said in done.stderr
@@ -318,8 +318,8 @@ def test_a_source_is_built_on_the_other_side(tmp_path: Path) -> None:
 BAD = {
     "no lock": (("nowhere.yml", "-o", "b"), 3, "no such file"),
     "a compressed tar": (("{lock}", "-o", "b.tar.gz"), 2, "a bundle is a folder or a .tar"),
-    "a folder of somebody else": (("{lock}", "-o", "full"), 3, "is not a bundle of cuenv"),
-    "a file of somebody else": (("{lock}", "-o", "full/other.tar"), 3, "is not a bundle of cuenv"),
+    "a folder of somebody else": (("{lock}", "-o", "full"), 3, "is not a cuenv bundle"),
+    "a file of somebody else": (("{lock}", "-o", "full/other.tar"), 3, "is not a cuenv bundle"),
     "no folder above": (("{lock}", "-o", "a/b/c"), 4, "mkdir -p"),
     "a file above": (("{lock}", "-o", "full/other.tar/b"), 4, "cannot write"),
     "a platform that is not in it": (("{lock}", "--platform", "linux-aarch64"), 3, "nothing for linux-aarch64"),

@@ -101,7 +101,7 @@ ALONE: dict[str, tuple[Evil, str]] = {
     "a folder above": (Evil([("a", BODY)], [("a", "hardlink"), ("../up", "directory")]), "not a path inside"),
     "a path with two spellings": (Evil([("a/b", BODY)], listed("a//b")), "not a path inside"),
     "no path": (Evil([("a", BODY)], listed("")), "not a path inside"),
-    "what is not there": (Evil([("a", BODY)], listed("b")), "does not contain it"),
+    "what does not exist": (Evil([("a", BODY)], listed("b")), "does not contain it"),
     "a link that is a file": (Evil([("a", BODY)], listed("a", kind="softlink")), "is a file in it"),
     "a link over a link": (Evil([*KEPT, ("esc", "d/l/..")], listed("d/keep")), "outside the environment"),
     "a link over a deep link": (

@@ -137,7 +137,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
         install(solution(sources), prefix, sources)
     assert caught.value.hint == "name another folder"
     assert sorted(path.name for path in prefix.iterdir()) == ["thesis.tex"]
-    with pytest.raises(InputError, match="exists and is not a folder"):
+    with pytest.raises(InputError, match="exists but is not a folder"):
         install(solution(sources), prefix / "thesis.tex", sources)
     (prefix / "conda-meta").mkdir()
     with pytest.raises(InputError, match="is not empty") as caught:

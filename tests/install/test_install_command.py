@@ -151,7 +151,7 @@ INPUT = {
         ("made/conda-lock.yml", "--platform", "linux-aarch64"),
         "nothing for linux-aarch64",
     ),
-    "a bundle that is not there": (("nowhere.tar",), "no such file"),
+    "a bundle that does not exist": (("nowhere.tar",), "no such file"),
     "a tar that is none": (("made/none.tar",), "is not a complete tar file"),
     "a binary file": (("made/channels/conda-forge/linux-64/tool-1.0-0.tar.bz2",), "not UTF-8"),
 }
@@ -169,7 +169,8 @@ def test_bad_input_is_said(tmp_path: Path, lock: tuple[Path, Sources], name: str
 
 
 @pytest.mark.parametrize(
-    ("prefix", "said"), [("/", "is the root"), ("a\nb", "do not print"), ("a\x1b[2J", "do not print")]
+    ("prefix", "said"),
+    [("/", "is the root"), ("a\nb", "unprintable characters"), ("a\x1b[2J", "unprintable characters")],
 )
 def test_a_place_that_is_none(tmp_path: Path, lock: tuple[Path, Sources], prefix: str, said: str) -> None:
     for words in (("install", lock[0], "--prefix", prefix), ("bundle", lock[0], "-o", prefix)):
@@ -238,7 +239,7 @@ def test_from_a_server_then_offline_from_what_it_sent(tmp_path: Path, lock: tupl
     nobody = ("--offline", "--prefix", "env3")
     code, _, err = cuenv(tmp_path, "install", lock[0], *nobody, CUENV_CACHE_DIR=str(tmp_path / ".cache" / "other"))
     assert code == 3
-    assert "offline, and " in err
+    assert "--offline was given, but " in err
     assert left(tmp_path) == ["env", "env2"]
 
 
@@ -294,7 +295,7 @@ def test_wheels_come_from_an_index_with_a_login(tmp_path: Path) -> None:
         words = ("install", path, "--prefix", "env")
         code, _, err = cuenv(tmp_path, *words, sources=sources, NO_PROXY="*")
         assert code == 3
-        assert "401: it wants a login" in err
+        assert "401: it requires a login" in err
         login = {
             "UV_INDEX": f"own={server.url}/simple",
             "UV_INDEX_OWN_USERNAME": "me",

@@ -353,7 +353,7 @@ def test_what_pip_does_in_a_later_command_is_told(tmp_path: Path) -> None:
     (lint,) = linted(tmp_path, text).lints
     assert lint.finding.severity == "warning"
     assert lint.finding.message == (
-        "xformers==0.0.28 requires torch 2.4.1, and torch==2.4.0 is installed before; pip replaces it"
+        "xformers==0.0.28 requires torch 2.4.1, but torch==2.4.0 is installed before; pip replaces it"
     )
     assert place(text, lint.at) == (3, 17)
 
@@ -483,13 +483,13 @@ def test_pip_takes_what_the_python_of_the_image_has(tmp_path: Path) -> None:
         f"FROM nvidia/cuda:11.6.2-cudnn8-devel-ubuntu20.04\nRUN pip3 install torch --extra-index-url {OF_TORCH}/cu116\n"
     )
     (told,) = linted(tmp_path, old).lints
-    assert "pip takes torch 2.4.1 of PyPI" in told.finding.message
+    assert "pip installs torch 2.4.1 from PyPI" in told.finding.message
     named = old.replace("RUN pip3", "RUN apt-get install -y python3.9 python3.9-venv\nRUN pip3")
     (told,) = linted(tmp_path, named).lints
-    assert "pip takes torch 2.8.0 of PyPI" in told.finding.message
+    assert "pip installs torch 2.8.0 from PyPI" in told.finding.message
     newer = old.replace("RUN pip3", "RUN add-apt-repository ppa:deadsnakes/ppa\nRUN pip3")
     (told,) = linted(tmp_path, newer).lints
-    assert "pip takes torch 2.4.1 of PyPI" not in told.finding.message
+    assert "pip installs torch 2.4.1 from PyPI" not in told.finding.message
 
 
 def test_nvcc_of_another_major_is_told_with_a_torch_for_it(tmp_path: Path) -> None:
@@ -517,7 +517,7 @@ def test_a_triton_for_another_torch_is_named_with_what_requires_what(tmp_path: P
     text = "RUN pip install torch --index-url https://download.pytorch.org/whl/cu121\nRUN pip install triton==2.0.0\n"
     (tmp_path / "Dockerfile").write_text(DEVEL + text)
     assert (
-        "warning CU505 triton==2.0.0 is what torch >=2.0,<2.1 requires, and torch (2.5.1 today) is installed before; "
+        "warning CU505 triton==2.0.0 is what torch >=2.0,<2.1 requires, but torch (2.5.1 today) is installed before; "
         "pip replaces its triton"
     ) in run("lint", "Dockerfile", folder=tmp_path).stdout
 
@@ -552,7 +552,7 @@ def test_what_a_build_compiles_is_not_called_fine_on_a_named_host(tmp_path: Path
     text = "FROM nvidia/cuda:12.1.0-devel-ubuntu22.04\nRUN apt-get install -y cmake && \\\n    cmake -S /src -B /b\n"
     (tmp_path / "Dockerfile").write_text(text)
     done = run("lint", "--gpu", "RTX 4090", "--driver", "535.129.03", folder=tmp_path)
-    assert "Dockerfile:3:5: info CU403 what this command compiles was not checked" in done.stdout
+    assert "Dockerfile:3:5: info CU403 the code that this command compiles was not checked" in done.stdout
     assert done.stdout.endswith("unknown: the lines above say what was not checked\n")
     assert run("lint", folder=tmp_path).stdout == "1 file: fine\n"
 

@@ -66,7 +66,7 @@ REFUSED = {
     "an entry in quotes": (PIP % "'\"tool\"'", 1, "write the line without quotes"),
     "a marker that is none": (PIP % "'tool; python_verison < 3'", 1, "CU514"),
     "an index that is no URL": (PIP % "'--index-url simple'", 1, "it is not a URL"),
-    "a package that nobody has": (PIP % "nobody-has-this", 3, "holds nobody-has-this"),
+    "a package that nobody has": (PIP % "nobody-has-this", 3, "has nobody-has-this"),
     "an escape sequence": (PIP % '"tool\\e[2J"', 3, "on one line"),
 }
 
@@ -83,7 +83,7 @@ def test_a_clear_no_and_nothing_written(name: str, tmp_path: Path, mirror: str, 
 ASIDE = {
     "a URL": (PIP % "'https://x.example/t-1.0-py3-none-any.whl'", "a URL without a name"),
     "a URL with a name": (PIP % "'t @ https://x.example/t-1.0.tar.gz'", "NAME @ URL#sha256=HASH"),
-    "a local path": (PIP % "./tool", "it is a folder, which is not there now"),
+    "a local path": (PIP % "./tool", "it is a folder, which does not exist"),
     "a git reference": (PIP % "'tool @ git+https://me:hunter2@x.example/tool.git@main'", "which can move"),
 }
 
@@ -165,7 +165,7 @@ def test_a_package_without_hashes(tmp_path: Path, mirror: str, server: Server) -
     assert code == 0
     assert written >= {*LOCKS, "requirements-linux-64.unlocked.txt"}
     assert "requirements-linux-64.lock.txt" not in written
-    assert "CU521 pip: tool==1.0 is not locked but set aside: the index gives no sha256 for it" in said
+    assert "CU521 pip: tool==1.0 is not locked but set aside: the index has no sha256 for it" in said
 
 
 def test_a_repair_is_not_promised_for_a_slip_and_says_what_it_drops(
@@ -251,7 +251,7 @@ def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Pat
         code, said, files = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
         assert code == 0, said
         assert files >= LOCKS
-        assert "it names no Python, and .python-version names 3.11" in said
+        assert "it names no Python, but .python-version names 3.11" in said
         assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
         assert run("check", *HOST, folder=tmp_path).returncode == 0
         (tmp_path / "requirements.txt").write_text("tool\nother\n")
@@ -279,7 +279,7 @@ def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
             (tmp_path / "requirements.txt").write_text(f"{lines}\n")
             code, said, _ = locked(tmp_path, "x", mirror, wheels.url, "requirements.txt")
             assert code == 0, said
-            assert f"it names no Python: {python} is taken; for another one: echo 3.11 > .python-version" in said
+            assert f"it names no Python; cuenv uses {python}; for another one: echo 3.11 > .python-version" in said
             assert run("check", *HOST, folder=tmp_path).returncode == 0
             assert f"python-{python}." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
         (tmp_path / "environment.yml").unlink()
@@ -293,7 +293,7 @@ def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
         words = ("requirements.txt", "--format", "requirements", "-o", "nothing.txt")
         code, said, written = locked(tmp_path, "x", mirror, wheels.url, *words)
         assert (code, "nothing.txt" in written) == (1, False)
-        assert "CU517 nothing that requirements.txt asks pip for can be locked: all of it is set aside" in said
+        assert "CU517 no pip requirement of requirements.txt can be locked: all are set aside" in said
         assert texts[1] == texts[0]
         before = (tmp_path / "conda-lock.yml").read_bytes()
         for lines in ("aged==2.0", "aged==9"):
@@ -313,7 +313,7 @@ def test_an_environment_that_leaves_python_open_takes_one_with_which_pip_resolve
             text = f"channels: [conda-forge]\ndependencies: ['{python}', pip, {{pip: [aged==1.0]}}]\n"
             code, said, _ = locked(tmp_path, text, mirror, wheels.url)
             assert code == 0, said
-            assert "it leaves Python open: 3.11 is taken, with which its pip part can be locked" in said
+            assert "it leaves Python open; cuenv uses 3.11, with which its pip part can be locked" in said
             assert "python-3.11." in (tmp_path / "conda-lock.yml").read_text(encoding="utf-8")
             assert run("lock", "--check", folder=tmp_path).returncode == 0
             (tmp_path / "conda-lock.yml").unlink()
@@ -344,7 +344,7 @@ def test_a_torch_that_is_left_open_is_one_that_runs(tmp_path: Path, mirror: str)
             for pin in pins:
                 name, _, release = pin.partition("==")
                 assert f'name = "{name}"\nversion = "{release}"' in text
-            assert ("CU116 numpy<2 is taken" in done.stderr) == (driver < "5")
+            assert ("CU116 numpy<2 is used" in done.stderr) == (driver < "5")
             (tmp_path / "pylock.toml").unlink()
 
 

@@ -457,7 +457,7 @@ BAD: list[tuple[str | Edit, str]] = [
         "it is the URL of 'other 0.1', not of '_libgcc_mutex 0.1'",
     ),
     (edit(url=f"{BASE}/linux-64/_libgcc_mutex-0.2-conda_forge.conda"), "'_libgcc_mutex 0.2', not of"),
-    (edit(url=f"{BASE}/win-64/_libgcc_mutex-0.1-conda_forge.conda"), "a package for win-64, locked for linux-64"),
+    (edit(url=f"{BASE}/win-64/_libgcc_mutex-0.1-conda_forge.conda"), "a package for win-64, but locked for linux-64"),
     (edit(url=f"{BASE}/linux-64/_libgcc_mutex-0.1-conda_forge.exe"), "expected the URL of a package"),
     (edit(hash=...), "package[0].hash: expected a mapping, got nothing"),
     (edit(hash={}), "package[0].hash: expected md5 or sha256, got neither"),

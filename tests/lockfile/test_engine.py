@@ -398,7 +398,7 @@ def test_channels_that_only_conda_reaches_are_said(tmp_path: Path) -> None:
     (same,), (finding,) = verify_answer(STOCK, SPEC, given, lost)
     assert same == given[0]
     assert (finding.code, finding.severity) == ("CU114", "warning")
-    assert "stands without builds: channel conda-forge" in finding.message
+    assert "are recorded without builds: channel conda-forge" in finding.message
 
 
 def test_what_conda_reads_means_the_same_to_conda_lock(tmp_path: Path) -> None:
@@ -452,7 +452,7 @@ def test_defaults_are_told_by_their_parts(tmp_path: Path) -> None:
     ("channels", "target", "error", "words"),
     [
         (("conda-forge",), "https://user:pw@mirror.example/cf", UsageError, "ends with /conda-forge, and this one is"),
-        (("conda-forge", "https://own.example/conda-forge"), "", UsageError, "tell two channels apart"),
+        (("conda-forge", "https://own.example/conda-forge"), "", UsageError, "distinguish two channels"),
         (("../../etc",), "", UsageError, "is not a channel that conda can use"),
         (("conda-forge",), "/nonexistent/folder", ChannelError, "/nonexistent/folder is not a folder"),
     ],
@@ -467,7 +467,7 @@ def test_what_conda_cannot_be_told(
 
 
 def test_offline_needs_folders(tmp_path: Path) -> None:
-    with pytest.raises(ChannelError, match="conda-lock keeps no cache"):
+    with pytest.raises(ChannelError, match="conda-lock does not cache channels"):
         reach(("conda-forge",), (), Sources(offline=True), tmp_path)
     (tmp_path / "f").mkdir()
     mirrors = (Mirror(origin=FORGE, target=str(tmp_path / "f")),)
@@ -485,11 +485,11 @@ def test_a_pin_is_compared_with_the_answer() -> None:
     said = list(unmet(pins, found, ("conda-forge",), Sources()))
     assert said == [
         "app=2.0: there is conda-forge::app 1.0 0",
-        "missing: it is not there",
-        "__cuda>=12: it is not there",
+        "missing: it does not exist",
+        "__cuda>=12: it does not exist",
         "app needs lib 1.0 cuda*: there is other::lib 1.0 cpu_0",
-        "app needs gone: it is not there",
-        "app needs __cuda >=13: it is not there",
+        "app needs gone: it does not exist",
+        "app needs __cuda >=13: it does not exist",
         "app allows lib <1: there is other::lib 1.0 cpu_0",
         "lib comes from other",
     ]

@@ -147,7 +147,7 @@ def test_compiled_code_for_an_unnamed_torch_is_not_called_fine(requires: str, ve
 
 def test_what_is_built_against_torch_is_judged_by_its_release() -> None:
     url = "https://files.example/flash_attn-2.8.3.tar.gz#sha256=" + "0" * 64
-    item = SetAside(text=f"flash-attn @ {url}", why="its setup imports torch", build=True)
+    item = SetAside(text=f"flash-attn @ {url}", why="its setup.py imports torch", build=True)
     locked = replace(solution(PYTHON), pip=(wheel("torch", "2.4.0"),), aside=(item,))
     old = host_findings(locked, options("7.0", driver="560.35.05"), base())
     assert (
@@ -317,7 +317,7 @@ def test_the_ptxas_inside_triton_limits_what_torch_compile_runs_on(
     found = [item for item in findings if item.code == "CU505"]
     assert [item.severity for item in found] == (["warning"] if told else [])
     assert all(
-        f"ptxas of CUDA 12.8 that it holds, which does not know compute capability {gpu}" in item.message
+        f"ptxas of CUDA 12.8 that it contains, which does not support compute capability {gpu}" in item.message
         for item in found
     )
 
@@ -440,7 +440,7 @@ def test_another_environment_is_not_asked_for_libraries_of_the_torch_that_cannot
         (
             (wheel("tensorflow", "2.12.0"),),
             "warning",
-            "tensorflow 2.12.0 loads CUDA 11.8 and cuDNN 8.6 when it starts, and the lock has no CUDA",
+            "tensorflow 2.12.0 loads CUDA 11.8 and cuDNN 8.6 when it starts, but the lock has no CUDA",
         ),
         ((wheel("tensorflow-cpu", "2.12.0"), wheel("jaxlib", "0.4.30")), "", ""),
         ((wheel("faiss-gpu", "1.7.2"),), "info", "list neither the CUDA release nor the GPU code of faiss-gpu 1.7.2"),
@@ -525,7 +525,7 @@ def test_a_tensorflow_that_asks_for_no_gpu_runs_on_the_cpu_where_its_cuda_does_n
 def test_a_tensorflow_of_pip_beside_the_libraries_of_another_cuda_finds_none_of_them() -> None:
     facts, own = options("V100", driver="535.129.03"), (package("cudatoolkit", "10.1.243"), package("cudnn", "7.6.5"))
     (other,) = judged(wheel("tensorflow-gpu", "1.15.0"), facts, *own)
-    assert "the environment has those of CUDA 10.1: it does not find them there, and uses no GPU" in other.message
+    assert "the environment has those of CUDA 10.1, so it uses no GPU" in other.message
     assert judged(wheel("tensorflow", "2.3.0"), facts, *own) == []
 
 
@@ -574,10 +574,10 @@ def test_the_torch_of_a_project_of_uv_is_mended_by_uv_and_that_of_its_extras_by_
 def test_cpuonly_does_not_choose_among_the_builds_of_conda_forge() -> None:
     asked = spec("pytorch=2.1", "cpuonly", channels=("conda-forge", "pytorch"))
     (finding,) = judge_file(asked, options("8.9", driver="535.129.03"), shipped_base())
-    assert "cpuonly of the channel pytorch chooses among the builds of that channel alone" in finding.message
+    assert "cpuonly of the channel pytorch selects only among builds of that channel" in finding.message
     assert [entry for edit in finding.edits for entry in edit.entries] == ["pytorch=2.1.*=cpu*"]
     (finding,) = judge_file(replace(asked, channels=("pytorch", "conda-forge")), options("8.9"), shipped_base())
-    assert "the file asks for a CPU build of PyTorch" in finding.message
+    assert "the file requests a CPU build of PyTorch" in finding.message
 
 
 def test_the_mutex_of_another_channel_is_no_cpu_build_of_torch() -> None:

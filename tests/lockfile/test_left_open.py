@@ -50,7 +50,7 @@ def test_one_of_them_is_named_beside_what_the_file_says(pins: tuple[str, ...], w
     [
         ("CU510", "Because a==1 has no wheels with a matching Python ABI tag (e.g., `cp314`) and you", True),
         ("CU510", "Because the requested Python version (>=3.14) does not satisfy Python>=3.6,<3.10", True),
-        ("CU110", "pip: torch==1.9.1 has wheels for Python 3.6, 3.7, and the file asks for Python 3.12", True),
+        ("CU110", "pip: torch==1.9.1 has wheels for Python 3.6, 3.7, but the file requests Python 3.12", True),
         ("CU510", "Because pandas==1.5.2 depends on numpy>=1.21.0 and you require numpy==1.20.3", False),
         ("CU401", "CUDA 13.x needs driver 580.65.06 or later", False),
     ],

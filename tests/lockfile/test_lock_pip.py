@@ -227,7 +227,7 @@ def test_what_no_hash_can_pin_is_set_aside(tmp_path: Path, channel: Sources, ser
     said = {item.subject: item.message for item in answer.report.findings if item.code == "CU521"}
     assert "it is a folder with a CUDA extension" in said["ops"]
     assert "it names a commit, and pip cannot check a repository by a hash" in said["a"]
-    assert "the list is not there" in said["-r gone.txt"]
+    assert "the list does not exist" in said["-r gone.txt"]
     assert read_lock(tmp_path / LOCK_NAME).solutions[0].aside == solution.aside
     files = content(tmp_path)
     assert f"# Not locked: ops/, {repository}, -r gone.txt\n" in files["conda-linux-64.lock"]
@@ -283,7 +283,7 @@ def test_a_package_that_needs_torch_to_build_is_set_aside(tmp_path: Path, channe
     assert re.fullmatch(r"ops @ \S+/ops-1\.0\.tar\.gz#sha256=[0-9a-f]{64}", aside.text)
     assert aside.build
     (finding,) = [item for item in answer.report.findings if item.code == "CU521"]
-    assert "its setup imports torch" in finding.message
+    assert "its setup.py imports torch" in finding.message
     command = f"python -m pip install --no-build-isolation -r {tmp_path / UNLOCKED}"
     assert answer.unlocked_commands == {"linux-64": command}
 
@@ -364,7 +364,7 @@ def test_a_list_outside_of_the_project_is_not_read(tmp_path: Path, channel: Sour
     assert answer.lock, answer.report
     assert SECRET not in "".join(content(inside).values()) + str(answer.report)
     (finding,) = [item for item in answer.report.findings if item.code == "CU521"]
-    assert "the list lies outside of the folder of the environment file" in finding.message
+    assert "the list is outside the folder of the environment file" in finding.message
     (tmp_path / ".git").mkdir()
     (tmp_path / "secret.txt").write_text("rich\n")
     again = locked(inside, channel, server)
@@ -420,7 +420,7 @@ def test_a_package_without_a_good_hash_is_set_aside(tmp_path: Path, channel: Sou
     assert answer.lock.solutions[0].pip == ()
     assert unlocked_lines(tmp_path) == ["torch==2.5.1.*", "psutil==6.0"]
     (finding,) = [item for item in answer.report.findings if item.code == "CU521"]
-    assert "the index gives no sha256 for it" in finding.message
+    assert "the index has no sha256 for it" in finding.message
 
 
 def test_the_pip_part_may_be_left_out(tmp_path: Path, channel: Sources, server: Server) -> None:
@@ -620,8 +620,8 @@ def test_a_build_against_torch_is_seen_in_a_source_distribution_that_uv_does_not
     (made,) = answer.lock.solutions
     assert [item.name for item in made.pip] == ["careful"]
     assert {item.text.partition(" ")[0]: item.why.partition(",")[0] for item in made.aside} == {
-        "kernels": "its build asks for torch",
-        "scans": "its setup imports torch",
+        "kernels": "its build requires torch",
+        "scans": "its setup.py imports torch",
     }
     assert all(item.build for item in made.aside)
 

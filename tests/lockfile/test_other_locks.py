@@ -87,7 +87,10 @@ def test_uv_the_newest_python_with_wheels_and_the_usual_group() -> None:
     assert of(lock) == {"leaf": "2.0", "tool": "1.0", "further": "1.0"}
     assert lock.part == "Python 3.12, group dev"
     assert said(lock) == [
-        "what was read of the lock has no PyTorch; with one of these options it has: --extra cu126, --extra cpu"
+        (
+            "the part of the lock that was read has no PyTorch; with one of these options it has: "
+            "--extra cu126, --extra cpu"
+        )
     ]
 
 
@@ -269,7 +272,7 @@ def test_requirements_with_hashes() -> None:
     assert lock.part == "Python 3.11 of its head"
     assert all(item.sha256 for item in lock.solutions[0].pip)
     assert "secret" not in repr(lock)
-    assert said(lock) == ["the file names other files and folders, which were not checked: -e ."]
+    assert said(lock) == ["the file refers to other files and folders, which were not checked: -e ."]
     assert "old" in of(parse_lock(REQUIREMENTS, "requirements.txt", LockPart(python="3.10")))
 
 
@@ -360,14 +363,14 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
         assert (wrong.returncode, "--python expects a release such as 3.12" in wrong.stderr) == (2, True)
     wrong = run("check", "uv.lock", "--environment", "gpu", folder=tmp_path)
     assert wrong.returncode == 2
-    assert "--environment chooses nothing in uv.lock, a uv.lock; it takes --extra, --group, --python" in wrong.stderr
+    assert "--environment has no effect on uv.lock, a uv.lock; it takes --extra, --group, --python" in wrong.stderr
 
 
 def test_a_platform_that_the_lock_lacks_and_packages_without_hash(tmp_path: Path) -> None:
     (tmp_path / "pixi.lock").write_text(pixi({"default": {"osx-arm64": [], "win-64": []}}))
     told = run("check", "pixi.lock", *HOST, folder=tmp_path)
     assert told.returncode == 1
-    assert "CU106 the lock is for osx-arm64, win-64, rtx4090-535 is linux-64" in told.stdout
+    assert "CU106 the lock is for osx-arm64, win-64, but rtx4090-535 is linux-64" in told.stdout
     text = pixi({"default": {"linux-64": ["one==1.0", "two==1.0", "six==1.0"]}}).replace("sha256", "other")
     (tmp_path / "pixi.lock").write_text(text)
     told = run("check", "pixi.lock", *HOST, folder=tmp_path)
@@ -389,7 +392,7 @@ def test_a_cpu_build_of_torch_on_a_host_with_gpus(tmp_path: Path) -> None:
     (tmp_path / "uv.lock").write_text(UV)
     told = run("check", "list.txt", *HOST, folder=tmp_path)
     assert told.returncode == 0
-    assert "warning CU103 pytorch 1.0 py3.8_cpu_0 is a CPU build: it does not use the GPUs of rtx4090" in told.stdout
+    assert "warning CU103 pytorch 1.0 py3.8_cpu_0 is a CPU build, so it does not use the GPUs of rtx4090" in told.stdout
     one = check(tmp_path / "list.txt", host="rtx4090-535").report.findings
     assert [(item.code, item.unknown) for item in one] == [("CU103", False)]
     with (tmp_path / "list.txt").open("a") as file:

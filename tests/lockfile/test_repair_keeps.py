@@ -278,7 +278,7 @@ def test_components_of_another_cuda_release_become_those_of_torch(channel: Sourc
     assert "cuda-of-13" not in pins(made)
     assert made.channels.index("nvidia/label/cuda-12.1.1") < made.channels.index("nvidia")
     assert "cuda-cccl-12.1.109" in (tmp_path / "conda-linux-64.lock").read_text()
-    assert "CUDA 13.0, but torch is of CUDA 12.1" in done.stderr
+    assert "CUDA 13.0, but torch is from CUDA 12.1" in done.stderr
 
 
 def test_a_repair_ends_with_what_was_dropped_and_why(channel: Sources, tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_a_channel_that_has_what_the_others_lack_is_added_behind_them(channel: S
     text = "channels: [pytorch, nvidia]\ndependencies: [python=3.12, pytorch=2.5.1, pytorch-cuda=12.1, mkl<2024.1]\n"
     done, made = repaired(tmp_path, channel, text)
     assert made.channels == ("pytorch", "nvidia", "conda-forge")
-    assert "added     channels conda-forge: the channels of the file do not have all that it lists" in done.stderr
+    assert "added     channels conda-forge: the file's channels do not have everything that it lists" in done.stderr
 
 
 @collect(
@@ -386,7 +386,7 @@ def test_lines_that_pip_does_not_take_are_written_as_it_does(channel: Sources, s
     text = f"channels: [conda-forge]\ndependencies: [python=3.12, pip, numpy, {{pip: [{lines}]}}]\n"
     done, made = repaired(tmp_path, channel, text, url=server.url)
     assert sorted(made.pip) == ["--pre", "legacy", "numpy"]
-    assert "replaced  pip: legacy numpy by legacy, numpy: several names stand on one line" in done.stderr
+    assert "replaced  pip: legacy numpy by legacy, numpy: several names are on one line" in done.stderr
     assert "dropped   pip: not a requirement==: pip: not a requirement== cannot be locked" in done.stderr
 
 

@@ -254,7 +254,7 @@ ASKED = ("--no-dev", "--stack", "pytorch", "--pytorch", "2.0.1", "--cuda", "11.8
 
 
 def test_what_a_lock_would_refuse_is_not_called_proven(tmp_path: Path) -> None:
-    """The solver closes it, and the lock holds CUDA components of two channels."""
+    """The solver closes it, and the lock contains CUDA components of two channels."""
     mirrors = two_channels(tmp_path, pkg("app", "0.9", "py310_0", depends=("python 3.10.*",)))
     done = run("resolve", *HOST, *ASKED, *mirrors, "--prove", "-o", "environment.yml", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -286,7 +286,7 @@ def test_a_file_of_ours_that_needs_two_channels_is_repaired_to_one_that_locks(tm
     assert "fix: cuenv lock mine.yml --repair -o mine.new.yml" in refused.stderr
     done = run("lock", "mine.yml", *HOST, *mirrors, "--repair", "-o", "mine.new.yml", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "a package that the file asks for needs CUDA components of a second channel" in done.stderr
+    assert "a package in the file needs CUDA components of a second channel" in done.stderr
     locked = run("lock", "mine.new.yml", *HOST, *mirrors, folder=tmp_path)
     assert locked.returncode == 0, locked.stderr
     assert "warning CU101 CUDA components come from 2 channels" in locked.stderr

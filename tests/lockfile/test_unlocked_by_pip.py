@@ -118,5 +118,5 @@ def test_what_was_found_before_an_index_failed_is_told_before_the_reason(tmp_pat
     told = run(*words, folder=tmp_path, UV_DEFAULT_INDEX="http://127.0.0.1:9/simple", UV_HTTP_RETRIES="0")
     assert told.returncode == 3
     first, _, last = told.stderr.partition("\nerror: ")
-    assert "warning CU517 the lock holds what pip installs, and leaves out packages of conda: git" in first
+    assert "warning CU517 the lock contains only pip packages and leaves out conda packages: git" in first
     assert "cannot be reached" in last

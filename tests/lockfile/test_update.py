@@ -131,7 +131,7 @@ def test_there_must_be_a_lock_and_the_package_in_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--update leef: .*the nearest are leaf"):
         locked(tmp_path, sources, "leef")
     (tmp_path / LOCK_NAME).unlink()
-    with pytest.raises(InputError, match="nothing to update yet") as caught:
+    with pytest.raises(InputError, match="nothing to update") as caught:
         locked(tmp_path, sources, "leaf", host=HERE)
     assert caught.value.hint == f"cuenv lock {tmp_path / 'environment.yml'}"
 

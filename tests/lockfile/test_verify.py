@@ -158,9 +158,9 @@ def test_components_of_another_release_without_cuda_version() -> None:
 def test_a_major_that_nobody_has_seen_yet_is_a_release() -> None:
     newer = swapped(FORGE, package("cuda-version", "14.0"), package("cuda-nvcc", "14.1.20"))
     newer = without(newer, "cuda-cudart", "pytorch")
-    assert "is of CUDA 14.1, but the rest is of CUDA 14.0" in only(law(*newer), "CU102").message
+    assert "is from CUDA 14.1, but the rest is from CUDA 14.0" in only(law(*newer), "CU102").message
     most = [package("cuda-nvcc", "14.1.20"), package("cuda-cudart", "14.1.3"), package("cuda-nvrtc", "14.0.1")]
-    assert "is of CUDA 14.0, but the rest is of CUDA 14.1" in only(law(*most), "CU102").message
+    assert "is from CUDA 14.0, but the rest is from CUDA 14.1" in only(law(*most), "CU102").message
 
 
 def test_numbers_of_their_own_are_no_release() -> None:
@@ -439,7 +439,7 @@ def test_of_several_fixes_the_one_is_told_that_is_enough_alone() -> None:
     found = on(machine("6.1", driver="470.129.06"), *newer)
     anew = "cuenv resolve --gpu 6.1 --driver 470.129.06 --glibc 2.35 --prove -o environment.new.yml"
     assert only(found, "CU401").fix == "install driver 525.60.13 or later"
-    assert str(only(found, "CU405").fix).endswith(f"<9.11; or, in place of both fixes: {anew}")
+    assert str(only(found, "CU405").fix).endswith(f"<9.11; or, instead of both fixes: {anew}")
     alone = on(machine("6.1", driver="525.60.13"), *newer)  # an information beside one error is no second fix
     assert (only(alone, "CU408").severity, only(alone, "CU408").fix) == ("info", None)
     assert str(only(alone, "CU405").fix).endswith("<9.11")
@@ -491,7 +491,7 @@ def test_a_lock_of_tensorflow_is_not_told_to_take_a_torch() -> None:
     toolkit, cudnn = package("cudatoolkit", "11.8.0"), package("cudnn", "8.9.7.29")
     solved = solution(tensorflow, toolkit, cudnn, package("tensorflow", "2.11.0"))
     found = host_findings(solved, machine("12.0", driver="570.86.10"), shipped_base())
-    assert only(found, "CU405").fix == "take CUDA 12.8 or later, and the release of tensorflow that is made for it"
+    assert only(found, "CU405").fix == "use CUDA 12.8 or later, and the release of tensorflow that is made for it"
 
 
 def test_no_bound_on_cudnn_is_proposed_for_a_torch_from_pip() -> None:

@@ -200,8 +200,8 @@ def test_lock_check_knows_whether_it_is_up_to_date(tmp_path: Path, server: Serve
     assert checked("--format", kind, *PASCAL) == (0, f"{path.name}\nfine\n")
     code, said = checked("--format", kind, "--gpu", "RTX 4090", "--driver", "580.65.06", "--glibc", "2.39")
     assert code == 1
-    assert "error CU107 gpus changed: locked for 6.1, asked for 8.9" in said
-    assert "error CU107 glibc changed: locked for 2.35, asked for 2.39" in said
+    assert "error CU107 gpus changed: locked for 6.1, but requested for 8.9" in said
+    assert "error CU107 glibc changed: locked for 2.35, but requested for 2.39" in said
     assert f"--format {kind}" in said
     path.write_text(text.replace("12.9.86", "12.6.85"))
     code, said = checked()
@@ -210,11 +210,11 @@ def test_lock_check_knows_whether_it_is_up_to_date(tmp_path: Path, server: Serve
     path.write_text(text)
     source.write_text(source.read_text().replace("  - pip:\n", "  - pip:\n      - einops\n"))
     code, said = checked()
-    assert (code, f"its content has changed since {path.name} was made" in said) == (1, True)
+    assert (code, f"it has changed since {path.name} was made" in said) == (1, True)
     stale = run("check", path.name, folder=tmp_path)
     assert "asks pip for einops, but the lock for linux-64 does not contain it" in stale.stdout
     path.unlink()
-    assert f"error CU107 {path.name} is not there" in checked("--format", kind)[1]
+    assert f"error CU107 {path.name} does not exist" in checked("--format", kind)[1]
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_lock_check_of_another_programs_pylock_says_so(tmp_path: Path, server: S
     (path,) = locked(tmp_path, server, "pylock").written
     path.write_text(path.read_text().partition("[tool.cuenv]")[0])
     assert "pylock.toml was not made by cuenv" in run("lock", "--check", "--format", "pylock", folder=tmp_path).stdout
-    assert "conda-lock.yml is not there" in run("lock", "--check", folder=tmp_path).stdout
+    assert "conda-lock.yml does not exist" in run("lock", "--check", folder=tmp_path).stdout
 
 
 @pytest.mark.slow
@@ -251,7 +251,7 @@ def test_packages_of_conda_are_named_that_it_leaves_out(tmp_path: Path, server: 
     made = lock(LockRequest(path=path, host=options(tmp_path, server), sources=Sources(), wheels="pylock"), base())
     assert made.lock
     assert [item.message for item in made.report.findings if item.code == "CU517"] == [
-        "the lock holds what pip installs, and leaves out packages of conda: ffmpeg"
+        "the lock contains only pip packages and leaves out conda packages: ffmpeg"
     ]
 
 
@@ -342,7 +342,7 @@ def test_a_torch_of_the_default_index_is_locked_by_its_real_metadata(tmp_path: P
 def test_offline_nobody_says_that_a_release_does_not_exist(tmp_path: Path, server: Server) -> None:
     path = chosen(tmp_path, server, machine("6.1", driver="580.65.06"))
     asked = LockRequest(path=path, host=options(tmp_path, server), sources=Sources(offline=True), wheels="pylock")
-    with pytest.raises(ChannelError, match="offline, and uv's cache does not hold torch"):
+    with pytest.raises(ChannelError, match="--offline was given, but uv's cache does not have torch"):
         lock(asked, base())
 
 
@@ -370,6 +370,6 @@ def test_what_a_lock_leaves_for_pip_is_checked_with_it(tmp_path: Path, server: S
     rest.unlink()
     code, said = checked()
     assert code == 0
-    leaves = f"{made.name} leaves 1 requirement for pip to install afterwards, and the file that lists it is missing"
+    leaves = f"{made.name} leaves 1 requirement for pip to install afterwards, but the file that lists it is missing"
     assert f"warning CU108 {leaves}: {rest.name}\n" in said
     assert f"fix: cuenv lock environment.yml --format {kind}\n" in said

@@ -153,8 +153,8 @@ def test_pip_over_conda_in_each_of_its_forms(env: Path) -> None:
         ("CU204", "warning", "requests"),
     }
     messages = {item.subject: item.message for item in found(told)}
-    assert "took its files away" in messages["torch"]
-    assert "wrote over its files" in messages["numpy"]
+    assert "removed its files" in messages["torch"]
+    assert "overwrote its files" in messages["numpy"]
     assert "is beside" in messages["requests"]
     fix = next(item.fix for item in found(told) if item.subject == "torch")
     assert fix is not None
@@ -371,7 +371,7 @@ def test_a_venv_is_not_made_from_conda_packages(env: Path, tmp_path: Path) -> No
     assert codes(told) == [("CU201", "error", "conda")]
     unnamed = check_prefix(other, RTX, base(), lock=env.parent / "conda-lock.yml", named=False)
     assert codes(unnamed) == []
-    assert "nothing shows that this venv environment was made from it" in unnamed.checks[0].says
+    assert "no evidence that this venv environment was made from it" in unnamed.checks[0].says
 
 
 def test_an_environment_of_another_platform_is_an_error_with_a_way_out(env: Path) -> None:

@@ -257,7 +257,7 @@ def test_an_nvcc_of_another_major_wherever_a_build_would_find_it(
     findings = found(check_prefix(env, replace(RTX, environ={**QUIET, **told}), base()), "jit")
     (finding,) = [item for item in findings if item.code == "CU212"]
     assert (finding.severity, (finding.fix or "")[: len(fix)]) == (severity, fix)
-    assert finding.message.startswith("nvcc is of CUDA 11.8, but torch was built with CUDA 12.8")
+    assert finding.message.startswith("nvcc is from CUDA 11.8, but torch was built with CUDA 12.8")
     assert f"{via} leads builds to {toolkit}/bin/nvcc" in finding.message
     assert {item.code for item in findings} & {"CU252", "CU254", "CU256", "CU257", "CU258"} == set()
 
@@ -285,7 +285,7 @@ def test_two_wheels_that_hold_the_same_file(tmp_path: Path) -> None:
     )
     (finding,) = found(checked(env), "sources")
     assert (finding.code, finding.severity) == ("CU210", "error")
-    assert "nvidia-cudnn-cu11 and nvidia-cudnn-cu12 both hold" in finding.message
+    assert "nvidia-cudnn-cu11 and nvidia-cudnn-cu12 both contain" in finding.message
     assert finding.fix is not None
     assert finding.fix.endswith(" --force-reinstall --no-deps nvidia-cudnn-cu12==9.10.2.21")
 

@@ -111,7 +111,7 @@ def test_a_script_that_ends_the_shell_is_an_error(tmp_path: Path, prefix: Path) 
     (prefix / "etc/conda/activate.d/z.sh").write_text("exit 0\n")
     code, out, err = cuenv(tmp_path, "run", "-p", prefix, "--", "show")
     assert (code, out) == (4, "")
-    assert "ends the shell: nothing was run" in err
+    assert "ends the shell, so nothing was run" in err
 
 
 def test_signals_and_pipes_are_those_of_the_program(tmp_path: Path, prefix: Path) -> None:
@@ -130,9 +130,9 @@ BAD = {
     "no such program": (("run", "-p", "venv", "nosuch"), 2, "program nosuch was not found in "),
     "no program but a folder": (("run", "-p", "venv", "./venv/none"), 2, "program ./venv/none was not found"),
     "a name that conda does not know": (("run", "-n", "nosuch", "ls"), 2, "conda has no environment with this name"),
-    "a folder that is not there": (("shell-hook", "-p", "nowhere"), 3, "is not a folder"),
+    "a folder that does not exist": (("shell-hook", "-p", "nowhere"), 3, "is not a folder"),
     "a folder that is none": (("shell-hook", "-p", "."), 3, "conda-meta and pyvenv.cfg are missing"),
-    "a path with a colon": (("shell-hook", "-p", "a:b"), 3, "cannot stand in PATH"),
+    "a path with a colon": (("shell-hook", "-p", "a:b"), 3, "PATH cannot contain such a path"),
     "another shell": (("shell-hook", "-p", "venv", "--shell", "csh"), 2, "csh"),
 }
 

@@ -149,7 +149,7 @@ def test_the_venv_of_cuenv_is_not_that_of_the_lock(
     LOCK.unlink()
     assert parse_check_request(None, variables) == CheckRequest(prefix=own)
     monkeypatch.setattr("cuenv.prefix.io.environments.find_spec", lambda name: None)
-    with pytest.raises(InputError, match="does not exist, and the active environment holds cuenv and no torch"):
+    with pytest.raises(InputError, match="does not exist, and the active environment contains cuenv but no torch"):
         parse_check_request(None, variables)
 
 
@@ -186,7 +186,7 @@ def test_what_excludes_itself_is_refused(here: Path, home: Path) -> None:
     for words in ({"prefix": Path("a"), "name": "b"}, {"lock": Path("a")}):
         with pytest.raises(UsageError):
             parse_check_request(None, environ(home), **words)
-    with pytest.raises(UsageError, match="named twice"):
+    with pytest.raises(UsageError, match="given twice"):
         parse_check_request(Path("a"), environ(home), prefix=Path("b"), lock=Path("c"))
 
 

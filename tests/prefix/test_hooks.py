@@ -45,4 +45,4 @@ def test_the_hooks_run_their_commands(tmp_path: Path, request: pytest.FixtureReq
     assert run(*entries["cuenv-lint"][1:], "environment.yml", folder=tmp_path).returncode == 0
     missing = run(*entries["cuenv-lock-check"][1:], folder=tmp_path)
     assert missing.returncode == 1
-    assert "conda-lock.yml is not there" in missing.stdout + missing.stderr
+    assert "conda-lock.yml does not exist" in missing.stdout + missing.stderr

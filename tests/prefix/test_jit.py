@@ -139,11 +139,11 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
             "/x/bin/nvcc, to which CUDA_HOME leads, does not run: no such file",
             "cuenv hook --prefix /env",
         ),
-        ({"headers": {"cuda_runtime.h": ("/env/include",)}}, "CU253", "libcusparse-dev brings it", "libcusparse-dev"),
+        ({"headers": {"cuda_runtime.h": ("/env/include",)}}, "CU253", "libcusparse-dev contains it", "libcusparse-dev"),
         (
             {"headers": dict.fromkeys(("cuda_runtime.h", "cusparse.h"), ("/env/targets/x86_64-linux/include",))},
             "CU254",
-            "cuda_runtime.h, cusparse.h lie in /env/targets/x86_64-linux/include, where a build",
+            "cuda_runtime.h, cusparse.h lie in /env/targets/x86_64-linux/include, which builds",
             "cuenv hook --prefix /env",
         ),
         (
@@ -155,15 +155,15 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
         (
             {"links": frozenset({"cusparse"}), "versioned": {"cudart": "/env/lib/libcudart.so.12"}},
             "CU258",
-            "-lcudart finds no libcudart.so: /env/lib/libcudart.so.12 is there",
+            "-lcudart finds no libcudart.so: /env/lib/libcudart.so.12 exists",
             "conda install -y -p /env --override-channels -c conda-forge cuda-cudart-dev",
         ),
         ({"links": frozenset({"cudart"})}, "CU258", "-lcusparse finds no", "libcusparse-dev"),
         ({"named": {"CUDA_HOME": "/a", "CUDA_PATH": "/b"}}, "CU257", "CUDA_PATH is /b", "export CUDA_PATH=/a"),
         (
-            {"folder": BuildFolder(path="/ro", via="TORCH_EXTENSIONS_DIR", reason="/ro may not be written")},
+            {"folder": BuildFolder(path="/ro", via="TORCH_EXTENSIONS_DIR", reason="/ro is not writable")},
             "CU259",
-            "/ro (TORCH_EXTENSIONS_DIR): /ro may not be written",
+            "/ro (TORCH_EXTENSIONS_DIR): /ro is not writable",
             "export TORCH_EXTENSIONS_DIR",
         ),
         (
@@ -206,7 +206,7 @@ def test_host_compilers_within_the_range_of_nvcc(kind: str, number: str | None, 
 
 def test_a_host_compiler_that_is_not_there() -> None:
     found = said(shop(compilers=(HostCompiler(role="C++", asked="conda-c++", via="CXX"),)))
-    assert "conda-c++ (from CXX) is not there" in found[0].message
+    assert "conda-c++ (from CXX) does not exist" in found[0].message
 
 
 def test_without_a_header_of_nvcc_the_tables_give_the_range() -> None:
@@ -292,9 +292,9 @@ def test_a_lock_a_profile_and_an_nvcc_are_reasons() -> None:
     locked = solution(package("cuda-nvcc", "12.9.86"))
     found = build_needs(prefix(), base(), nvcc=True, solution=locked, profile=Request(name="lab"))
     assert found.why == (
-        "the environment holds nvcc",
-        "the lock holds cuda-nvcc 12.9.86",
-        "the profile lab asks for a compiler",
+        "the environment contains nvcc",
+        "the lock contains cuda-nvcc 12.9.86",
+        "the profile lab requests a compiler",
     )
     assert [item.name for item in found.headers] == ["cuda_runtime.h"]
 

@@ -67,7 +67,7 @@ def test_an_environment_without_cuda(prefix: Prefix) -> None:
     assert cuda_release_of(prefix) is None
     found = looked(prefix, machine("8.0", driver="535.129.03"))
     assert (found.status, found.findings) == ("ok", ())
-    assert "the records of the environment name no CUDA release" in found.says
+    assert "the environment's records name no CUDA release" in found.says
 
 
 def test_it_is_one_of_the_checks() -> None:
@@ -150,7 +150,7 @@ def test_check_warns_of_the_memory_of_a_recorded_host(tmp_path: Path) -> None:
     (tmp_path / "huge.yml").write_text(HUGE)
     done = run("check", LOCK, "--host", "node.json", "--profile", "huge.yml", "--json", folder=tmp_path)
     (finding,) = [item for item in json.loads(done.stdout)["findings"] if item["code"] == "CU418"]
-    assert "134 GB of memory, but the profile huge asks for 1000000 GB" in finding["message"]
+    assert "134 GB of memory, but the profile huge requires 1000000 GB" in finding["message"]
     without = run("check", LOCK, "--host", "node.json", "--json", folder=tmp_path)
     assert "CU418" not in without.stdout
     missing = run("check", LOCK, "--profile", "nobody", folder=tmp_path)

@@ -54,8 +54,8 @@ def test_a_torch_that_imports_says_which_it_is(tmp_path: Path) -> None:
         ("os.kill(os.getpid(), signal.SIGSEGV)", "CU271", "killed by SIGSEGV", "Segmentation fault"),
         ("os.abort()", "CU271", "killed by SIGABRT", "Aborted"),
         ("sys.stderr.write('last words\\n'); sys.exit(3)", "CU273", "exit status 3", "last words"),
-        ("os._exit(0)", "CU273", "exited without a readable answer", ""),
-        (f"os.write(1, b'{MARK}[[[\\n'); os._exit(0)", "CU273", "exited without a readable answer", ""),
+        ("os._exit(0)", "CU273", "exited without a readable result", ""),
+        (f"os.write(1, b'{MARK}[[[\\n'); os._exit(0)", "CU273", "exited without a readable result", ""),
         ("while True: os.write(1, b'x' * 65536)", "CU273", "wrote more than 1048576 bytes", ""),
     ],
 )

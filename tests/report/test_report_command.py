@@ -121,7 +121,7 @@ def test_a_plan_has_its_hosts_and_prices(tmp_path: Path) -> None:
     done = run("report", "--fleet", "plan.json", "-o", "fleet.html", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     text = page_of(tmp_path / "fleet.html")
-    assert "2 environments serve every host" in text
+    assert "2 environments support every host" in text
     assert "gpu[01-12]" in text
     told = json.loads(run("report", "--fleet", "plan.json", "--json", folder=tmp_path).stdout)
     plan = json.loads((tmp_path / "plan.json").read_text())
@@ -257,7 +257,7 @@ def test_a_lock_of_wheels_has_sizes_and_a_size_that_is_none_is_not_known(tmp_pat
         told = json.loads(done.stdout)["pictures"][-1]
         assert told["name"] == "size"
         assert told["rows"] == [["torch", "2.7.1", "PyTorch", "821 MB", "100.0 %"]]
-        assert "the size of 1 more is not known" in told["description"]
+        assert "the size of 1 more is unknown" in told["description"]
 
 
 def test_cuda_without_pytorch_has_its_driver(tmp_path: Path) -> None:

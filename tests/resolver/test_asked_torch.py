@@ -44,7 +44,7 @@ def test_an_index_that_has_what_is_asked_for_is_no_finding(lines: tuple[str, ...
 def test_a_local_version_is_never_on_pypi_and_the_fix_is_its_index() -> None:
     ((severity, message, fix),) = told("torch==2.4.1+cu118")
     assert severity == "error"
-    assert message == "torch 2.4.1+cu118 is not on PyPI, whose torch 2.4.1 is made with CUDA 12.1"
+    assert message == "torch 2.4.1+cu118 is not on PyPI, whose torch 2.4.1 is built with CUDA 12.1"
     assert fix == f"add to the pip part: {EXTRA}cu118"
 
 
@@ -63,28 +63,28 @@ def test_a_wheel_that_was_never_made_is_told_with_those_that_were() -> None:
 
 def test_of_a_tag_that_the_tables_do_not_have_no_wheel_is_said_not_to_exist() -> None:
     ((_, message, fix),) = told("torch==1.4.0+cu92")
-    assert message == "torch 1.4.0+cu92 is not on PyPI, whose torch 1.4.0 is made with CUDA 10.1"
+    assert message == "torch 1.4.0+cu92 is not on PyPI, whose torch 1.4.0 is built with CUDA 10.1"
     assert fix == f"add to the pip part: {EXTRA}cu92"
 
 
 def test_an_index_that_begins_later_is_told_its_first_release() -> None:
     ((severity, message, fix),) = told(f"{EXTRA}cu128", "torch== 2.6.0")
     assert message.startswith("the index cu128 has torch 2.7.0 to ")
-    assert "pip takes torch 2.6.0 of PyPI, which is made with CUDA 12.4" in message
+    assert "pip installs torch 2.6.0 from PyPI, which is built with CUDA 12.4" in message
     assert (severity, fix) == ("warning", "write torch==2.7.0+cu128 in the pip part")
 
 
 def test_the_only_index_must_have_the_release() -> None:
     ((severity, message, fix),) = told(f"{INDEX}cu118", "torch==2.8.0")
     assert (severity, fix) == ("error", "write torch==2.7.1+cu118 in the pip part")
-    assert message == "the index cu118 has torch 2.0.0 to 2.7.1, and torch==2.8.0 is asked for"
+    assert message == "the index cu118 has torch 2.0.0 to 2.7.1, but torch==2.8.0 is requested"
 
 
 def test_pip_prefers_a_newer_torch_of_pypi_to_that_of_a_further_index() -> None:
     ((severity, message, fix),) = told(f"{EXTRA}cu118", "torch")
     assert (severity, fix) == ("warning", "write torch==2.7.1+cu118 in the pip part")
-    assert "pip takes torch 2.15.0 of PyPI, which is made with CUDA 13.2" in message
-    assert "torch 2.8.0 of PyPI, which is made with CUDA 12.8" in told(f"{EXTRA}cu118", "torch", python="3.9")[0][1]
+    assert "pip installs torch 2.15.0 from PyPI, which is built with CUDA 13.2" in message
+    assert "torch 2.8.0 from PyPI, which is built with CUDA 12.8" in told(f"{EXTRA}cu118", "torch", python="3.9")[0][1]
     assert told(f"{EXTRA}cu118", "torch", python="3.8") == []  # both end with 2.4.1
 
 
@@ -114,12 +114,12 @@ def test_a_library_that_is_made_for_another_torch_by_pip_is_an_error() -> None:
     assert paired(pip=("torch==2.5.1", "xformers==0.0.28.post1", "torchvision==0.20.1+cu121")) == [
         (
             "error",
-            "xformers==0.0.28.post1 requires torch 2.4.1, and torch==2.5.1 is asked for",
-            "take xformers==0.0.29.post1, which is made for this torch",
+            "xformers==0.0.28.post1 requires torch 2.4.1, but torch==2.5.1 is requested",
+            "use xformers==0.0.29.post1, which is built for this torch",
         )
     ]
     assert paired(pip=("torch==2.4.1", "vllm==0.6.6")) == [
-        ("error", "vllm==0.6.6 requires torch 2.5.1, and torch==2.4.1 is asked for", None)
+        ("error", "vllm==0.6.6 requires torch 2.5.1, but torch==2.4.1 is requested", None)
     ]
 
 
@@ -127,8 +127,8 @@ def test_torchvision_by_conda_for_another_torch_is_an_error() -> None:
     assert paired("pytorch=2.3", "torchvision=0.17.2") == [
         (
             "error",
-            "torchvision=0.17.2 requires torch 2.2.2, and pytorch=2.3 is asked for",
-            "take torchvision=0.18.1, which is made for this torch",
+            "torchvision=0.17.2 requires torch 2.2.2, but pytorch=2.3 is requested",
+            "use torchvision=0.18.1, which is built for this torch",
         )
     ]
 
@@ -192,7 +192,7 @@ def test_a_wheel_of_nvidia_that_is_not_the_one_that_torch_requires_is_an_error()
     assert severity == "error"
     needs = "nvidia-cudnn-cu12==9.1.0.70, nvidia-nccl-cu12==2.20.5"
     assert message.startswith("nvidia-cudnn-cu12==9.5.0.50, nvidia_nccl_cu12>=2.21: torch==2.4.1 requires " + needs)
-    assert fix == f"take {needs}, or leave them out: torch brings what it needs"
+    assert fix == f"take {needs}, or leave them out: torch installs what it needs"
 
 
 @collect(
@@ -237,11 +237,11 @@ def test_an_option_behind_torch_is_passed_over_by_pip() -> None:
     assert asked is not None
     assert (asked.text, asked.tags) == ("torch==2.4.1", ())
     ((severity, message, fix),) = told(behind + "cu118")
-    assert (severity, fix) == ("warning", f"write {EXTRA}cu118 in a line of its own")
-    assert message == ("pip passes over --index-url behind torch==2.4.1: torch 2.4.1 of PyPI is made with CUDA 12.1")
+    assert (severity, fix) == ("warning", f"write {EXTRA}cu118 on its own line")
+    assert message == ("pip ignores --index-url after torch==2.4.1: torch 2.4.1 on PyPI is built with CUDA 12.1")
     assert told(behind + "cu121") == []  # PyPI's is the same wheel
     ((severity, message, _),) = told("torch==2.4.1+cu118 -f https://download.pytorch.org/whl/cu118")
-    assert (severity, message) == ("error", "pip passes over -f behind torch==2.4.1+cu118: PyPI has no wheel +cu118")
+    assert (severity, message) == ("error", "pip ignores -f after torch==2.4.1+cu118: PyPI has no wheel +cu118")
     assert told(f"{EXTRA}cu118", "torch==2.4.1+cu118 -f https://download.pytorch.org/whl/cu118") == []
 
 

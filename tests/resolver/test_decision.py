@@ -71,7 +71,7 @@ def test_a_build_that_nobody_saw_in_a_channel_loses_to_the_next_unless_the_chann
     assert then.build.seen
     answer = why_not(decide(asked), f"pytorch={best.build.version}")
     assert "build was seen in its channel" in answer.says
-    assert "never seen in a channel" in answer.losses[0].other
+    assert "not seen in a channel yet" in answer.losses[0].other
     proving = decide(replace(asked, proving=True))
     assert choice(proving).build.version == best.build.version
     (note,) = [line for line in summary(decide(asked)) if "the cuenv tables know only its recipe" in line]
@@ -460,7 +460,7 @@ def test_hints_judge_only_what_may_rank_first_and_say_what_judging_all_would(
 
 
 def test_a_label_that_cannot_be_read_is_asked_once_for_all_candidates_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each try on a network that is not there takes a second or two."""
+    """Each try on a network that does not exist takes a second or two."""
     tried: list[tuple[str, ...]] = []
 
     def unread(_: object, channels: tuple[str, ...], *__: object) -> None:

@@ -414,11 +414,11 @@ def test_a_package_says_who_asked_for_it(tmp_path: Path) -> None:
     (tmp_path / "team.yml").write_text(TEAM)
     words = ("--profile", "./team.yml", "--host", "rtx4090-535", "--with", "numpy")
     lines = run("resolve", *words, folder=tmp_path).stdout.splitlines()
-    who = {line.split("- ")[1]: before.strip() for before, line in pairwise(lines) if "# asked for" in before}
+    who = {line.split("- ")[1]: before.strip() for before, line in pairwise(lines) if "# requested" in before}
     assert who == {
-        "transformers>=4.36": "# asked for in the profile team",
-        "accelerate": "# asked for in the profile team",
-        "numpy": "# asked for with --with",
+        "transformers>=4.36": "# requested in the profile team",
+        "accelerate": "# requested in the profile team",
+        "numpy": "# requested with --with",
     }
 
 

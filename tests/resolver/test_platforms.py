@@ -129,7 +129,7 @@ def test_what_fits_on_one_alone_is_refused_with_what_each_has(tmp_path: Path) ->
     answer = together(pytorch="2.7.1", tables=without_arm("2.7.1"))
     assert answer.spec is None
     (found,) = [item for item in answer.findings if item.code == "CU110"]
-    assert "linux-64 alone: pytorch 2.7.1" in found.message
+    assert "only for linux-64: pytorch 2.7.1" in found.message
     assert "linux-aarch64: no candidate, the build does not match --pytorch 2.7.1" in found.message
     done = run("resolve", *H200, *BOTH, "--pytorch", "2.1", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")

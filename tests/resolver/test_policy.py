@@ -454,11 +454,14 @@ def test_a_library_without_a_wheel_for_this_torch_is_compiled_where_its_setup_ca
     asked = spec("python=3.11", pip=("torch==2.6.0", "flash-attn==2.6.3"))
     (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
     assert found.severity == "warning"
-    assert "has wheels for torch >=2.0,<2.5 alone, and torch==2.6.0 is asked for: pip compiles it" in found.message
+    assert "has wheels only for torch >=2.0,<2.5, but torch==2.6.0 is requested, so pip compiles it" in found.message
     for torch, library in (("torch==2.8.0", "flash-attn==2.7.4.post1"), ("torch==2.10.0", "flash-attn>=2.8.3")):
         asked = spec("python=3.11", pip=(torch, library))
         (found,) = [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
-        assert (found.severity, found.message.endswith(f"{torch} is asked for: pip compiles it")) == ("warning", True)
+        assert (found.severity, found.message.endswith(f"{torch} is requested, so pip compiles it")) == (
+            "warning",
+            True,
+        )
     asked = spec("python=3.11", pip=("torch==2.3.0", "flash-attn==2.5.8"))
     assert not [item for item in spec_findings(asked, shipped_base()) if item.code == "CU505"]
 
@@ -479,7 +482,7 @@ def test_a_program_that_is_no_torch_is_told_the_cuda_that_supports_the_gpu() -> 
     (told,) = judge_file(old, options("8.9", driver="535.129.03"), shipped_base())
     assert (told.code, told.fix) == (
         "CU405",
-        "take CUDA 11.8 or later, and the release of tensorflow that is made for it (of its wheels 2.12 or later)",
+        "use CUDA 11.8 or later, and the release of tensorflow that is made for it (of its wheels 2.12 or later)",
     )
 
 

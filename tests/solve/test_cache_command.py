@@ -45,7 +45,7 @@ def test_a_cache_is_shown_and_emptied(tmp_path: Path, server: Faulty) -> None:
     assert shown.returncode == 0
     lines = shown.stdout.splitlines()
     assert lines[0] == f"cache     {folder}"
-    assert lines[2].startswith("archives    2.0 MB  1 files: packages")
+    assert lines[2].startswith("archives    2.0 MB  1 files: downloaded packages")
     assert shown.stderr == "hint: empty it: cuenv cache clean\n"
     dry = run("cache", "clean", "--dry-run", folder=tmp_path)
     assert dry.stdout.startswith(f"would remove from {folder}:\n")
@@ -63,7 +63,7 @@ def test_a_cache_is_shown_and_emptied(tmp_path: Path, server: Faulty) -> None:
 
 
 def test_a_cache_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert "not made yet" in inside("cache", "info", folder=tmp_path).stdout
+    assert "does not exist yet" in inside("cache", "info", folder=tmp_path).stdout
     assert inside("cache", "clean", folder=tmp_path).returncode == 0
     assert not (tmp_path / ".cache").exists()
 

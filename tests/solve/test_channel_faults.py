@@ -83,10 +83,10 @@ REFUSED = {
     ),
     "a length that is too small": (
         lambda good: replace(good, headers={"Content-Length": str(len(good.body) // 2)}),
-        "no valid repodata",
+        "invalid repodata",
     ),
-    "a page instead of data": (lambda _: Answer(body=b"<html>log in</html>"), "no valid repodata"),
-    "another document": (lambda _: Answer(body=b'{"packages": [1, 2]}'), "no valid repodata"),
+    "a page instead of data": (lambda _: Answer(body=b"<html>log in</html>"), "invalid repodata"),
+    "another document": (lambda _: Answer(body=b'{"packages": [1, 2]}'), "invalid repodata"),
     "too many requests": (lambda _: Answer(status=429, headers={"Retry-After": "1"}), "HTTP 429"),
     "not now": (lambda _: Answer(status=503, headers={"Retry-After": "1"}), "HTTP 503"),
     "an answer that comes too late": (lambda good: replace(good, wait=1.2), "timed out"),

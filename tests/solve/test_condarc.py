@@ -183,7 +183,7 @@ def test_the_variables_of_conda_and_mamba_say_how_certificates_are_checked(tmp_p
     ):
         found = sources_from(file, environment={name: text})
         assert (found.verify, found.certificates) == (verify, certificates), text
-    with pytest.raises(InputError, match=f"{name} names .*nowhere.pem, and there is no such file"):
+    with pytest.raises(InputError, match=f"{name} names .*nowhere.pem, which does not exist"):
         sources_from(file, environment={name: str(tmp_path / "nowhere.pem")})
     both = {"CONDA_SSL_VERIFY": str(pem), "MAMBA_SSL_VERIFY": "false"}
     assert sources_from(file, environment=both).certificates == str(pem)

@@ -77,13 +77,13 @@ def test_a_file_that_is_named_as_requirements_is_read_as_what_it_is_with_one_rem
     (tmp_path / "requirements.txt").write_text(text)
     spec, (remark,) = read_environment(tmp_path / "requirements.txt")
     assert spec.pin("pytorch")
-    assert remark.startswith(f"it is an output of {said}, and is read as an environment file with ")
+    assert remark.startswith(f"it is the output of {said}, and is read as an environment file with ")
 
 
 def test_a_list_that_breaks_off_is_refused_with_what_makes_a_whole_one(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text("numpy=1.23.1=py39_0\nthis is no package\n")
-    with pytest.raises(InputError, match="goes on as another file") as caught:
+    with pytest.raises(InputError, match="continues like another file") as caught:
         read_environment(file)
     assert caught.value.hint == "conda env export --no-builds > environment.yml"
     file.write_text("torch==1.2\n")

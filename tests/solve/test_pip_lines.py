@@ -48,7 +48,7 @@ def test_what_can_be_locked(text: str) -> None:
         ("-e git+https://example.org/a.git@5b838a8#egg=a", "it names a commit"),
         ("-e git+git@example.org:a/b.git@5b838a8#egg=a", "it names a commit"),
         ("-e git+git@example.org:a/b.git#egg=a", "a repository without a commit"),
-        ("a @ https://${HOST}/a.whl", "a variable of the shell"),
+        ("a @ https://${HOST}/a.whl", "a shell variable"),
     ],
 )
 def test_what_is_set_aside(text: str, why: str) -> None:
@@ -186,7 +186,7 @@ def test_a_folder_of_ones_own_is_not_taken_for_one_of_conda() -> None:
 
 def test_several_names_on_one_line_are_what_pip_refuses() -> None:
     (wrong,) = read_lines(["one two three -f https://example.org/wheels.html"]).wrong
-    assert (wrong.text, wrong.why) == ("one two three", "several names stand on one line")
+    assert (wrong.text, wrong.why) == ("one two three", "several names are on one line")
     assert wrong.better == ("one", "two", "three")
     (wrong,) = read_lines(["--pre one -f https://example.org/wheels.html --no-cache-dir two"]).wrong
     assert wrong.better == ("--pre", "one", "-f https://example.org/wheels.html", "--no-cache-dir", "two")

@@ -292,5 +292,5 @@ def test_requirement_lines() -> None:
 def test_wheels_for_another_python_alone_are_mended_by_that_python_or_another_release() -> None:
     text = "Because a==1.1 has no wheels with a matching Python ABI tag (e.g., `cp312`) and you require a==1.1, we ..."
     found = PipConflict(requirement="a==1.1", text=text, repair=("a==2.0",))
-    assert conflict_finding(found).fix == "take a Python for which a==1.1 has wheels, or write a==2.0 in the pip part"
-    assert conflict_finding(replace(found, repair=())).fix == "take a Python for which a==1.1 has wheels"
+    assert conflict_finding(found).fix == "use a Python for which a==1.1 has wheels, or write a==2.0 in the pip part"
+    assert conflict_finding(replace(found, repair=())).fix == "use a Python for which a==1.1 has wheels"

@@ -101,17 +101,17 @@ def test_a_bad_answer_names_channel_subdir_and_url(
 def test_what_is_no_repodata_is_called_so(server: Server, tmp_path: Path, body: bytes) -> None:
     server.answer = lambda path: (200, body) if path.endswith(".json") else (404, b"")
     with pytest.raises(
-        ChannelError, match=r"^channel conda-forge, (linux-64|noarch): the server sends no valid"
+        ChannelError, match=r"^channel conda-forge, (linux-64|noarch): the server sends invalid"
     ) as caught:
         solve(request("a"), mirror(server, tmp_path))
     assert f"({server.url}/conda-forge/" in caught.value.message
-    assert (caught.value.hint or "").startswith("look at what the server sends: curl -sSL http://127.0.0.1:")
+    assert (caught.value.hint or "").startswith("check what the server sends: curl -sSL http://127.0.0.1:")
 
 
 @pytest.mark.slow
 def test_a_portal_that_wants_a_login_for_every_path(server: Server, tmp_path: Path) -> None:
     server.answer = lambda _: (200, b"<html>please log in</html>")
-    with pytest.raises(ChannelError, match="the server sends no valid repodata"):
+    with pytest.raises(ChannelError, match="the server sends invalid repodata"):
         solve(request("a"), mirror(server, tmp_path))
 
 
@@ -149,7 +149,9 @@ def test_a_server_that_never_answers(server: Server, tmp_path: Path) -> None:
 def test_offline_uses_the_cache_and_says_when_there_is_none(server: Server, tmp_path: Path) -> None:
     online = mirror(server, tmp_path)
     offline = replace(online, offline=True)
-    with pytest.raises(ChannelError, match=r"channel conda-forge, .*: offline, and the cache holds nothing") as caught:
+    with pytest.raises(
+        ChannelError, match=r"channel conda-forge, .*: --offline was given, but the cache has nothing"
+    ) as caught:
         solve(request("a"), offline)
     assert "--offline" in (caught.value.hint or "")
     first = solve(request("a"), online)
@@ -202,7 +204,9 @@ def test_a_company_s_authority_is_trusted_when_it_is_named(tmp_path: Path, monke
         unknown = mirror(secure, tmp_path)
         with pytest.raises(ChannelError, match="certificate") as caught:
             solve(request("a"), unknown)
-        assert caught.value.hint == "name your company's authorities: ssl_verify: /path/to/ca.pem in .condarc"
+        assert caught.value.hint == (
+            "set your company's certificate authorities: ssl_verify: /path/to/ca.pem in .condarc"
+        )
         assert urls(solve(request("a"), replace(unknown, verify=False)))
         known = replace(unknown, certificates=str(tmp_path / "cert"), cache=str(tmp_path / "cache2"))
         assert urls(solve(request("a"), known))

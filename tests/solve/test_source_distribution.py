@@ -34,8 +34,8 @@ def told(folder: Path, content: bytes, sha256: str | None = None) -> str:
 
 
 def test_what_its_build_asks_for_and_imports_is_told(tmp_path: Path) -> None:
-    assert told(tmp_path, archive(pyproject_toml=TORCH)).startswith("its build asks for torch")
-    assert told(tmp_path, archive(setup_py="import sys\nimport torch\n")).startswith("its setup imports torch")
+    assert told(tmp_path, archive(pyproject_toml=TORCH)).startswith("its build requires torch")
+    assert told(tmp_path, archive(setup_py="import sys\nimport torch\n")).startswith("its setup.py imports torch")
     assert not told(tmp_path, archive(setup_py="import torchlight\n", pyproject_toml=TORCH.replace("torch", "torchx")))
     assert not told(tmp_path, archive(**{"tests/setup_py": "import torch\n"}))
 

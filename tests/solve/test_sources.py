@@ -74,7 +74,7 @@ def test_any_text_is_a_mirror_or_wrong_usage(text: str) -> None:
 
 
 def test_two_mirrors_for_one_channel_are_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="conda-forge is replaced twice"):
+    with pytest.raises(UsageError, match="conda-forge has two mirrors"):
         parse_mirrors(["conda-forge=/a", f"{HOST}/conda-forge=/b"])
 
 

@@ -48,7 +48,7 @@ class FleetChecked:
     """The hosts that can use each lock.
 
     Attributes:
-        unserved: hosts that no lock serves.
+        unserved: hosts that no lock supports.
         unknown: hosts of which facts are missing; they are not judged.
         bare: hosts without a GPU; they are not judged either.
     """
@@ -176,11 +176,11 @@ class _Verifier:
         yield Statement(f"the plan has {plan.hosts} hosts", lost)
         for name, keys, hosts in plan.environments:
             kinds = f"its {len(hosts)} kinds" if len(hosts) > 1 else "its one kind"
-            yield Statement(f"{name} serves all hosts of {kinds}", self._served(keys, hosts))
+            yield Statement(f"{name} supports all hosts of {kinds}", self._served(keys, hosts))
         if plan.environments:
             for facts in plan.nowhere:
                 found = self._decision(facts).chosen
-                yield Statement(f"nothing serves {facts.label}", f"{found.candidate} does" if found else "")
+                yield Statement(f"nothing supports {facts.label}", f"{found.candidate} does" if found else "")
         for count, well, hosts in plan.proofs:
             what = " as well as its best" if well else ""
             shown = "; ".join(host_summary(facts) for facts in hosts)
@@ -200,7 +200,7 @@ class _Verifier:
     def _served(self, keys: tuple[str | None, ...], hosts: Sequence[HostFacts]) -> str:
         """Why hosts cannot use an environment as one pool; empty if they can."""
         if len({facts.platform for facts in hosts}) != 1:
-            return "it serves none" if not hosts else "they have several platforms"
+            return "it supports none" if not hosts else "they have several platforms"
         mine = [item for item in self._decision(pool(hosts)).assessments if identity(item.candidate) == keys]
         if not mine:
             return "the tables here do not list such a build"
@@ -218,7 +218,7 @@ class _Verifier:
             return known[group]
 
         if not all(together((at,)) for at in range(len(hosts))):
-            return "nothing serves one of them"
+            return "nothing supports one of them"
         fewer = (groups for groups in _divisions(len(hosts), count - 1) if all(map(together, groups)))
         found = next(fewer, None)
         return "" if found is None else f"{len(found)} environments do"

@@ -41,7 +41,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
             continue
         would = f"; what would help: {found.would_help}" if found.would_help else ""
         names, hosts = _nodes(hopeless.names, whole=verbose), counted(len(hopeless.names), "host")
-        yield f"error: nothing serves {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
+        yield f"error: nothing supports {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
     yield from unknown_lines(plan.unknown)
     if plan.assumed:
         yield f"note    glibc {plan.assumed.version} was assumed for hosts whose glibc is unknown"
@@ -60,7 +60,7 @@ def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator
     """The lines on which hosts can use each lock."""
     for item in found.locks:
         serves = _nodes(item.names, whole=verbose) or "none"
-        yield f"lock    {item.path} serves {serves} ({len(item.names)} of {counted(found.hosts, 'host')})"
+        yield f"lock    {item.path} supports {serves} ({len(item.names)} of {counted(found.hosts, 'host')})"
         for refusal in item.refusals:
             names = _nodes(refusal.names, whole=verbose)
             yield f"        not {names}: {refusal.finding.code} {refusal.finding.message}"
@@ -68,7 +68,7 @@ def check_fleet_lines(found: FleetChecked, *, verbose: bool = False) -> Iterator
         yield f"note    not judged: {_nodes(found.bare, whole=verbose)}, without a GPU"
     if found.unserved:
         hosts = counted(len(found.unserved), "host")
-        yield f"error: no lock serves {_nodes(found.unserved, whole=verbose)} ({hosts})"
+        yield f"error: no lock supports {_nodes(found.unserved, whole=verbose)} ({hosts})"
     yield from unknown_lines(found.unknown, then="")
 
 
@@ -100,7 +100,7 @@ def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Ite
             yield f"{fewer}     impossible: {' '.join(_proof(plan, 0, knowledge))}"
         yield from _price(price, verbose=verbose)
     if least and plan.limit is not None and plan.limit < least.count:
-        yield f"error: {counted(plan.limit, 'environment')} cannot serve all hosts; {least.count} are needed"
+        yield f"error: {counted(plan.limit, 'environment')} cannot support all hosts; {least.count} are needed"
     if len(plan.proofs) > 1:
         well = plan.proofs[1]
         reasons = " ".join(_proof(plan, 1, knowledge))

@@ -90,7 +90,7 @@ def parse(data: Any, source: str, path: str = "") -> Request:
     )
     reader.done()
     if profile.lowest_driver and not profile.gpus:
-        faults.add(reader.at("lowest_driver"), "a driver needs gpus; name the gpus of the host")
+        faults.add(reader.at("lowest_driver"), "a driver needs gpus; add the gpus of the host")
     for key, value in (("host_memory_gb", profile.host_memory_gb), ("disk_gb", profile.disk_gb)):
         if value < 0:
             faults.add(reader.at(key), f"expected a number of GB, got {value}")

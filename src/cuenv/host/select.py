@@ -469,12 +469,10 @@ def check_day(text: str, knowledge: Knowledge) -> str:
             f"--as-of: expected a day YYYY-MM-DD, got {describe(text)}", hint=f"cuenv resolve --as-of {now}"
         )
     if given > now:
-        raise UsageError(
-            f"--as-of {given} lies in the future; today is {now} (UTC)", hint=f"cuenv resolve --as-of {now}"
-        )
+        raise UsageError(f"--as-of {given} is in the future; today is {now} (UTC)", hint=f"cuenv resolve --as-of {now}")
     if given < first:
         raise UsageError(
-            f"--as-of {given} is before the cuenv tables begin: the first build of PyTorch in them is of {first}",
+            f"--as-of {given} is before the cuenv tables begin: their first PyTorch build is from {first}",
             hint=f"cuenv resolve --as-of {first}",
         )
     return given

@@ -117,7 +117,7 @@ def install(request: InstallRequest, progress: Progress | None = None) -> Instal
         part = LockPart(environment=request.environment)
         return _install(request, prefix, read_lock(request.path, to_install=part), None, progress)
     if request.environment:
-        raise UsageError("--environment names one of a pixi.lock, and this is a bundle", hint="cuenv install --help")
+        raise UsageError("--environment chooses from a pixi.lock, but this is a bundle", hint="cuenv install --help")
     scratch = prefix.with_name(f".{prefix.name}.cuenv-bundle")
     with opened(request.path, scratch, progress) as folder:
         return _install(request, prefix, read_lock(_lock_in(folder)), folder, progress)
@@ -142,7 +142,7 @@ def _install(
     if solution.pip and platform != platform_here():
         raise InputError(
             f"the lock has packages for pip, which only {platform}'s own Python can install; this is {platform_here()}",
-            hint="cuenv bundle, and install on a machine of that platform",
+            hint="cuenv bundle, then install on a machine of that platform",
         )
     told = lock_file(request.path) if lock.metadata.get("cuenv_gpus") and folder is None else None
     try:

@@ -42,13 +42,13 @@ def checked_place(path: Path, option: str) -> Path:
     """The absolute path of something that is to be made; links stay what they are.
 
     Raises:
-        UsageError: it is the root, or holds characters that do not print.
+        UsageError: it is the root, or contains unprintable characters.
     """
     found = absolute(at_home(path))
     if found == found.parent:
-        raise UsageError(f"{option} {found} is the root of everything", hint=f"{option} DIR")
+        raise UsageError(f"{option} {found} is the root directory", hint=f"{option} DIR")
     if not str(found).isprintable():
-        raise UsageError(f"{option} {str(path)!r} holds characters that do not print", hint=f"{option} DIR")
+        raise UsageError(f"{option} {str(path)!r} contains unprintable characters", hint=f"{option} DIR")
     return found
 
 
@@ -64,7 +64,7 @@ def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, 
         if lock.solution(platform) is None:
             have = ", ".join(item.platform for item in lock.solutions)
             raise InputError(
-                f"{path} holds {have}, and nothing for {platform}",
+                f"{path} has {have}, but nothing for {platform}",
                 hint=f"cuenv lock --platform {shlex.quote(platform)}",
             )
     return tuple(item for item in lock.solutions if not platforms or item.platform in platforms)
@@ -87,7 +87,7 @@ def _unpinned(solution: Solution, again: str) -> Iterator[Finding]:
     places = [item.message for item in solution.remarks if item.subject == "packages"]
     places += [f"pip: {item.name} comes from {item.url}" for item in solution.pip if item.direct and not item.sha256]
     for text in places:
-        message = f"{text}; cuenv installs files with a hash alone"
+        message = f"{text}; cuenv installs only files with a hash"
         yield Finding(code="CU105", severity="error", subject="packages", message=message, fix=again)
 
 

@@ -85,9 +85,9 @@ def _wrong(contents: Contents) -> Iterator[str]:
     files = {place for place, item in members.items() if item.kind == "file"}
     for place, item in members.items():
         if way.through(place):
-            yield f"{describe(place)} stands behind a link of the package"
+            yield f"{describe(place)} is behind a link of the package"
         if not files.isdisjoint(_above(place)):
-            yield f"{describe(place)} stands below a file of the package"
+            yield f"{describe(place)} is below a file of the package"
         if item.kind == "link" and way.link_leaves(place, item.target):
             yield f"{describe(place)} links to {describe(item.target)}, outside the environment"
     for place, kind in contents.announced:
@@ -175,7 +175,7 @@ def _way_of(each: Iterable[Mapping[str, Member]]) -> _Way:
 
 def _wrong_among(place: str, item: Member, way: _Way) -> str:
     if _OWN.fullmatch(place):
-        return f"it brings {describe(place)}, which installers write themselves"
+        return f"it contains {describe(place)}, which installers write themselves"
     if way.through(place) and any(end is None or _OWN.fullmatch(end) for end in way.ends(place)):
         return f"{describe(place)} leads elsewhere through a link of another package"
     if item.kind == "link" and way.link_leaves(place, item.target):

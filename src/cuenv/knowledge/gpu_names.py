@@ -58,8 +58,8 @@ _OTHER_VENDORS = regex(
 """Words of GPUs that are not NVIDIA's. They are read only where a name means no product of the table."""
 _WITH_A_COMMA = regex(r"\d{1,2},\d")
 _CAPABILITY_OF_A_MACHINE = (
-    "give the compute capability in place of the name; the machine with the GPU prints its own: "
-    "nvidia-smi --query-gpu=compute_cap --format=csv,noheader"
+    "give the compute capability instead of the name; on "
+    "the machine with the GPU, print it with: nvidia-smi --query-gpu=compute_cap --format=csv,noheader"
 )
 _ALIKE = 0.6
 """How alike two names must be, from 0 to 1 (and 1 more for a common number), for one to be worth naming."""
@@ -99,7 +99,7 @@ def near_gpus(text: str, gpus: tuple[GpuModel, ...], count: int = 5) -> tuple[Gp
 def unknown_gpu(text: str, gpus: tuple[GpuModel, ...]) -> tuple[str, str]:
     """What an error adds on a name that means no product: whose it is, or the nearest ones; and a hint."""
     if _OTHER_VENDORS.search(text[:_LONGEST].lower()):
-        return "; cuenv knows NVIDIA GPUs only", "builds for the CPU: cuenv resolve --cpu"
+        return "; cuenv knows NVIDIA GPUs only", "for a CPU build: cuenv resolve --cpu"
     if _WITH_A_COMMA.fullmatch(text.strip()):
         return "", f"a compute capability has a dot: {text.strip().replace(',', '.')}"
     near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, gpus))

@@ -59,7 +59,7 @@ def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, kn
             f"nvidia-smi {found['option']} changes a GPU for every user; it needs root "
             "and sometimes a reset, which fails "
             "while the GPU is in use",
-            "leave it to the administrator; cuenv inspect says what is set",
+            "leave it to the administrator; cuenv inspect shows the setting",
         )
     for found in _SET.finditer(text):
         yield from setting_lints(found["name"], _value(found), at + found.start(), machine, nvcc, knowledge)
@@ -84,9 +84,9 @@ def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint
             "warning",
             at,
             name,
-            f"LD_LIBRARY_PATH names {stubs[0]}, which holds stand-ins of the driver's libraries for the linker; a "
-            "program that loads one of them at run time finds no GPU",
-            "put it into LIBRARY_PATH, which the compiler reads, and take it out of LD_LIBRARY_PATH",
+            f"LD_LIBRARY_PATH names {stubs[0]}, which contains stubs of the driver's libraries for the linker; "
+            "a program that loads one at run time finds no GPU",
+            "add it to LIBRARY_PATH, which the compiler reads, and remove it from LD_LIBRARY_PATH",
         )
     elif name == "LD_LIBRARY_PATH" and (found := _LIBRARIES.search(value)):
         yield told(
@@ -94,9 +94,9 @@ def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint
             "warning",
             at,
             name,
-            f"LD_LIBRARY_PATH names {found[0]}: its cuBLAS, nvJitLink or cuDNN can shadow those that torch came with, "
-            "and it cannot change torch's CUDA",
-            "take it out of LD_LIBRARY_PATH; cuenv explain ld-library-path",
+            f"LD_LIBRARY_PATH names {found[0]}: its cuBLAS, nvJitLink or cuDNN can hide "
+            "torch's own, and it cannot change torch's CUDA",
+            "remove it from LD_LIBRARY_PATH; cuenv explain ld-library-path",
         )
 
 
@@ -112,7 +112,7 @@ def _toolkits(text: str, at: int) -> Iterator[Lint]:
         parts = ", ".join(f"{name} CUDA {release}" for release, (name, _) in sorted(named.items()))
         first = min(named.values(), key=lambda item: item[1])
         message = (
-            f"two CUDA toolkits are set: {parts}; a build takes the compiler of one and the libraries of the other"
+            f"two CUDA toolkits are set: {parts}; a build would use the compiler of one and the libraries of the other"
         )
         yield told("CU313", "warning", first[1], first[0], message, "set all of them to one toolkit")
 
@@ -137,8 +137,11 @@ def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
                         code="CU503",
                         severity="warning",
                         subject=row.package,
-                        message=f"{requirement} admits {row.package} {names}, broken with {row.when}: {row.says} "
-                        f"({row.issue})",
+                        message=(
+                            f"{requirement} allows {row.package} {names}, "
+                            f"which is broken with {row.when}: {row.says} "
+                            f"({row.issue})"
+                        ),
                         evidence=row.sources,
                         fix=f"write {better}",
                     ),
@@ -162,7 +165,7 @@ def unanswered(text: str, at: int) -> Iterator[Lint]:
                 "info",
                 at + found.start(),
                 "conda",
-                f"{' '.join(found[0].split()[:2])} asks for a confirmation; in a build conda goes on without an answer",
+                f"{' '.join(found[0].split()[:2])} asks for confirmation; in a build conda continues without an answer",
                 "add -y",
                 Edit(start=end, end=end, text=" -y"),
             )
@@ -177,8 +180,8 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
                 "warning",
                 at + found.start("rest") + name.start(),
                 name[0],
-                f"{name[0]} is installed in an image; the driver belongs to the host, and a second one hides it",
-                f"take {name[0]} out, and start the container with --gpus all",
+                f"{name[0]} is installed in an image, but the driver belongs to the host, and a second one hides it",
+                f"remove {name[0]}, and start the container with --gpus all",
             )
 
 
@@ -191,8 +194,8 @@ def second_toolkit(run: ShellCommands, image: str, cuda: Version) -> Iterator[Li
             if name and release != str(cuda):
                 what = f"CUDA {release}" if release else "the CUDA release of the distribution, in /usr/bin"
                 message = (
-                    f"{word.text} installs {what}, beside CUDA {cuda} of {image}; a build may take the nvcc of one and "
-                    "the libraries of the other"
+                    f"{word.text} installs {what}, beside CUDA {cuda} of {image}; a build may use the nvcc "
+                    "of one and the libraries of the other"
                 )
                 yield told("CU313", "warning", word.start, word.text, message, f"take {word.text} out")
 

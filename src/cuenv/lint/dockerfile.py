@@ -320,9 +320,9 @@ def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
         yield from second_torch(run, f"{base.name}:{base.tag or 'latest'}")
     if not (base.compiler or stage.toolkit) and (compiles := _compiles(run.text)):
         sure, word = _of_cuda(run.text), compiles[0].strip()
-        verb, needs = ("compiles", "") if sure else ("may compile", ", which an extension of CUDA needs")
+        verb, needs = ("compiles", "") if sure else ("may compile", ", which a CUDA extension needs")
         message = f"{word} {verb}, but {base.name}:{base.tag} contains neither nvcc nor headers{needs}"
-        fix = f"begin this stage with {_devel(base)}, and copy the result into a slim one"
+        fix = f"begin this stage with {_devel(base)}, and copy the result into a slim image"
         yield told("CU322", "error" if sure else "warning", run.at + compiles.start(), "image", message, fix)
 
 
@@ -425,14 +425,15 @@ def _own_build(stage: _Stage) -> Iterator[Lint]:
         found = _OWN_BUILD.search(run.text)
         if found:
             message = (
-                "what this command compiles was not checked: whether it has code for the GPUs shows after the build"
+                "the code that this command compiles was not checked: only "
+                "the built image shows whether it has code for the GPUs"
             )
             finding = Finding(
                 code="CU403",
                 severity="info",
                 subject="image",
                 message=message,
-                fix="scan what it made, in the image: cuenv scan FOLDER",
+                fix="scan the result in the image: cuenv scan FOLDER",
                 unknown=True,
             )
             start = found.end() - len(found[0].lstrip())
@@ -507,14 +508,14 @@ def _parsed(image: str, at: int) -> _Base:
 def _image(base: _Base, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]:
     if not pinned and (base.tag is None or re.fullmatch(r"latest(?:-.*)?", base.tag)):
         message = f"{base.name} has no tag" if base.tag is None else f"{base.name}:{base.tag}"
-        what = "tomorrow's build is made from another image"
+        what = "a later build may use another image"
         yield told(
             "CU320", "warning", base.at, "image", f"{message}: {what}", f"name a release: {_example(base, knowledge)}"
         )
     if base.is_cuda and base.tag and (found := _CUDA_TAG.fullmatch(base.tag)):
         if int(found["release"].partition(".")[0]) < _FIRST_THERE:
             message = (
-                f"{base.name}:{base.tag}: NVIDIA removed its images of CUDA before {_FIRST_THERE} from the registry"
+                f"{base.name}:{base.tag}: NVIDIA removed its images for CUDA before {_FIRST_THERE} from the registry"
             )
             yield told(
                 "CU321", "error", base.at, "image", message, f"begin with an image of CUDA {_FIRST_THERE} or later"

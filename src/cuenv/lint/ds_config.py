@@ -53,15 +53,15 @@ def _of_trainer(tree: Node, sections: Mapping[str, DeepSpeedKeys]) -> Lint | Non
         return None
     named = tree.get("deepspeed")
     fix = f"lint {named.text}, which it names" if named and named.text else None
-    message = f"{own.text} is an argument of transformers' trainer: the file is no configuration of DeepSpeed"
+    message = f"{own.text} is an argument of the transformers Trainer: the file is not a DeepSpeed configuration"
     return _lint("CU330", "warning", own, message, fix, row.sources[0])
 
 
 def json_lints(comments: tuple[int, ...], commas: tuple[int, ...], twice: tuple[Node, ...]) -> Iterator[Lint]:
     """What DeepSpeed's own reader takes, and the strict one of accelerate and transformers does not."""
-    strict = "DeepSpeed reads it, accelerate and transformers read strict JSON and fail"
+    strict = "DeepSpeed reads it, but accelerate and transformers read strict JSON and fail"
     for at in commas:
-        finding = _found("CU338", "warning", "json", f"a comma stands before a closing bracket: {strict}", "accds")
+        finding = _found("CU338", "warning", "json", f"there is a comma before a closing bracket: {strict}", "accds")
         yield Lint(finding=finding, at=at, edits=(Edit(start=at, end=at + 1, text=""),))
     for at in comments[:1]:
         more = f" (and {len(comments) - 1} more)" if len(comments) > 1 else ""
@@ -118,9 +118,9 @@ def _unknown(keys: list[Node], section: str, row: DeepSpeedKeys, fix: str | None
     known = f"{'is not a known DeepSpeed key' if one else 'are not known DeepSpeed keys'}{where}"
     source = row.sources[0]
     if section == _TOP and keys[0].text in _OF_ACCELERATE:
-        known = f"{'is a key' if one else 'are keys'} of accelerate's own configuration, and not of DeepSpeed's"
+        known = f"{'is a key' if one else 'are keys'} of accelerate's own configuration, not of DeepSpeed's"
         fix, source = (
-            f"write {'it' if one else 'them'} under deepspeed_config in the file of accelerate config",
+            f"write {'it' if one else 'them'} under deepspeed_config in the file that accelerate config writes",
             "accds",
         )
     message = f"{names} {known}; DeepSpeed {what}"
@@ -200,9 +200,7 @@ def _offload(zero: Node, machine: Machine) -> Iterator[Lint]:
         if stage is not None and stage not in stages:
             wanted = "3" if len(stages) == 1 else "1, 2 or 3"
             message = f"{name} has no effect at stage {stage}: it works only with stage {wanted}"
-            yield _lint(
-                "CU331", "warning", device, message, f'set "stage" to {stages[-1]}, or take {name} out', "dsoff"
-            )
+            yield _lint("CU331", "warning", device, message, f'set "stage" to {stages[-1]}, or remove {name}', "dsoff")
         elif stage in (1, 2) and device.text == "nvme":
             message = f"{name} uses nvme at stage {stage}, but nvme works only with stage 3"
             yield _lint("CU331", "error", device, message, 'set "stage" to 3, or "device" to "cpu"', "dsdoc")
@@ -241,7 +239,7 @@ def _pinned(name: str, block: Node, memory_mib: int | None) -> Iterator[Lint]:
             pin or block,
             f"{name} pins {bytes_ / 1024**3:.0f} GiB (buffer_count x buffer_size + max_in_cpu, 2 bytes each), but the "
             f"host has {memory_mib / 1024:.0f} GiB",
-            "make buffer_size or max_in_cpu smaller",
+            "lower buffer_size or max_in_cpu",
             "dsoff",
         )
 
@@ -292,10 +290,10 @@ def _optimizer(tree: Node, zero: Node | None) -> Iterator[Lint]:
     name = kind.text[:40]
     if name.lower() in _ONE_BIT:
         message = (
-            f"{name} does not work with ZeRO: DeepSpeed up to 0.18 refuses it at stage {stage.text}, later "
-            "releases do not have it"
+            f"{name} does not work with ZeRO: DeepSpeed up to 0.18 refuses it at stage {stage.text}, later releases no "
+            "longer support it"
         )
-        yield _lint("CU331", "error", kind, message, 'set "stage" to 0, or take AdamW', "dseng")
+        yield _lint("CU331", "error", kind, message, 'set "stage" to 0, or use AdamW', "dseng")
         return
     allow = tree.get("zero_allow_untested_optimizer")
     if allow is None or allow.text != "true":

@@ -129,7 +129,7 @@ def login_finding(plain: str, subject: str) -> Finding:
         code="CU308",
         severity="error",
         subject=subject,
-        message=f"{plain} contains a login or token, which everybody can read who has this file or its history",
+        message=f"{plain} contains a login or token, which everyone who has this file or its history can read",
         fix=f"write {plain}, keep the login in ~/.netrc (machine {place or 'HOST'} login USER password PASSWORD), "
         "and change a password that was committed",
     )
@@ -319,7 +319,7 @@ def _of_linux(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
     elsewhere = any(platform.startswith("osx") for platform in spec.platforms) or prefix_is_foreign(spec)
     if lint.finding.code != "CU104" or not elsewhere or "[linux" in text[first:last]:
         return lint
-    fix = f"{lint.finding.fix} in a line for Linux alone, which ends with # [linux]"
+    fix = f"{lint.finding.fix} in a line for Linux only, which ends with # [linux]"
     return replace(lint, edits=(), finding=replace(lint.finding, fix=fix))
 
 
@@ -340,9 +340,9 @@ def _nodefaults(tree: Node) -> Iterator[Lint]:
                     "CU301",
                     "warning",
                     "channels",
-                    "conda from 26.7 on reads nodefaults as the name of a channel and fails; earlier releases and "
-                    "micromamba leave the default channels out",
-                    "take nodefaults out of the channels where conda 26.7 or later reads the file",
+                    "conda 26.7 and later read nodefaults as a channel name "
+                    "and fail; earlier releases and micromamba exclude the default channels",
+                    "remove nodefaults from the channels if conda 26.7 or later reads the file",
                 ),
                 at=item.start,
             )
@@ -360,9 +360,9 @@ def _selectors(text: str, tree: Node) -> Iterator[Lint]:
                 "warning",
                 found.start("what") - 1,
                 what,
-                f"the comment [{what}] selects a system for conda-lock alone; conda, micromamba and pixi install "
-                f"{found['entry'].strip().removeprefix('-').strip()} on Linux, too",
-                f"keep what {what} needs in a file of its own",
+                f"the comment [{what}] selects a system only for conda-lock; conda, micromamba and pixi install "
+                f"{found['entry'].strip().removeprefix('-').strip()} on Linux too",
+                f"put the packages for {what} in a separate file",
             )
 
 
@@ -510,7 +510,7 @@ def sparse_attention(at: int) -> Lint:
             subject="DS_BUILD_SPARSE_ATTN",
             message="DS_BUILD_SPARSE_ATTN=1: sparse_attn needs torch below 2.0 and triton 1.0.0; torch 2 does "
             "not build it",
-            fix="take DS_BUILD_SPARSE_ATTN out; cuenv explain fused-ops",
+            fix="remove DS_BUILD_SPARSE_ATTN; cuenv explain fused-ops",
         ),
         at=at,
     )

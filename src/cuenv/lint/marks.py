@@ -28,7 +28,7 @@ class Marked:
 
     Attributes:
         comments: where comments begin; strict JSON has none.
-        commas: where a comma stands before a closing bracket; strict JSON has none.
+        commas: where there is a comma before a closing bracket; strict JSON has none.
         twice: keys that stand a second time in one mapping.
     """
 

@@ -167,8 +167,8 @@ def _unread(name: str, at: int, what: str = "") -> Lint:
         code="CU327",
         severity="info",
         subject=name,
-        message=f"{what or name} was not read, so whether it brings a torch, and one that runs on the GPUs, was not "
-        "checked",
+        message=f"{what or name} was not read, so cuenv did not check whether "
+        "it installs a torch that runs on the GPUs",
         fix=f"cuenv {verb} {shlex.quote(plain)}" if known and "$" not in plain else None,
         unknown=True,
     )
@@ -272,13 +272,13 @@ def _of_python(finding: Finding) -> Finding:
     """A Python for which there is no wheel, in the words of commands: the image brings it."""
     if finding.code != "CU110":
         return finding
-    message = finding.message.replace("the file asks for Python", "pip runs with Python")
+    message = finding.message.replace("the file requests Python", "pip runs with Python")
     newest = "".join(edit.entries[0].partition("=")[2] for edit in finding.edits)
     return replace(finding, message=message, fix=f"take Python {newest}", edits=())
 
 
 def _by_forward(finding: Finding) -> Finding:
-    message = f"{finding.message}; whether libraries of the image for forward compatibility serve it was not checked"
+    message = f"{finding.message}; cuenv did not check whether the image's forward-compatibility libraries support it"
     return replace(finding, severity="info", unknown=True, message=message)
 
 
@@ -318,9 +318,9 @@ def _pairs_later(
             text, said = next(iter(before.items()))
             replaced = "its triton" if subject == "triton" else "it"
             then = f"; pip replaces {replaced}" if finding.severity == "error" else ""  # else it is compiled for it
-            message = finding.message.replace(f"{text} is asked for", f"{said} is installed before{then}")
+            message = finding.message.replace(f"{text} is requested", f"{said} is installed before{then}")
             edits = finding.edits if len(before) == 1 else ()
-            fix = finding.fix if len(before) == 1 else "ask for it together with torch, in one command"
+            fix = finding.fix if len(before) == 1 else "install it together with torch, in one command"
             # pip ends a later command well where it broke what torch requires of the wheels of NVIDIA
             brought = subject.startswith("nvidia-")
             message = message.replace(NO_OTHER, "; pip puts the other release in its place, and reports a conflict")
@@ -387,7 +387,7 @@ def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
                 continue  # pip leaves what is there
             if demand.name == "torch":
                 message = f"pip install {word.text} installs torch over the one of {image}"
-                fix = "take it out, or begin with an image without torch"
+                fix = "remove it, or begin with an image without torch"
             elif demand.name in _EXACT_TORCH and not own and not named:
                 message = (
                     f"pip install {word.text} replaces the torch of {image}, because each release of {demand.name} on "

@@ -96,7 +96,7 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
     yield from _isolated((base, *others), uv, text, knowledge)
     dynamic = "dependencies" in _texts(project.get("dynamic"))
     if machine.gpus and empty and (dynamic or any(part.lines for part in found)):
-        message = "the dependencies of the project are not in this file, so whether it brings a torch was not checked"
+        message = "the project's dependencies are not in this file, so cuenv did not check its torch"
         moved = Finding(code="CU327", severity="info", subject="dynamic", message=message, unknown=True)
         key = re.search(r"(?m)^dynamic\b" if dynamic else r"(?m)^dependencies\b|^\[project\]", text)
         finding = moved if dynamic else nothing_named("the project")
@@ -160,7 +160,7 @@ def _isolated(parts: Iterable[_List], uv: Mapping[str, Any], text: str, knowledg
                 code="CU521",
                 severity="warning",
                 subject=name,
-                message=f"{line} is built from source, and its setup imports torch, which is not in the environment "
+                message=f"{line} is built from source, and its setup.py imports torch, which is not in the environment "
                 "in which uv and pip build a package",
                 fix=f'write no-build-isolation-package = ["{name}"] in [tool.uv]; with pip install torch first, then '
                 f"{name} with --no-build-isolation",
@@ -257,7 +257,11 @@ def _indexes(uv: Mapping[str, Any], part: _List) -> Iterator[str]:
 
 def _in_words(message: str) -> str:
     """What is said of pip holds for uv as well, which most projects are installed with."""
-    for of_pip, both in (("pip takes torch", "uv and pip take torch"), ("the file asks pip for", "the file asks for")):
+    for of_pip, both in (
+        ("pip takes torch", "uv and pip take torch"),
+        ("pip installs torch", "uv and pip install torch"),
+        ("the file asks pip for", "the file asks for"),
+    ):
         message = message.replace(of_pip, both, 1)
     return message
 

@@ -181,10 +181,10 @@ def _platform_finding(lock: Lock, facts: HostFacts) -> Finding:
         code="CU106",
         severity="error",
         subject="platform",
-        message=f"the lock is for {there}, {facts.label} is {facts.platform}"
+        message=f"the lock is for {there}, but {facts.label} is {facts.platform}"
         if there
         else "the lock has no package for any platform",
-        fix=f"add the platform {facts.platform} to the project, and: {lock.again}"
+        fix=f"add the platform {facts.platform} to the project, then: {lock.again}"
         if lock.program
         else f"cuenv lock --platform {facts.platform}",
     )

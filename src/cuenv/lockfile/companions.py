@@ -141,8 +141,8 @@ def _unlocked_findings(file: LockedFile, target: Path, lock: str, again: str) ->
             code="CU108",
             severity="warning",
             subject=target.name,
-            message=f"{lock} leaves {counted(count, 'requirement')} for pip to install afterwards, and the file that "
-            f"lists {'it' if count == 1 else 'them'} is missing: {target.name}",
+            message=f"{lock} leaves {counted(count, 'requirement')} for pip to "
+            f"install afterwards, but the file that lists {'it' if count == 1 else 'them'} is missing: {target.name}",
             fix=again,
         )
 

@@ -47,7 +47,7 @@ class Engine:
         """
         if self.foreign:
             raise UsageError(
-                f"{option} needs the embedded solver, which can keep single packages and leave out builds by day;  "
+                f"{option} needs the embedded solver, which can keep single packages and exclude builds by date;  "
                 f"{self.name} always solves everything",
                 hint=f"cuenv lock --engine {ENGINES[0]} {option} {value}",
             )
@@ -212,8 +212,8 @@ def _unverified_finding(engine: Engine, count: int, why: str) -> Finding:
         code="CU114",
         severity="warning",
         subject=engine.name,
-        message=f"the {count} packages of {engine.name} are not compared with the records of their channels, and what "
-        f"they require stands without builds: {why}",
+        message=f"the {count} packages of {engine.name} are not compared with the records of their "
+        f"channels, and their requirements are recorded without builds: {why}",
     )
 
 

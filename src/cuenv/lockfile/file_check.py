@@ -164,8 +164,8 @@ def _cpu_asked_findings(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Fin
             code="CU103",
             severity="warning",
             subject="pytorch",
-            message="cpuonly of the channel pytorch chooses among the builds of that channel alone: conda-forge, whose "
-            "pytorch comes first here, may give a CUDA build",
+            message="cpuonly of the channel pytorch selects only among builds of that channel, but conda-forge comes "
+            "first here and may provide a CUDA build of pytorch",
             edits=(FileEdit(how="write", entries=(_with_cpu_build(torch),)),),
         )
     elif any(map(spec.pin, CONDA_TORCHES)) or not spec.of_cpu:
@@ -173,7 +173,7 @@ def _cpu_asked_findings(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Fin
             code="CU103",
             severity="info" if spec.ours else "warning",
             subject="pytorch",
-            message=f"the file asks for a CPU build of PyTorch: it does not use the GPUs of {facts.label}",
+            message=f"the file requests a CPU build of PyTorch, which does not use the GPUs of {facts.label}",
         )
 
 
@@ -292,8 +292,8 @@ def _judge_wheels(
                 code="CU103",
                 severity="info" if spec.ours else "warning",
                 subject="torch",
-                message=f"the file asks pip for {asked.text}{_of_what(asked)}, which is not a CUDA build: it does not "
-                f"use the GPUs of {facts.label}",
+                message=f"the file asks pip for {asked.text}{_of_what(asked)}, which is not a CUDA build "
+                f"and does not use the GPUs of {facts.label}",
             )
         return
     python = version_spec_of(spec.pin("python"))
@@ -360,7 +360,7 @@ def runnable_torch(
     if newest.build.version == last:
         return first, last, None
     why = next((item.message for verdict in objections for item in as_findings(verdict, newest, context)), "")
-    told = f"the file leaves torch open, and {last} is the newest that runs there: {why}"
+    told = f"the file leaves torch open, and {last} is the newest that runs on the host: {why}"
     return first, last, Finding(code="CU520", severity="info", subject="torch", message=told)
 
 

@@ -68,7 +68,7 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
         usual = str(path) == ENVIRONMENT
         words = [str(listed)] if usual and exists(listed) else ["--resolve", *([] if usual else [str(path)])]
         hint = shlex.join(["cuenv", "lock", *words, *host])
-        raise InputError(f"{path} does not exist, so there is nothing to lock yet", hint=hint)
+        raise InputError(f"{path} does not exist, so there is nothing to lock", hint=hint)
     text = read_text(path)
     if _is_conda_list(text):
         return _from_conda_list(text, path)
@@ -110,13 +110,13 @@ def _from_conda_list(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str,
         raise InputError(f"{path}: {error}", hint="conda env export --no-builds > environment.yml") from error
     if listed is None:
         raise InputError(
-            f"{path} begins as an output of conda list, and goes on as another file",
+            f"{path} begins like the output of conda list, but continues like another file",
             hint="conda env export --no-builds > environment.yml",
         )
     spec, what = listed
     channels = ", ".join(spec.channels)
     whose = f"the channels {channels} that its builds show" if what.endswith("export") else f"its channels {channels}"
-    return spec, (f"it is an output of {what}, and is read as an environment file with {whose}",)
+    return spec, (f"it is the output of {what}, and is read as an environment file with {whose}",)
 
 
 def is_requirements(text: str) -> bool:
@@ -145,7 +145,7 @@ def _environment_around_list(path: Path) -> tuple[str, tuple[str, ...]]:
     entry = json.dumps(f"-r {path.name}")
     text = f"channels: [conda-forge]\ndependencies: [{python}, pip, {{pip: [{entry}]}}]\n"
     if pinned:
-        return text, (f"it names no Python, and {_PYTHON_VERSION} names {pinned}",)
+        return text, (f"it names no Python, but {_PYTHON_VERSION} names {pinned}",)
     unread = f"{_PYTHON_VERSION} is not used: it does not begin with a release of Python 3, such as 3.12"
     return text, (unread,) if is_file(file) else ()
 
@@ -225,7 +225,7 @@ def lock_file_there(path: Path, words: Iterable[str] = ()) -> Path:
     if not exists(file):
         folder = file.parent
         raise InputError(
-            f"{shown(file)} is not there", hint=command_to_lock(folder, words) if is_folder(folder) else look(file)
+            f"{shown(file)} does not exist", hint=command_to_lock(folder, words) if is_folder(folder) else look(file)
         )
     return file
 

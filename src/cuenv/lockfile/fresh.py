@@ -66,7 +66,7 @@ def out_of_date(
                 code="CU107",
                 severity="error",
                 subject=missing.name,
-                message=f"{missing} is not there",
+                message=f"{missing} does not exist",
                 fix=shlex.join(again),
             )
         )
@@ -121,16 +121,16 @@ def _lock_findings(
         yield _foreign_lock_finding(target) if own else replace(_foreign_lock_finding(target), fix=again)
     elif not is_locked_from(lock, spec):
         made = "the lock" if own else target.name
-        yield _changed_finding(f"{path.name}", f"its content has changed since {made} was made", again)
+        yield _changed_finding(f"{path.name}", f"it has changed since {made} was made", again)
     if day and day != locked_day:
         then = f"as of {locked_day}" if locked_day else "with builds of any day"
-        yield _changed_finding("--as-of", f"locked {then}, asked for as of {day}", again)
+        yield _changed_finding("--as-of", f"locked {then}, but requested as of {day}", again)
     if options.given and facts:
         asked = _asked_host(options, facts, platforms, spec.platforms)
         if not own:
             asked.pop("platform", None)
         yield from (
-            _changed_finding(name, f"locked for {old or 'nothing'}, asked for {value or 'nothing'}", again)
+            _changed_finding(name, f"locked for {old or 'nothing'}, but requested for {value or 'nothing'}", again)
             for name, value in asked.items()
             if value != (old := _recorded_host_value(lock, name))
         )

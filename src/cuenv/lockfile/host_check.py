@@ -204,7 +204,7 @@ def _with_common_fix(found: list[Finding], context: Context) -> list[Finding]:
         last = errors[-1]
         from cuenv.resolver.decision import decide  # noqa: PLC0415 - only where several fixes stand beside each other
 
-        both = f"{last.fix}; or, in place of {'both' if len(errors) == 2 else 'all'} fixes: {whole}"
+        both = f"{last.fix}; or, instead of {'both' if len(errors) == 2 else 'all'} fixes: {whole}"
         if decide(replace(context, request=Request(dev=False))).chosen:
             return [replace(each, fix=both) if each == last else each for each in found]
     return found
@@ -272,7 +272,7 @@ def _cpu_wheel_finding(torch: Candidate, facts: HostFacts, knowledge: Knowledge)
         code="CU103",
         severity="warning",
         subject="torch",
-        message=f"{what} is not a CUDA build: it does not use the GPUs of {facts.label}",
+        message=f"{what} is not a CUDA build, so it does not use the GPUs of {facts.label}",
         fix=words or None,
         edits=edits,
     )
@@ -291,7 +291,7 @@ def cpu_torch_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> 
             code="CU103",
             severity="info" if asked else "warning",
             subject=torch.name,
-            message=f"{torch.name} {torch.version} {torch.build} is a CPU build: it does not use the GPUs of "
+            message=f"{torch.name} {torch.version} {torch.build} is a CPU build, so it does not use the GPUs of "
             f"{facts.label}",
             fix=None if asked else resolve_again(facts),
         )
@@ -363,7 +363,7 @@ def _platform_finding(solution: Solution, facts: HostFacts) -> Finding:
         code="CU106",
         severity="error",
         subject="platform",
-        message=f"the lock is for {solution.platform}, {facts.label} is {facts.platform}",
+        message=f"the lock is for {solution.platform}, but {facts.label} is {facts.platform}",
         fix=f"cuenv lock --platform {facts.platform}",
     )
 
@@ -429,7 +429,7 @@ def _fix(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
     return _command(verdict, candidate, context), ()
 
 
-_OTHER_ATTENTION = 'take flash-attn out, and load the model with attn_implementation="sdpa", which is PyTorch\'s own'
+_OTHER_ATTENTION = 'remove flash-attn, and load the model with attn_implementation="sdpa", which is PyTorch\'s own'
 """SDPA has kernels for every GPU that torch has: https://huggingface.co/docs/transformers/attention_interface."""
 _DRIVER_RULES = ("driver-gpu", "driver-floor")
 

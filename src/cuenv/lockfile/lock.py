@@ -250,9 +250,9 @@ def lock_spec(
     if not python:
         return answer
     metadata = {**answer.lock.metadata, "cuenv_environment": spec_digest(spec)}
-    warning = f"it leaves Python open: {python} is taken, with which its pip part can be locked"
+    warning = f"it leaves Python open; cuenv uses {python}, with which its pip part can be locked"
     if requirements:
-        warning = f"it names no Python: {python} is taken; for another one: echo 3.11 > .python-version"
+        warning = f"it names no Python; cuenv uses {python}; for another one: echo 3.11 > .python-version"
     return replace(answer, spec=spec, lock=replace(answer.lock, metadata=metadata), warnings=(warning,))
 
 
@@ -446,9 +446,9 @@ def _replaced_lock_warnings(path: Path, made: Lock) -> Iterator[str]:
         return
     before = old.metadata.get(AS_OF, "")
     if before and AS_OF not in made.metadata:
-        yield f"the lock that was there was made as of {before}, and this one of today: --as-of {before} keeps the day"
+        yield f"the previous lock was made as of {before}, but this one as of today: --as-of {before} keeps the day"
     if old.sources and path.name not in old.sources and "cuenv_environment" in old.metadata:
-        yield f"the lock that was there was that of {', '.join(map(shown, old.sources))}, and is replaced by this one"
+        yield f"this lock replaces the one of {', '.join(map(shown, old.sources))}"
 
 
 def _replaced_lock(request: LockRequest, solutions: list[Solution]) -> Lock | None:

@@ -352,7 +352,7 @@ def _without_unlockable(
 _SHOWN = 3
 _PATIENCE = 10
 """Seconds of silence after which a file that is only read to know more of it is given up."""
-_COMPILED = "its setup imports torch and compiles CUDA code"
+_COMPILED = "its setup.py imports torch and compiles CUDA code"
 
 
 def _left_out(lines: PipLines) -> tuple[SetAside, ...]:

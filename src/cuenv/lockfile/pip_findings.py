@@ -17,7 +17,7 @@ from cuenv.solve.model import LockedPackage, PipLocked, SetAside, Solution
 from cuenv.solve.pip_lines import FILES, HASHED, PipLines, project_of, read_lines, shown
 from cuenv.solve.pip_part import PipConflict, loosened, provided
 
-NO_HASH = "the index gives no sha256 for it"
+NO_HASH = "the index has no sha256 for it"
 
 
 def aside_findings(solution: Solution, folder: Path | None = None) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def findings_aside(aside: tuple[SetAside, ...], command: str | None) -> Iterator
 
 def _of_each(why: str) -> str:
     """A reason that holds for several lines, which is written for one."""
-    for one, each in (("it ", "each "), ("its setup ", "the setup of each ")):
+    for one, each in (("it ", "each "), ("its setup.py ", "the setup.py of each ")):
         if why.startswith(one):
             return each + why.removeprefix(one)
     return why.replace(" for it", " for them") if why == NO_HASH else why
@@ -147,7 +147,7 @@ def _hashes(packages: Collection[PipLocked], program: str) -> Iterator[Finding]:
         subject=bare[0].partition(" ")[0] if len(bare) == 1 else "pip",
         message=f"pip: {several if len(bare) > 1 else f'{bare[0]} has no sha256 hash'}: "
         + (f"{program} installs {them} without verifying" if lenient else f"pip --require-hashes refuses {them}"),
-        fix=None if lenient else "lock from an index that gives sha256: UV_DEFAULT_INDEX=URL cuenv lock",
+        fix=None if lenient else "lock with an index that has sha256: UV_DEFAULT_INDEX=URL cuenv lock",
     )
 
 
@@ -175,7 +175,7 @@ def _seconds(solution: Solution) -> Iterator[Finding]:
             severity="warning",
             subject="torch",
             message=f"pip's torch brings its own CUDA libraries beside conda's {cuda.name} {cuda.version}: {count}",
-            fix="install torch from conda as well, or take the CUDA libraries out of the conda dependencies",
+            fix="install torch from conda as well, or remove the CUDA libraries from the conda dependencies",
         )
     else:
         yield _second(count, libraries[0].name, cuda)
@@ -187,7 +187,7 @@ def _second(what: str, name: str, over: LockedPackage) -> Finding:
         severity="error",
         subject=name,
         message=f"pip would put {what} over conda's {over.name} {over.version} from {over.channel_name}",
-        fix=f"take out of the pip part what requires {name}, or add it to the conda dependencies",
+        fix=f"remove from the pip part what requires {name}, or add it to the conda dependencies",
     )
 
 
@@ -276,7 +276,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
     if gives is None:
         whole = printable(_end(conflict.text))
         lacking = _OTHER_PYTHON.search(" ".join(conflict.text.split()))
-        python = f"take a Python for which {lacking[1]} has wheels" if lacking else ""
+        python = f"use a Python for which {lacking[1]} has wheels" if lacking else ""
         return Finding(
             code="CU510",
             severity="error",

@@ -30,7 +30,7 @@ CUDA_PROGRAMS = CUDNN_USERS - {"keras"} | {"cudf", "cugraph", "cuml", "cupy", "r
 """Programs for GPUs other than torch."""
 _LOADERS = ("tensorflow", "tensorflow-gpu", "onnxruntime-gpu", "paddlepaddle-gpu")
 """Programs of pip that load the shared libraries of CUDA when they start."""
-_AND_CUDA = "take tensorflow[and-cuda] of a release from 2.14 on: that extra brings its own CUDA"
+_AND_CUDA = "use tensorflow[and-cuda] from 2.14 on: this extra installs its own CUDA"
 _NAMES_ALL = 10
 """The last CUDA major whose libraries bear the minor in their names."""
 _SHOWN = 3
@@ -66,7 +66,7 @@ def newer_cuda(names: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> 
     wheels = (row for row in knowledge.programs if row.package == program and row.cuda and row.cuda >= first)
     since = next((f" (of its wheels {row.first} or later)" for row in wheels), "")
     made = f", and the release of {program} that is made for it{since}" if program else ""
-    return f"take CUDA {first} or later{made}"
+    return f"use CUDA {first} or later{made}"
 
 
 def loader_findings(
@@ -89,8 +89,8 @@ def loader_findings(
                 code="CU403",
                 severity="warning",
                 subject=item.name,
-                message=f"{name} loads CUDA {row.cuda}{cudnn} when it starts, and the lock has no CUDA: it uses the "
-                "GPUs only where the host has these libraries installed",
+                message=f"{name} loads CUDA {row.cuda}{cudnn} when it starts, but the lock has no CUDA: it "
+                "uses the GPUs only if the host has these libraries",
                 evidence=tuple(row.sources),
                 fix=None if bound else _AND_CUDA,
                 edits=bound,
@@ -101,8 +101,8 @@ def loader_findings(
                 code="CU403",
                 severity="warning",
                 subject=item.name,
-                message=f"{name} loads the libraries of CUDA {row.cuda} by their names, and the environment has "
-                f"those of CUDA {beside}: it does not find them there, and uses no GPU",
+                message=f"{name} loads the libraries of CUDA {row.cuda} by name, but the environment has those "
+                f"of CUDA {beside}, so it uses no GPU",
                 evidence=tuple(row.sources),
                 fix=f"take CUDA {row.cuda}, or the release of {item.name.removesuffix('-gpu')} that is made for CUDA "
                 f"{beside}",
@@ -116,7 +116,7 @@ def _cpu_build_finding(package: str, name: str, row: Program, facts: HostFacts) 
         code="CU103",
         severity="warning",
         subject=package,
-        message=f"the wheel of {name} is not a CUDA build: it does not use the GPUs of {facts.label}",
+        message=f"the wheel of {name} is not a CUDA build, so it does not use the GPUs of {facts.label}",
         evidence=tuple(row.sources),
         fix=f"take {name.replace(package, f'{package}-gpu', 1)}, the CUDA build",
     )

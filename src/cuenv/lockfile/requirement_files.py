@@ -96,12 +96,12 @@ class _Lists:
     def _why_not(self, name: str, file: Path, above: tuple[str, ...]) -> str:
         """Why a list is not read; empty where it is."""
         if "://" in name:
-            return "the list lies at a URL"
+            return "the list is at a URL"
         real = real_path(file)
         if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
-            return "the list lies outside of the folder of the environment file"
+            return "the list is outside the folder of the environment file"
         if not is_file(file):
-            return "the list is not there"
+            return "the list does not exist"
         if len(above) >= _DEPTH or self.files >= _FILES or self.count > _LINES:
             return f"there are more than {_DEPTH} lists within each other, {_FILES} lists or {_LINES} lines"
         return ""

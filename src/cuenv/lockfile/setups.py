@@ -52,7 +52,9 @@ def _of_repository(text: str, knowledge: Knowledge) -> SetAside | None:
     row = next((row for row in knowledge.extensions if row.builds and name and name == _repository(row)), None)
     if row is None or knowledge.extension(name):
         return None
-    why = f"{shown(text)} names another project of the index, or none; this one is built from its repository"
+    why = (
+        f"{shown(text)} is another project on the index or does not exist there; this one is built from its repository"
+    )
     return SetAside(text=f"git+https://github.com/{row.repository}", why=why, build=True)
 
 
@@ -73,7 +75,7 @@ def _read_setup(item: SetAside, folder: Path) -> SetAside:
         return item
     place = at_home(folder / name)
     if not is_folder(place):
-        return replace(item, why=f"{item.why}, which is not there now")
+        return replace(item, why=f"{item.why}, which does not exist")
     text = ""
     for file in _SETUPS:
         with suppress(CuenvError):
@@ -109,12 +111,14 @@ def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
     allowed = gcc_range(row, conda_forge=row.conda_nvcc) if row else None
     needs = [f"nvcc {torch.cuda.major}.x", "the headers of the toolkit"]
     first = f"{allowed[0]} to" if allowed and allowed[0] else "up to"
-    needs += [f"GCC {first} {allowed[1]}"] if allowed else ["a GCC that nvcc accepts"]
+    needs += [f"GCC {first} {allowed[1]}"] if allowed else ["a GCC that nvcc supports"]
     archs = ";".join(map(str, facts.capabilities))
     needs += [f"TORCH_CUDA_ARCH_LIST={archs}"] if archs else []
     there = f"the environment has nvcc {nvcc.version}" if nvcc else "the environment has no nvcc"
     strange = [item for item in facts.capabilities if row and row.targets and item not in row.targets]
-    beyond = f"; nvcc {torch.cuda} does not know compute capability {', '.join(map(str, strange))}" if strange else ""
+    beyond = (
+        f"; nvcc {torch.cuda} does not support compute capability {', '.join(map(str, strange))}" if strange else ""
+    )
     conda = solution.package("pytorch")
     own = (build_cuda(conda.build) if conda else None) or torch.cuda
     them, are = ("them", "are") if len(names) > 1 else ("it", "is")

@@ -110,17 +110,17 @@ def _locked_solution(old: Lock | None, request: Update, platform: str) -> Soluti
     command = shlex.join(["cuenv", "lock", str(request.path)])
     if old is None:
         where = request.path.parent / LOCK_NAME
-        raise InputError(f"{where} does not exist, so there is nothing to update yet", hint=command)
+        raise InputError(f"{where} does not exist, so there is nothing to update", hint=command)
     kept = old.solution(platform)
     if kept is None:
-        raise InputError(f"{LOCK_NAME} has no {platform}, so there is nothing to update yet", hint=command)
+        raise InputError(f"{LOCK_NAME} has no {platform}, so there is nothing to update", hint=command)
     known = {package.name for item in old.solutions for package in item.packages}
     by_pip = {package.name for item in old.solutions for package in item.pip}
     for name in request.names:
         if name not in known and not (by_pip and _pip_name(name) in by_pip):
             near = get_close_matches(name, sorted(known | by_pip), n=3)
             also = f"; the nearest are {', '.join(near)}" if near else ""
-            raise UsageError(f"--update {name}: the lock contains no package of that name{also}", hint=command)
+            raise UsageError(f"--update {name}: the lock contains no package with this name{also}", hint=command)
     return kept
 
 

@@ -49,7 +49,9 @@ def wheel_solutions(
                 code="CU515",
                 severity="error",
                 subject="python",
-                message=f"a lock without conda is for one minor of Python, and the file names none for {host.platform}",
+                message=(
+                    f"a lock without conda is for one Python minor version, but the file names none for {host.platform}"
+                ),
                 edits=(FileEdit(how="add", entries=("python=3.12",)),),
             )
         made.append(
@@ -91,7 +93,7 @@ def left_out(spec: EnvironmentSpec) -> Iterator[Finding]:
             code="CU517",
             severity="error",
             subject="pip",
-            message="a lock without conda holds what pip installs, and the file asks pip for nothing",
+            message="a lock without conda contains only pip packages, but the file has no pip requirement",
             fix="cuenv resolve --stack wheels -o environment.yml",
         )
         return
@@ -103,8 +105,8 @@ def left_out(spec: EnvironmentSpec) -> Iterator[Finding]:
         code="CU517",
         severity="warning",
         subject=names[0] if len(names) == 1 else "dependencies",
-        message=f"the lock holds what pip installs, and leaves out packages of conda: {shown}",
-        fix="cuenv lock, which locks both parts; or ask pip for what it has",
+        message=f"the lock contains only pip packages and leaves out conda packages: {shown}",
+        fix="cuenv lock, which locks both parts; or list the packages that pip has under pip",
     )
 
 
@@ -114,7 +116,7 @@ def nothing_to_lock(name: str) -> Finding:
         code="CU517",
         severity="error",
         subject="pip",
-        message=f"nothing that {name} asks pip for can be locked: all of it is set aside",
+        message=f"no pip requirement of {name} can be locked: all are set aside",
         fix=f"python -m pip install -r {shlex.quote(name)}" if name.endswith(LISTS) else None,
     )
 

@@ -169,7 +169,10 @@ def discontinued_findings(rows: Iterable[Discontinued], records: Iterable[Record
                 code="CU604",
                 severity="error",
                 subject=row.package,
-                message=f"{row.package} of {row.channel} ended with {last} by its row, but the channel has {later[-1]}",
+                message=(
+                    f"the row says that {row.package} of {row.channel} "
+                    f"ended with {last}, but the channel has {later[-1]}"
+                ),
                 evidence=tuple(map(str, later)),
             )
 
@@ -225,8 +228,8 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
                     code="CU605",
                     severity="error",
                     subject=f"label {row.label}",
-                    message=f"label {row.label} fits pytorch-cuda {pin.version} {pin.build}, says its row; "
-                    f"that asks for {name} {asked}, and the label has {has}",
+                    message=f"the row says that label {row.label} fits pytorch-cuda {pin.version} "
+                    f"{pin.build}, which requires {name} {asked}, but the label has {has}",
                 )
 
 

@@ -288,7 +288,7 @@ def _fresh(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
         code = DeviceCode(sass=(), ptx=())
     elif model:
         sources, low = (source.id, _RULE.id, *model.sources), True
-        note = f"device code inferred: as in pytorch {model.version} {model.build}; all else is read from records"
+        note = f"device code inferred from pytorch {model.version} {model.build}; everything else is read from records"
     else:
         low, note = True, "device code unknown: no earlier build of this CUDA release is known"
     return TorchBuild(

@@ -102,7 +102,7 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
     day = said or newest_day(records)
     if not day:
         raise UsageError(
-            f"no record of {question.stack} has a day, and the source row needs one",
+            f"no record of {question.stack} has a date, which the source row needs",
             hint="cuenv kb learn --read-on 2026-11-20",
         )
     compilers = judge.nvcc_minors(records) if question.stack == "conda-forge" else set()
@@ -183,7 +183,7 @@ def _strange(records: tuple[Record, ...]) -> Finding:
         code="CU602",
         severity="info",
         subject="pytorch",
-        message=f"{len(names)} records say neither a CUDA release nor CPU, and are not compared: {shown}",
+        message=f"{len(names)} records name neither a CUDA release nor CPU, so they are not compared: {shown}",
         evidence=names,
     )
 

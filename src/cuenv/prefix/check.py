@@ -125,7 +125,7 @@ def _lock_of_another_environment(prefix: Prefix, lock: Lock, facts: HostFacts) -
     if solution is None:
         return other_platforms(lock)
     if prefix.kind != "conda":
-        return f"not compared: nothing shows that this {prefix.kind} environment was made from it"
+        return f"not compared: no evidence that this {prefix.kind} environment was made from it"
     from cuenv.prefix.lock_comparison import count_as_locked  # noqa: PLC0415 - a lock is checked without it
 
     same = count_as_locked(prefix.conda, solution)
@@ -182,7 +182,7 @@ def parse_check_request(
         raise UsageError("--prefix and --name exclude each other", hint="cuenv check --prefix DIR")
     if path and lock:
         hint = f"cuenv check --lock {shlex.quote(str(lock))}"
-        raise UsageError("a lock was named twice: LOCK and --lock", hint=hint)
+        raise UsageError("the lock is given twice: LOCK and --lock", hint=hint)
     if path and prefix is None and name is None:
         return CheckRequest(lock=path, part=part)
     from cuenv.prefix.io.environments import active_environment, named_environment  # noqa: PLC0415 - not for a lock
@@ -219,7 +219,7 @@ def _request_from_folder(here: Path, active: Path | None, part: LockPart | None,
     if other:
         return CheckRequest(lock=Path(other), part=part)
     if active is None or is_venv_of_cuenv(active):
-        why = "the active environment holds cuenv and no torch" if active else "no environment is active"
+        why = "the active environment contains cuenv but no torch" if active else "no environment is active"
         raise InputError(f"{LOCK_NAME} does not exist, and {why}", hint=command_to_lock(Path(), words))
     return CheckRequest(prefix=active)
 

@@ -83,7 +83,7 @@ def check_host(subject: Subject) -> Check:
         why = f"{facts.label} has no known GPU; name the host with --host, or with --gpu and --driver"
         return judged("host", why, found) if found else skipped("host", why)
     if candidate is None or known is None:
-        return judged("host", f"{host_line(facts)}; the records of the environment name no CUDA release", found)
+        return judged("host", f"{host_line(facts)}; the environment's records name no CUDA release", found)
     host = with_effective_driver(facts, knowledge)
     found += _rule_findings(solution, host, subject) if torch else _driver_findings(candidate, host, subject)
     return judged("host", f"CUDA {known[0]} (from {known[1]}) on {host_line(facts)}", found)
@@ -139,7 +139,7 @@ def check_runtime(subject: Subject) -> Check:
     if files.torch is None:
         return skipped("runtime", "no torch in the environment")
     if files.cuda is None:
-        return skipped("runtime", f"torch {files.torch} is a CPU build: it uses no CUDA")
+        return skipped("runtime", f"torch {files.torch} is a CPU build and uses no CUDA")
     packages = library_packages(subject.prefix)
     findings = runtime_findings(files, subject.prefix, subject.knowledge.extensions, packages)
     return judged("runtime", runtime_summary(files), findings)
@@ -279,7 +279,7 @@ def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
         code="CU209",
         severity="error" if locked or cuda or wheels else "warning",
         subject="torch",
-        message=f"torch {torch.version} is a CPU build, and {wanted}",
+        message=f"torch {torch.version} is a CPU build, but {wanted}",
         evidence=("torch/version.py names no CUDA release",),
         fix=fix,
     )
@@ -357,7 +357,7 @@ def check_jit(subject: Subject) -> Check:
     """Check compilers, headers, libraries and tools for builds on first use; skipped if nothing would be built."""
     files = subject.cuda_files
     if files.torch is not None and files.cuda is None:
-        return skipped("jit", f"torch {files.torch} is a CPU build: it compiles nothing for a GPU")
+        return skipped("jit", f"torch {files.torch} is a CPU build and compiles nothing for a GPU")
     wanted = _build_needs(subject)
     running = subject.running
     if not wanted.why:

@@ -76,7 +76,7 @@ def _overwritten_by_pip(prefix: Prefix, knowledge: Knowledge, names: Mapping[str
         if package is None or (wheel.conda and not wheel.replaced):
             continue
         seen.add(wheel.name)
-        how = "wrote over its files" if wheel.replaced else "took its files away" if wheel.name in gone else "is beside"
+        how = "overwrote its files" if wheel.replaced else "removed its files" if wheel.name in gone else "is beside"
         out = [pip_command(prefix, "uninstall", "-y", wheel.name)]
         by = wheel.installer if wheel.installer and wheel.installer != "conda" else "pip"
         grave = wheel.name in _CRITICAL or knowledge.cuda_variant(package.name, package.channel_name) is not None
@@ -84,7 +84,7 @@ def _overwritten_by_pip(prefix: Prefix, knowledge: Knowledge, names: Mapping[str
             code="CU204",
             severity="error" if grave else "warning",
             subject=wheel.name,
-            message=f"{by} put {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
+            message=f"{by} installed {wheel.name} {wheel.version} over conda's {package.name} {package.version} "
             f"{package.build} and {how}",
             evidence=(f"{wheel.folder}/{wheel.dist_info}", f"conda-meta says {package.url}"),
             fix=" && ".join([*out * (1 + (how == "is beside")), restore_package(package, prefix)]),
@@ -221,7 +221,7 @@ def library_source_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Findin
             severity="error" if fix else "warning",
             subject=", ".join(listed[:_SHOWN_FILES]),
             message=f"{first_of(listed, _SHOWN_FILES)} {'is' if len(listed) == 1 else 'are'} there from "
-            f"{' and '.join(_source_names(copies))}: which one is loaded depends on the order of search",
+            f"{' and '.join(_source_names(copies))}: which one is loaded depends on the search order",
             evidence=tuple(f"{copy.label}: {copy.path}" for copy in copies),
             fix=fix or "cuenv check -v says which file wins (check linkage)",
         )
@@ -266,7 +266,7 @@ def _shared_file_findings(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]
             code="CU210",
             severity="error",
             subject=", ".join(wheels),
-            message=f"{' and '.join(wheels)} both hold {paths[0]}{more}: the last one installed wrote over the other",
+            message=f"{' and '.join(wheels)} both contain {paths[0]}{more}: the one installed last overwrote the other",
             evidence=tuple(paths[:20]),
             fix=_keep_one_source(found, prefix, wheels),
         )

@@ -121,13 +121,13 @@ def _pin_differences(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
             other.setdefault(_CODES.get(kind, _OTHERS), []).append((name, number, mine))
     for code, rows in other.items():
         name, number, mine = rows[0]
-        more = f"; {len(rows) - 1} more of NVIDIA's wheels are not those it pins" if len(rows) > 1 else ""
+        more = f"; {len(rows) - 1} more of NVIDIA's wheels differ from its pins" if len(rows) > 1 else ""
         yield Finding(
             code=code,
             severity="warning",
             subject=name,
             message=f"torch {found.torch} pins {name} {number}, but {mine} is installed{more}",
-            evidence=tuple(f"{name} {mine}, pinned {number}" for name, number, mine in rows),
+            evidence=tuple(f"{name} {mine}, but pinned {number}" for name, number, mine in rows),
             fix=pip_install(prefix, *(f"{name}=={number}" for name, number, _ in rows)),
         )
 
@@ -168,7 +168,7 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
     nvcc, path, same = minor(found.nvcc[0]), found.nvcc[1], _same_nvcc_command(found.cuda, prefix)
     if nvcc.major != found.cuda.major:
         text = (
-            f"nvcc is of CUDA {nvcc}, but torch was built with CUDA {found.cuda}; torch refuses to build "
+            f"nvcc is from CUDA {nvcc}, but torch was built with CUDA {found.cuda}; torch refuses to build "
             "extensions with another CUDA major version"
         )
         yield _nvcc_finding("error", "nvcc", text, path, same)
@@ -183,7 +183,7 @@ def compiler_findings(found: CudaFiles, prefix: Prefix, rows: Iterable[Extension
             yield _nvcc_finding("error", row.package, text, path, same)
     if nvcc != found.cuda and not refused:
         text = (
-            f"nvcc is of CUDA {nvcc}, but torch was built with CUDA {found.cuda}; torch only warns of "
+            f"nvcc is from CUDA {nvcc}, but torch was built with CUDA {found.cuda}; torch only warns of "
             "another minor version"
         )
         yield _nvcc_finding("info", "nvcc", text, path, None)

@@ -101,7 +101,7 @@ def _describe(file: CodeFile, how: GpuCode, gpu: HostGpu) -> str:
     needs = f"a driver that supports CUDA {how.needs}" if how.needs else f"a driver that supports PTX {how.unknown_isa}"
     if how.outcome == "jit":
         speaks = f"; this driver supports CUDA {gpu.level}" if gpu.level else "; the driver is not known"
-        return f"has only PTX for {device}, which {needs} compiles at the first start{speaks}"
+        return f"has only PTX for {device}, which {needs} must compile at the first start{speaks}"
     if how.outcome == "partly":
         return f"has no code for {device} in {len(how.missing) + len(how.beyond)} of {how.objects} code objects"
     if how.beyond:

@@ -26,7 +26,7 @@ _LOCAL = regex(r"\+(cu[0-9]{3}|cpu)$")
 _OF_PYTORCH = frozenset({"torch", "torchvision", "torchaudio"})
 """The packages on PyTorch's indexes, one index for each CUDA release; their versions end like ``+cu128``."""
 _NVIDIA = ("cuda-", "libcu", "libnv", "libnpp", "cudnn", "nccl")
-REMAKE = "make the environment again from its lock"
+REMAKE = "create the environment again from its lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def conda_findings(prefix: Prefix, solution: Solution) -> tuple[Finding, ...]:
             text = f"{name} {mine.version} is installed, but it is not in the lock"
             fix = remove_package(name, prefix)
             if name in _ADDED and "pip" in have and "pip" not in locked:
-                text += ": conda adds it to a Python by itself, which CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false prevents"
+                text += ": conda adds it to Python by itself; CONDA_ADD_PIP_AS_PYTHON_DEPENDENCY=false prevents that"
                 found.append(_finding("CU203", name, text, fix, "info"))
             else:
                 found.append(_finding("CU203", name, text, fix))

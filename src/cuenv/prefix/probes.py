@@ -120,7 +120,7 @@ def probe_check(probe: Probe, outcome: ProbeOutcome, context: ProbeContext) -> C
     elif probe.name == "cuda":
         findings += _undetected_gpus(probe, answer, context)
     if outcome.reason:
-        text = f"{name} answered, and then: {_exit_text(outcome)}"
+        text = f"{name} returned a result, but then: {_exit_text(outcome)}"
         findings.append(
             _finding(
                 "CU283",
@@ -152,7 +152,7 @@ def _summary(probe: Probe, answer: ProbeAnswer) -> Iterable[str]:
 def _exit_text(outcome: ProbeOutcome) -> str:
     if outcome.signal:
         return f"killed by {outcome.signal}"
-    return outcome.reason or "it exited without a readable answer"
+    return outcome.reason or "it exited without a readable result"
 
 
 def _no_answer(probe: Probe, outcome: ProbeOutcome, context: ProbeContext) -> Finding:
@@ -162,10 +162,10 @@ def _no_answer(probe: Probe, outcome: ProbeOutcome, context: ProbeContext) -> Fi
         text = f"{where} crashed: {_exit_text(outcome)}"
         return _finding("CU271", text, of=probe, evidence=evidence, fix=_import_command(probe, context))
     if outcome.late:
-        text = f"{where} hung: {_exit_text(outcome)}, and was stopped"
+        text = f"{where} hung and was stopped: {_exit_text(outcome)}"
         fix = f"cuenv check --run --timeout {round(outcome.seconds) * 4 or 4} --prefix {quote(context.prefix)}"
         return _finding("CU272", text, of=probe, evidence=evidence, fix=fix)
-    text = f"{where} ended without an answer: {_exit_text(outcome)}"
+    text = f"{where} ended without a result: {_exit_text(outcome)}"
     return _finding("CU273", text, of=probe, evidence=evidence, fix=_import_command(probe, context))
 
 

@@ -60,7 +60,7 @@ def bash_script(entering: Activation) -> str:
 
     The output of activation scripts goes to standard error. If one of them exits the shell, the program is not run.
     """
-    said = shlex.quote(f"error: a script in {entering.prefix}/etc/conda/activate.d ends the shell: nothing was run")
+    said = shlex.quote(f"error: a script in {entering.prefix}/etc/conda/activate.d ends the shell, so nothing was run")
     return (
         f'trap \'printf "%s\\n" "$_cuenv_said" >&2; trap - EXIT; exit 4\' EXIT\n_cuenv_said={said}\n'
         f'{{\n{activation_lines(entering, "bash")}}} 1>&2\ntrap - EXIT\nunset _cuenv_said\nexec "$@"\n'

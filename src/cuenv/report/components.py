@@ -19,7 +19,7 @@ MARKS: dict[How, Mark] = {"native": "ok", "jit": "jit", "no": "no", "unknown": "
 _DRIVER_RULES = ("driver-gpu", "driver-floor")
 LEGEND = (
     "● native: machine code for this GPU. ◐ by JIT: the driver compiles PTX at the first start. "
-    "✕ not supported. ? unknown: no row of the tables says it."
+    "✕ not supported. ? unknown: the tables do not say."
 )
 
 

@@ -68,9 +68,12 @@ def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, k
         body="".join(body),
         columns=("what", "from", "to", "source"),
         rows=tuple(_rows(here, bars, shown, knowledge)),
-        legend="Columns are driver branches with the newest CUDA release that each supports. Below a branch stands the "
-        "month in which NVIDIA's data-center support for it ends, where the tables know it. The dashed line is the "
-        "driver of the host.",
+        legend=(
+            "Columns are driver branches with the newest CUDA release that "
+            "each supports. Below a branch is the month in which NVIDIA's "
+            "data-center support for it ends, if the tables list it. The dashed line is the "
+            "driver of the host."
+        ),
     )
 
 
@@ -100,7 +103,7 @@ def _of_environment(candidate: Candidate | None, lowest: str | None, knowledge: 
         yield _Bar(f"CUDA {cuda} runs", "minimum driver", first, below, "part", f"from {lowest}", lowest, rows)
         yield _Bar(
             f"CUDA {cuda} in full",
-            "PTX is compiled, too",
+            "PTX is compiled too",
             level.number,
             None,
             "span",

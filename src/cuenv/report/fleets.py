@@ -85,10 +85,10 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
         rows += [(item["name"], kind["nodes"], str(kind["hosts"]), kind_text(kind)) for kind in mine]
     left = [(one["nodes"], one["hosts"], one["says"]) for one in plan["hopeless"]]
     if left:
-        groups.append(("✕ no environment", "no build serves these hosts", "b-no", left))
+        groups.append(("✕ no environment", "no build supports these hosts", "b-no", left))
     odd = [(one["nodes"], one["hosts"], f"not known: {', '.join(one['lacks'])}") for one in plan["unknown"]]
     if odd:
-        groups.append(("? not judged", "a fact of these hosts is not known", "b-unknown", odd))
+        groups.append(("? not judged", "a fact about these hosts is unknown", "b-unknown", odd))
     if not groups:
         return None
     rows += [
@@ -124,7 +124,7 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
         body="".join(body),
         columns=("environment", "nodes", "hosts", "what they are"),
         rows=tuple(rows),
-        legend="A bar is as long as the number of hosts of one kind; names are folded as Slurm writes them.",
+        legend="The length of a bar is the number of hosts of one kind; names are folded as in Slurm.",
     )
 
 
@@ -146,7 +146,9 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
     least = next((item for item in told if item["possible"]), None)
     best = next((item for item in told if item["possible"] and not item["hosts_with_less"]), None)
     desc = (
-        [f"At least {least['environments']} are needed."] if least else ["No number of environments serves all hosts."]
+        [f"At least {least['environments']} are needed."]
+        if least
+        else ["No number of environments can support all hosts."]
     )
     desc += [f"With {best['environments']} every host gets its best."] if best else []
     return Picture(
@@ -158,8 +160,11 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
         body="".join(body),
         columns=("environments", "possible", "hosts with their best", "hosts with less", "who gets what instead"),
         rows=tuple(rows),
-        legend="Solid: hosts that get their best. Dashed: hosts that get less than their best. ✕: so few cannot serve "
-        "all hosts. The frame marks the plan.",
+        legend=(
+            "Solid: hosts that get their best. Dashed: hosts that "
+            "get less than their best. ✕: so few cannot support all "
+            "hosts. The frame marks the plan."
+        ),
     )
 
 
@@ -169,11 +174,11 @@ def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
     name = f"{number} environment{'' if number == 1 else 's'}"
     beside = 20 + 1.12 * width_of(name)
     if not item["possible"]:
-        says, less, best = "✕ impossible: so few cannot serve all", 0, 0
+        says, less, best = "✕ impossible: so few cannot support all", 0, 0
     else:
         less = min(item["hosts_with_less"], total)
         best = total - less
-        says = f"{best} get their best, {less} get less" if less else "every host gets its best"
+        says = f"{best} get their best, {less} less" if less else "every host gets its best"
         says += "" if item["exact"] else "; better may exist"
     body = [said(10, y + 12, name, "h"), said(beside, y + 12, shortened(says, _PRICE + 8 - beside))]
     split = _PRICE * best / total
@@ -190,6 +195,6 @@ def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
 def _price_row(item: FleetPriceFields, total: int, chosen: int) -> tuple[str, ...]:
     number = f"{item['environments']}{' (this plan)' if item['environments'] == chosen else ''}"
     if not item["possible"]:
-        return number, "no", "", "", "so few cannot serve all hosts"
-    less = "; ".join(f"{one['nodes']}: {one['gets']} in place of {one['best']}" for one in item["less"])
+        return number, "no", "", "", "so few cannot support all hosts"
+    less = "; ".join(f"{one['nodes']}: {one['gets']} instead of {one['best']}" for one in item["less"])
     return number, "yes", str(total - item["hosts_with_less"]), str(item["hosts_with_less"]), less or "nobody"

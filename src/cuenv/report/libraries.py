@@ -46,7 +46,7 @@ def libraries(files: Sequence[ScannedFile], facts: HostFacts, prefix: str) -> Pi
     return Picture(
         name="libraries",
         title="Device code in each library",
-        desc=f"{counted(len(rows), 'file')} with device code; {len(bad)} with nothing for a GPU"
+        desc=f"{counted(len(rows), 'file')} with device code; {len(bad)} without code for a GPU"
         + (f": {', '.join(bad[:3])}" if bad else "")
         + f".{more}",
         width=drawn.width,
@@ -57,8 +57,11 @@ def libraries(files: Sequence[ScannedFile], facts: HostFacts, prefix: str) -> Pi
             (path, str(len(item.code.objects)), *(_words(found.get(device)) for device, _ in heads))
             for path, item, found in rows
         ),
-        legend="● native: machine code in every object. ◐ by JIT: PTX that the driver compiles. ▲ in a part: some "
-        f"objects have nothing for this GPU. ✕ nothing that runs on this GPU.{more}",
+        legend=(
+            "● native: machine code in every object. ◐ by JIT: PTX that the "
+            "driver compiles. ▲ partly: some objects have no code for this "
+            f"GPU. ✕ no code that runs on this GPU.{more}"
+        ),
     )
 
 

@@ -165,14 +165,16 @@ def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
         sections.append(
             ReportSection(title="Why fewer are not enough", says=says, table=Table(("needed", "because"), tuple(pairs)))
         )
-    helps = [(one["nodes"], one["because"], one["would_help"] or "nothing that is known") for one in plan["hopeless"]]
+    helps = [(one["nodes"], one["because"], one["would_help"] or "nothing known") for one in plan["hopeless"]]
     if helps:
-        table = Table(("nodes", "why no build serves them", "what would help"), tuple(helps))
+        table = Table(("nodes", "why no build supports them", "what would help"), tuple(helps))
         sections.append(ReportSection(title="Hosts without an environment", table=table))
     if plan["broken"]:
         rows = tuple((str(number), text) for number, text in enumerate(plan["broken"], 1))
-        sections.append(ReportSection(title="What could not be read", table=Table(("", "part of the input"), rows)))
-    serve = "serves" if len(plan["environments"]) == 1 else "serve"
+        sections.append(
+            ReportSection(title="Inputs that could not be read", table=Table(("", "part of the input"), rows))
+        )
+    serve = "supports" if len(plan["environments"]) == 1 else "support"
     return ReportPage(
         title=f"Environments of the fleet {source}",
         verdict=("bad", f"✕ {hosts(missing)} without an environment")

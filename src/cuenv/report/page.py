@@ -86,7 +86,7 @@ class ReportPage:
             names = [item.name for item in self.pictures]
             if not names:
                 raise UsageError("this report has no picture", hint="cuenv report -o report.html")
-            said = f"--picture {name}: there is no such picture; this report has {', '.join(names)}"
+            said = f"--picture {name}: no such picture; this report has {', '.join(names)}"
             raise UsageError(said, hint=f"cuenv report --format svg --picture {names[0]}")
         return found
 
@@ -223,7 +223,7 @@ def head_of(findings: Sequence[Finding], verdict: str) -> tuple[Standing, str]:
     warnings = sum(item.severity == "warning" for item in findings)
     also = f", {counted(warnings, 'warning')}" if warnings else ""
     if errors:
-        return "bad", f"✕ Not fine: {counted(errors, 'error')}{also}"
+        return "bad", f"✕ Problems: {counted(errors, 'error')}{also}"
     if verdict == "unknown":
         return "unsure", f"? Unknown: nobody can say whether it runs{also}"
     return "fine", f"✓ Fine{also}"

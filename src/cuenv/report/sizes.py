@@ -69,7 +69,7 @@ def sizes(parts: Iterable[SizedPackage], unknown: int, what: str) -> Picture | N
         body += _column(name, groups[name], total, x, wide)
         x += wide
     shares = ", ".join(f"{name} {megabytes(size)} ({100 * size / total:.0f} %)" for name, size in told.items())
-    more = f"; the size of {unknown} more is not known" if unknown else ""
+    more = f"; the size of {unknown} more is unknown" if unknown else ""
     return Picture(
         name="size",
         title=f"The size of the environment: {megabytes(total)}",

@@ -299,8 +299,8 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
             code="CU520",
             severity="error",
             subject=", ".join(map(requirement_name, texts)),
-            message=f"{first_of(texts, _SHOWN)} {'are' if len(texts) > 1 else 'is'} not on PyPI, which takes no local "
-            f"version such as +{texts[0].partition('+')[2]}",
+            message=f"{first_of(texts, _SHOWN)} {'are' if len(texts) > 1 else 'is'} not on PyPI, which has "
+            f"no local versions such as +{texts[0].partition('+')[2]}",
             fix=None if index else f"write {', '.join(plains)}, or name their index: --extra-index-url URL",
             edits=(FileEdit(how="add", entries=(index,), pip=True) if index else write,),
         )
@@ -315,14 +315,14 @@ def _ignored_index_finding(line: str, asked: AskedTorch, rows: Iterable[TorchWhe
     plain = max((row for row in rows if "pypi" in row.comes and asked.has(row)), key=_release, default=None)
     if plain and not asked.tag and plain.build in site[1]:
         return None  # the wheel of PyPI is the same one
-    own = f"torch {plain.version} of PyPI is made with CUDA {plain.cuda}" if plain else ""
+    own = f"torch {plain.version} on PyPI is built with CUDA {plain.cuda}" if plain else ""
     takes = f"PyPI has no wheel +{asked.tag}" if asked.tag else own
     return Finding(
         code="CU520",
         severity="error" if asked.tag else "warning",
         subject="torch",
-        message=f"pip passes over {site[0]} behind {asked.text}{f': {takes}' if takes else ''}",
-        fix=f"write {site[0].replace('--index-url', '--extra-index-url')} {site[1]} in a line of its own",
+        message=f"pip ignores {site[0]} after {asked.text}{f': {takes}' if takes else ''}",
+        fix=f"write {site[0].replace('--index-url', '--extra-index-url')} {site[1]} on its own line",
     )
 
 
@@ -337,7 +337,7 @@ def python_findings(
             code="CU110",
             severity="error",
             subject="torch",
-            message=f"pip: {asked.text} has wheels for Python {pythons}, and the file asks for Python {python}",
+            message=f"pip: {asked.text} has wheels for Python {pythons}, but the file requests Python {python}",
             edits=(FileEdit(how="write", entries=(f"python={rows[-1].pythons[-1]}",)),),
         )
 
@@ -361,7 +361,7 @@ def _tag_problem(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[
     if asked.tags:
         return f"the index {asked.tags[0]} does not have {name}", fix
     plain = next((row for row in here if "pypi" in row.comes), None)
-    but = f", whose torch {plain.version} is made with CUDA {plain.cuda}" if plain else ""
+    but = f", whose torch {plain.version} is built with CUDA {plain.cuda}" if plain else ""
     return f"{name} is not on PyPI{but}", fix
 
 
@@ -384,8 +384,8 @@ def _index_problem(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tupl
     instead = taken or min(later, key=_release, default=last)
     first = min(of_index, key=_release)
     span = f"{first.version} to {last.version}" if first.version < last.version else f"{last.version}"
-    then = f"; pip takes torch {rival.version} of PyPI, which is made with CUDA {rival.cuda}" if rival else ""
-    why = f"the index {' and '.join(tags)} has torch {span}, and {asked.text} is asked for{then}"
+    then = f"; pip installs torch {rival.version} from PyPI, which is built with CUDA {rival.cuda}" if rival else ""
+    why = f"the index {' and '.join(tags)} has torch {span}, but {asked.text} is requested{then}"
     return why, (FileEdit(how="write", entries=(f"torch=={instead.name}",), pip=True),)
 
 
@@ -407,7 +407,7 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         yield from _nvidia_wheel_conflicts(beside, asked, knowledge)
 
 
-NO_OTHER = ", and pip installs no other release beside it"
+NO_OTHER = ", and pip cannot install another release beside it"
 """Of one command; a later one puts another release in its place."""
 
 
@@ -431,7 +431,7 @@ def _nvidia_wheel_conflicts(beside: Iterable[Demand], asked: AskedTorch, knowled
             subject=", ".join(item.name for item in wrong),
             message=f"{named}: {asked.text} requires {needs}{NO_OTHER}",
             evidence=tuple(rows[-1].sources),
-            fix=f"take {needs}, or leave {'them' if len(wrong) > 1 else 'it'} out: torch brings what it needs",
+            fix=f"take {needs}, or leave {'them' if len(wrong) > 1 else 'it'} out: torch installs what it needs",
         )
 
 
@@ -469,7 +469,7 @@ def torch_not_in_tables(what: str, subject: str) -> Finding:
 
 def torch_not_named(library: str, where: str, fix: str) -> Finding:
     """The finding that a library brings a torch that nobody named, so that no release of it was judged."""
-    message = f"{library} brings a torch that {where}, so whether it runs on the GPUs was not checked"
+    message = f"{library} installs a torch that {where}, so cuenv did not check whether it runs on the GPUs"
     return Finding(code="CU327", severity="info", subject=library, message=message, fix=fix, unknown=True)
 
 
@@ -501,12 +501,12 @@ def _library_conflicts(
         needs = " or ".join(dict.fromkeys(row.torch.span for row in fit[-2:] if row.torch))
         # of triton each torch requires one release, and triton requires none of torch
         verb = f"is what torch {needs} requires" if library.name == "triton" else f"requires torch {needs}"
-        message = f"{library.text} {verb}, and {torch.text} is asked for"
+        message = f"{library.text} {verb}, but {torch.text} is requested"
         asked = [version(exact[1])] if exact else [one for row in fit for one in row.releases if meant.admits(one)]
         compiled = any(_compiles(library, one, releases, knowledge) for one in asked)
         if compiled:
             message = (
-                f"{library.text} has wheels for torch {needs} alone, and {torch.text} is asked for: pip compiles it"
+                f"{library.text} has wheels only for torch {needs}, but {torch.text} is requested, so pip compiles it"
             )
         yield Finding(
             code="CU505",
@@ -514,7 +514,7 @@ def _library_conflicts(
             subject=library.name,
             message=message,
             evidence=tuple(fit[-1].sources),
-            fix=f"take {better}, which is made for this torch" if mine else None,
+            fix=f"use {better}, which is built for this torch" if mine else None,
             edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if mine else (),
         )
 

@@ -32,8 +32,8 @@ def compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
             better = f"{'cuda-nvcc' if ended else name}={torch.release}"
             yield _cuda_mix_finding(
                 name,
-                f"{item.text} brings nvcc {item.release}, but {torch.text} is of CUDA {torch.release}: torch builds no "
-                "extension with an nvcc of another CUDA major version",
+                f"{item.text} contains nvcc {item.release}, but {torch.text} is built with CUDA {torch.release}: torch "
+                "does not build extensions with an nvcc of another CUDA major version",
                 FileEdit(how="write", entries=(better,), over=name if ended else ""),
                 "error",
             )
@@ -55,8 +55,8 @@ def _open_nvcc_findings(spec: EnvironmentSpec, torch: NamedRelease | None) -> It
         return
     yield _cuda_mix_finding(
         pins[0].name,
-        f"{pins[0].yaml_text()} may be of any release, but {torch.text} is of CUDA {torch.release}: torch builds no "
-        "extension with an nvcc of another CUDA major version",
+        f"{pins[0].yaml_text()} allows any release, but {torch.text} is built with CUDA {torch.release}: torch "
+        "does not build extensions with an nvcc of another CUDA major version",
         FileEdit(how="write", entries=(f"{pins[0].name}={torch.release}",)),
         "warning",
     )
@@ -71,14 +71,14 @@ def _second_runtime_findings(
     lead = torch if torch and pin and torch.text != pin.yaml_text() else next(iter(nvcc), None)
     bound = spec.pin("pytorch-cuda")
     if pin and bound and lead and release == lead.release:
-        message = f"{pin.yaml_text()} contains the CUDA libraries again that {bound.yaml_text()} brings already"
+        message = f"{pin.yaml_text()} contains the CUDA libraries again that {bound.yaml_text()} already installs"
         yield _cuda_mix_finding(pin.name, message, FileEdit(how="remove", entries=(pin.yaml_text(),)), "warning")
         return
     if pin is None or release is None or lead is None or release == lead.release:
         return
     if lead is torch and not spec.pin("pytorch-cuda") and release.major == lead.release.major:
         return  # conda-forge's builds for CUDA 11.2 run with a later cudatoolkit of CUDA 11
-    message = f"{pin.yaml_text()} contains libraries of CUDA {release}, but {lead.text} is of CUDA {lead.release}"
+    message = f"{pin.yaml_text()} has libraries of CUDA {release}, but {lead.text} is built with CUDA {lead.release}"
     yield _cuda_mix_finding(pin.name, message, FileEdit(how="remove", entries=(pin.yaml_text(),)), "warning")
 
 
@@ -87,7 +87,9 @@ def _library_build_findings(spec: EnvironmentSpec, torch: NamedRelease | None) -
     for pin in spec.pins if torch else ():
         found = _MAJOR.match(pin.build) if pin.name in _LIBRARIES else None
         if found and torch and int(found[1]) != torch.release.major:
-            message = f"{pin.yaml_text()} is made for CUDA {found[1]}, but {torch.text} is of CUDA {torch.release}"
+            message = (
+                f"{pin.yaml_text()} is built for CUDA {found[1]}, but {torch.text} is built with CUDA {torch.release}"
+            )
             edit = FileEdit(how="write", entries=(replace(pin, build="").yaml_text(),))
             yield _cuda_mix_finding(pin.name, message, edit, "error")
 

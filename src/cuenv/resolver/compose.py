@@ -113,7 +113,7 @@ def _requested_pins(candidate: Candidate, context: Context) -> list[Pin]:
     of_profile = {parse_spec(text).name for text in base.packages} if base else set()
 
     def whose(pin: Pin) -> str:
-        return f"asked for in the profile {base.name}" if base and pin.name in of_profile else "asked for with --with"
+        return f"requested in the profile {base.name}" if base and pin.name in of_profile else "requested with --with"
 
     return [pin_without_broken(requested_pin(pin, candidate, known, whose(pin)), when, known) for pin in asked.values()]
 
@@ -389,7 +389,7 @@ def _header(decision: Decision) -> tuple[str, ...]:
             f"PyTorch comes as a wheel, because no conda build fits this host and this request: {decision.conda}."
         )
     if context.request.as_of:
-        lines.append(f"As of {context.request.as_of}: only builds that existed on that day, and so it is locked.")
+        lines.append(f"As of {context.request.as_of}: only builds that existed on that day; the lock keeps the day.")
     lines += [f"pip: {reason}." for reason in reasons]
     lines += ["Lock it:", f"  {lock_command(decision, 'environment.yml')}"]
     return tuple(lines)

@@ -61,7 +61,7 @@ def conflict_bounds(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[tup
     by_pip = () if any(map(spec.pin, CONDA_TORCHES)) else knowledge.conflicts
     for row in by_pip:
         if torch := _failing_torch(spec, row, knowledge):
-            found = _finding(row, f"{row.package}{row.bound} is taken beside {torch}", pip=True, certain=False)
+            found = _finding(row, f"{row.package}{row.bound} is used beside {torch}", pip=True, certain=False)
             yield f"{row.package}{row.bound}", replace(found, severity="info", fix=None, edits=())
 
 

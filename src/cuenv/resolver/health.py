@@ -101,7 +101,7 @@ def _forward_compat_findings(machine: HostFacts, knowledge: Knowledge) -> Iterat
         code="CU414",
         severity=severity,
         subject=library.path,
-        message=f"{what}, {why}" if why else f"{what} in place of that of {own or 'the driver'}, which works here",
+        message=f"{what}, {why}" if why else f"{what} instead of that of {own or 'the driver'}, which works here",
         evidence=(
             *state_meanings(knowledge, *states),
             *evidence_texts(machine, "environment.libcuda", "driver.kernel_module"),
@@ -252,7 +252,7 @@ def _mig_instance_findings(machine: HostFacts, split: list[Gpu], knowledge: Know
             f"{_gpu_list(split)} is split by MIG: a CUDA program can use only one of {len(instances)} instances{hidden}"
         ),
         evidence=(*state_meanings(knowledge, "mig-one"), *evidence_texts(machine, *told)),
-        fix="nvidia-smi -L  # then give each program CUDA_VISIBLE_DEVICES=MIG-... of its instance",
+        fix="nvidia-smi -L  # then set CUDA_VISIBLE_DEVICES=MIG-... for each program",
     )
 
 
@@ -272,7 +272,7 @@ def _profile_findings(machine: HostFacts, request: Request | None) -> Iterator[F
             code="CU418",
             severity="warning",
             subject=what,
-            message=f"{has}, but the profile {request.name} asks for {asked} GB",
+            message=f"{has}, but the profile {request.name} requires {asked} GB",
             evidence=(*evidence_texts(machine, fact), f"profile {request.name}: {key}: {asked}"),
             fix=_resource_fix(machine, fact, asked),
         )
@@ -280,11 +280,11 @@ def _profile_findings(machine: HostFacts, request: Request | None) -> Iterator[F
 
 def _resource_fix(machine: HostFacts, fact: str, asked: int) -> str:
     if fact == "resources.disk_mib":
-        return "df -h .  # then make room, or work in another folder"
+        return "df -h .  # then free space, or work in another folder"
     evidence = machine.evidence_for(fact)
     if evidence and "cgroup" in evidence.source:
         return f"docker run --memory={asked}g IMAGE"
-    return f"take a machine with {asked} GB of memory"
+    return f"use a machine with {asked} GB of memory"
 
 
 def _shared_memory_findings(machine: HostFacts, chosen: Candidate | None, knowledge: Knowledge) -> Iterator[Finding]:
@@ -349,7 +349,7 @@ def _kernel_module_findings(machine: HostFacts, knowledge: Knowledge) -> Iterato
             severity="warning",
             subject=machine.label,
             message=f"{machine.label}: {', '.join(needs['open'])} works only with the open kernel modules, "
-            f"{', '.join(needs['proprietary'])} only with the proprietary ones: one driver cannot drive both",
+            f"{', '.join(needs['proprietary'])} only with the proprietary ones: one driver cannot support both",
             fix="put the GPUs into two machines; one lock can still support both",
         )
 

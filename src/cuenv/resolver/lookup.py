@@ -363,7 +363,7 @@ def _build(row: TorchBuild) -> TableEntry:
     if isinstance(row, TorchWheel):
         return _entry("wheels", row, _wheel(row, f"{cuda}, Python {', '.join(row.pythons)}{holds}"))
     layers = "".join(f", {item}" for item in (row.cudnn, row.nccl) if item and item.package)
-    seen = f"last seen {row.seen}" if row.seen else "never seen in a channel"
+    seen = f"last seen {row.seen}" if row.seen else "not seen in a channel yet"
     says = (
         f"{row.version} {row.build} of {row.stack} for {row.platform}: {cuda}, python {', '.join(row.pythons)}"
         f"{holds}, glibc {row.glibc or '?'}{layers}, {seen}"

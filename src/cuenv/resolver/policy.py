@@ -182,7 +182,7 @@ def _foreign_export_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
         place = f"prefix: {spec.prefix}" if spec.prefix and _PREFIX[system].match(spec.prefix) else ""
         if not foreign and not place:
             continue
-        only = f"{first_of(foreign, _SHOWN)} exist{'s' if len(foreign) == 1 else ''} for {system} only"
+        only = f"{first_of(foreign, _SHOWN)} exist{'s' if len(foreign) == 1 else ''} only for {system}"
         builds = sum(bool(pin.build.strip("*")) for pin in spec.pins)
         if not foreign and not builds:
             continue  # it was written there, and what it asks for exists on Linux as well
@@ -192,8 +192,7 @@ def _foreign_export_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
             severity="error" if foreign else "warning",
             subject="dependencies",
             message=f"the file is for {system}: {'; '.join(filter(None, told))}",
-            fix="write what was asked for, without the builds of that system: conda env export --from-history, "
-            f"or {REPAIR}",
+            fix=f"export only what was requested, without builds: conda env export --from-history, or {REPAIR}",
             edits=tuple(FileEdit(how="remove", entries=(text,)) for text in foreign),
         )
 
@@ -215,7 +214,7 @@ def _cudnn_contradiction(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterato
         subject=pin.name,
         message=f"{pin.yaml_text()} contradicts {torch.yaml_text()}: its builds in conda-forge require cuDNN {majors}",
         evidence=tuple(rows[-1].sources),
-        fix=f"take {pin.yaml_text()} out: conda's torch brings its cuDNN",
+        fix=f"remove {pin.yaml_text()}: conda's torch installs its own cuDNN",
     )
 
 
@@ -250,7 +249,7 @@ def _contradictions(spec: EnvironmentSpec) -> Iterator[Finding]:
                     severity="error",
                     subject=name,
                     message=f"{text} and {before} contradict each other: no release of {name} is both",
-                    fix="take one of the two out",
+                    fix="remove one of the two",
                 )
                 break
         seen[code, name].append((release, text, marker))
@@ -377,7 +376,7 @@ def _channel_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
     sources = [channel for channel in channels if channel == "conda-forge" or channel.split("/")[0] == "nvidia"]
     nvidia = [channel for channel in sources if channel.startswith("nvidia")]
     if len(nvidia) > 1:
-        yield two_channels_finding(f"{' and '.join(nvidia)} both hold CUDA components", ours=spec.ours)
+        yield two_channels_finding(f"{' and '.join(nvidia)} both contain CUDA components", ours=spec.ours)
     elif nvidia == ["nvidia"] and sources[0] == "conda-forge" and not spec.pin("pytorch-cuda"):
         if set(loose) - (whole - {"cuda-version"}) or (torch and home == "conda-forge" and "cuda" in torch.build):
             yield _nvidia_after_forge_finding(loose)
@@ -406,7 +405,7 @@ def _unbounded_nvidia(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
     torch = spec.pin("pytorch-cuda")
     row = knowledge.cuda(release) if torch and (release := release_of_pin(torch)) else None
     open_ = [text for text in (row.binds if row else ()) if not spec.pin(text.partition("=")[0])]
-    newest = "the solver takes the newest release of the channel nvidia"
+    newest = "the solver chooses the newest release on the channel nvidia"
     if many:
         names = ", ".join(pin.yaml_text() for pin in many)
         message = f"{names} {'sets' if len(many) == 1 else 'set'} no upper bound on the parts, so {newest} for them"
@@ -436,7 +435,7 @@ def _nvidia_beside_forge_torch(torch: Pin, sources: Sequence[str], spec: Environ
         severity="warning",
         subject="channels",
         message=f"conda-forge is listed before pytorch, so {torch.yaml_text()} comes from conda-forge, and {pins} "
-        "chooses among builds of the channel pytorch alone",
+        "selects only among builds of the channel pytorch",
         edits=(FileEdit(how="write", entries=(replace(torch, channel="pytorch").yaml_text(),)),),
     )
 
@@ -448,7 +447,7 @@ def _nvidia_after_forge_finding(loose: list[str]) -> Finding:
         severity="warning",
         subject="channels",
         message="the channel nvidia is listed after conda-forge, so only strict channel priority excludes its releases",
-        fix=f"take nvidia out of the channels{f', and write conda-forge::{loose[0]}' if loose else ''}",
+        fix=f"remove nvidia from the channels{f', and write conda-forge::{loose[0]}' if loose else ''}",
     )
 
 
@@ -492,7 +491,7 @@ def _cpu_build_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator
                 code="CU104",
                 severity="warning",
                 subject=pin.name,
-                message=f"{pin.yaml_text()} has no CUDA build string: the solver may take the CPU build",
+                message=f"{pin.yaml_text()} has no CUDA build string: the solver may choose the CPU build",
                 evidence=tuple(own.sources),
                 fix=None if meant else f"for GPUs write {guarded}",
                 edits=(FileEdit(how="write", entries=(guarded,)),) if meant else (),

@@ -95,7 +95,7 @@ def _seen(item: Candidate) -> str:
     return (
         f"{what} was last seen in a channel on {seen}"
         if seen
-        else f"{what} was never seen in a channel, only its recipe"
+        else f"{what} was not seen in a channel yet, only its recipe"
     )
 
 

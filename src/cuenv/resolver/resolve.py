@@ -323,7 +323,7 @@ def _no_candidate_finding(decisions: list[Decision], platforms: tuple[str, ...])
     for decision, platform in zip(decisions, platforms, strict=True):
         best = decision.chosen
         why = decision.rejections[0].because if decision.rejections else "the cuenv tables list no build"
-        parts.append(f"for {platform} alone: {best.candidate}" if best else f"for {platform}: no candidate, {why}")
+        parts.append(f"only for {platform}: {best.candidate}" if best else f"for {platform}: no candidate, {why}")
     return Finding(
         code="CU110",
         severity="error",

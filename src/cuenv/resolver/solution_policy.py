@@ -33,8 +33,11 @@ def undated_findings(solution: Solution, as_of: str) -> Iterator[Finding]:
         code="CU119",
         severity="warning",
         subject=names[0].partition(" ")[0] if one else solution.platform,
-        message=f"{first_of(names, _SHOWN)} {'is' if one else 'are'} chosen, and whether "
-        f"{'it' if one else 'they'} existed as of {as_of} is unknown: the channel or index tells no day",
+        message=(
+            f"{first_of(names, _SHOWN)} {'is' if one else 'are'} "
+            f"chosen, but it is unknown whether {'it' if one else 'they'} existed as of {as_of}: "
+            "the channel or index gives no date"
+        ),
     )
 
 
@@ -144,7 +147,9 @@ def _release_findings(cuda: list[LockedPackage], packages: Mapping[str, LockedPa
             code="CU102",
             severity="warning" if runs and not any(map(_COMPILERS.match, names)) else "error",
             subject=", ".join(names[:3]),
-            message=f"{shown} {verb} of CUDA {release}, but {'torch' if of_torch else 'the rest'} is of CUDA {wanted}",
+            message=(
+                f"{shown} {verb} from CUDA {release}, but {'torch' if of_torch else 'the rest'} is from CUDA {wanted}"
+            ),
             edits=(FileEdit(how="add", entries=tuple(f"{name}={wanted}" for name in binding)),),
         )
 
@@ -185,7 +190,7 @@ def cuda_finding(packages: Iterable[LockedPackage]) -> tuple[Finding, ...]:
             code="CU103",
             severity="warning",
             subject="pytorch",
-            message=f"pytorch {torch.version} {torch.build} is a CUDA build, but the file asks for the CPU build",
+            message=f"pytorch {torch.version} {torch.build} is a CUDA build, but the file requests the CPU build",
             edits=(_build_edit(torch, "*cpu*"),),
         ),
     )
@@ -200,8 +205,8 @@ def mixed_torch_findings(packages: Collection[LockedPackage]) -> Iterator[Findin
                 code="CU103",
                 severity="error",
                 subject=item.name,
-                message=f"{item.name} {item.version} {item.build} is linked against the CUDA build of PyTorch, and "
-                f"pytorch {torch.version} {torch.build} is a CPU build, so that its operators do not load",
+                message=f"{item.name} {item.version} {item.build} is linked against the CUDA build of PyTorch, but "
+                f"pytorch {torch.version} {torch.build} is a CPU build, so its operators do not load",
                 edits=(_build_edit(item, "*cpu*"),),
             )
 
@@ -287,7 +292,7 @@ def unlisted_cpu_builds(
             code="CU103",
             severity="error" if package.name in asked else "warning",
             subject=package.name,
-            message=f"{package.name} {package.version} {package.build} is built without CUDA, and "
+            message=f"{package.name} {package.version} {package.build} is built without CUDA, but "
             f"{package.channel_name} has the CUDA build {build} of it",
             edits=(_build_edit(package, _any_cuda(build)),),
         )
@@ -365,7 +370,7 @@ def _platform_findings(packages: tuple[LockedPackage, ...], platform: str) -> It
                 code="CU106",
                 severity="error",
                 subject=package.name,
-                message=f"{package.name} is for {package.subdir}, the lock for {platform}",
+                message=f"{package.name} is for {package.subdir}, but the lock is for {platform}",
                 fix=f"cuenv lock --platform {platform}",
             )
 

@@ -107,7 +107,7 @@ def _refuse_foreign(text: str) -> None:
             "direct URLs and files cannot be locked from an environment file; write channel::name=version=build"
         )
     if text.startswith("-") or " @ " in text or re.match(r"(git|hg|svn|bzr)\+", text):
-        raise ValueError("this is a requirement of pip; put it under '- pip:'")
+        raise ValueError("this is a pip requirement; put it under '- pip:'")
     if ";" in text:
         raise ValueError("markers after ';' belong to requirements under '- pip:'")
 
@@ -142,7 +142,7 @@ def _split_channel(text: str) -> tuple[str, str]:
         return _channel(head.strip()), rest.strip()
     name = _NAME.match(text)
     if name and text[name.end() :].startswith(":"):
-        raise ValueError("between channel and package stand two colons, as in conda-forge::numpy")
+        raise ValueError("write two colons between channel and package, as in conda-forge::numpy")
     return "", text
 
 
@@ -217,7 +217,7 @@ def _term(text: str, *, fuzzy: bool, alone: bool) -> str:
     if not literal and glob == "*" and operator in ("", "=", "=="):
         return ""
     if not _VERSION.fullmatch(literal) or _LONG_NUMBER.search(literal):
-        raise ValueError(f"{_shown(text)} holds no version that conda knows")
+        raise ValueError(f"{_shown(text)} contains no version that conda understands")
     if glob and (operator in (">", "~=") or (operator == "==" and not fuzzy)):
         raise ValueError(f"{_shown(text)} is read differently by conda and mamba; leave out '.*'")
     if glob and operator in (">=", "<=", "<"):

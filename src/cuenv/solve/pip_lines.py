@@ -192,7 +192,7 @@ class _Lines:
             if kind and not joint:
                 value = words.pop(0) if words else ""
             if kind and not value:
-                self.wrong.append(WrongLine(shown(text), f"a value is missing behind {name}", f"write {name} VALUE"))
+                self.wrong.append(WrongLine(shown(text), f"{name} needs a value", f"write {name} VALUE"))
             else:
                 self._option(name, kind or _PLAIN.get(name, ""), value)
 
@@ -213,9 +213,9 @@ class _Lines:
         elif kind == "flag":
             self.flags += [name, value]
         elif kind == "left":
-            self.ignored.append((shown(whole), "it changes no version and no hash"))
+            self.ignored.append((shown(whole), "it does not change versions or hashes"))
         else:
-            self.ignored.append((shown(whole), "pip does not take this option in a list of requirements"))
+            self.ignored.append((shown(whole), "pip does not accept this option in a requirements file"))
 
     def _site(self, name: str, kind: str, value: str) -> None:
         if _VARIABLE.search(value):  # a stranger's file must not send what stands in our variables to a host it names
@@ -268,7 +268,7 @@ def unpinnable(text: str) -> tuple[str, str] | None:
     named = _DIRECT.fullmatch(text)
     target = (named[1] if named else text).strip()
     if _VARIABLE.search(text):
-        return "url", "it names a variable of the shell, which cuenv does not fill in"
+        return "url", "it contains a shell variable, which cuenv does not expand"
     if _REPOSITORY.match(target):
         place = target.partition("://")[2] or target.partition(":")[2]  # git+git@HOST:PATH is pip's other way
         revision = _REVISION.search(place)
@@ -334,12 +334,12 @@ def _invalid(text: str) -> WrongLine | None:
     except (InvalidRequirement, RecursionError):
         if _SEVERAL.fullmatch(bare):
             each = tuple(bare.split())
-            return WrongLine(shown(text), "several names stand on one line", "write one requirement on each line", each)
+            return WrongLine(shown(text), "several names are on one line", "write one requirement on each line", each)
         if _QUOTED.fullmatch(bare):
-            return WrongLine(shown(text), "it stands in quotes", "write the line without quotes")
+            return WrongLine(shown(text), "it is in quotes", "write the line without quotes")
         number = _NO_VERSION.fullmatch(bare)
         if number:
-            return WrongLine(shown(text), "what stands behind == is not a version", "write NAME, or NAME==1.2")
+            return WrongLine(shown(text), "the text after == is not a version", "write NAME, or NAME==1.2")
         return WrongLine(shown(text), "it is not a valid requirement", "write NAME, NAME>=1 or NAME[extra]==1.2")
     return None
 

@@ -123,20 +123,20 @@ def unbuilt(text: str, request: PipRequest) -> Unbuilt | None:
     wanted = re.search(rf"you require ({'|'.join(LARGE)})<0", tail)
     if wanted:
         why = (
-            f"its build asks for {wanted[1]}, which would be downloaded with CUDA libraries of gigabytes; "
-            "--allow-builds permits that"
+            f"its build requires {wanted[1]}, whose download with "
+            "CUDA libraries takes gigabytes; --allow-builds permits it"
         )
         return Unbuilt(name=name, version=number, why=why, build=True)
     module = _NO_MODULE.search(tail)
     if module:
         there = {item.name for item in request.provided} | set(map(requirement_name, request.requirements))
         build = module[1] == "torch" or normalise(module[1]) in there
-        where = ", which its build alone does not have" if build else ", which it does not declare"
-        return Unbuilt(name=name, version=number, why=f"its setup imports {module[1]}{where}", build=build)
+        where = ", which its isolated build does not have" if build else ", which it does not declare"
+        return Unbuilt(name=name, version=number, why=f"its setup.py imports {module[1]}{where}", build=build)
     said = tail.partition("\nhint:")[0]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    last = lines[-1].removeprefix("cause: ") if lines else "no reason is given"
-    return Unbuilt(name=name, version=number, why=f"its setup fails: {last[:160]}")
+    last = lines[-1].removeprefix("cause: ") if lines else "no reason was given"
+    return Unbuilt(name=name, version=number, why=f"its setup.py fails: {last[:160]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ def program() -> str:
     """The path of cuenv.
 
     Raises:
-        Unanswered: it is not there.
+        Unanswered: it does not exist.
     """
     named = os.environ.get(VARIABLE)
     if named:

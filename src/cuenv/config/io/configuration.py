@@ -67,7 +67,7 @@ def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Con
 
 
 def _table(path: str, name: str, warnings: list[str]) -> Any:
-    """What cuenv is told by a file; ``None`` when it is not there, says nothing to cuenv, or is a stranger's."""
+    """What cuenv is told by a file; ``None`` when it does not exist, says nothing to cuenv, or is a stranger's."""
     if not exists(path):
         return None
     label = _name(os.path.dirname(path) or "/", name)  # noqa: PTH120 - strings are kept, and `/` has no name

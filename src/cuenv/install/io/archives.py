@@ -220,7 +220,7 @@ class _Found:
             return ""
         before = self._members.setdefault(place, member)
         if before is not member and (before != member or member.kind == "link" or place in TOLD):
-            raise _refused(self._path, f"{describe(place)} stands in it twice")
+            raise _refused(self._path, f"{describe(place)} is in it twice")
         if len(self._members) > _MEMBERS:
             raise _refused(self._path, f"it holds more than {_MEMBERS} files")
         if entry.is_hardlink:
@@ -246,7 +246,7 @@ def _member(path: Path, entry: Any) -> tuple[str, Member]:
     name, target = str(entry.name), entry.link_target
     place = _inside(name)
     if place is None:
-        raise _refused(path, f"{describe(name)} lies outside the package")
+        raise _refused(path, f"{describe(name)} is outside the package")
     if entry.is_symlink:
         if not place or not target:
             raise _refused(path, f"{describe(name)} links to {describe(target or '')}, outside the environment")
@@ -303,7 +303,7 @@ def _announced(path: Path, members: dict[str, Member], told: dict[str, str]) -> 
             for place, kind in zip(spelled, kinds, strict=True)
         )
     if FILES not in told:
-        raise _refused(path, f"it says nothing of what it brings: there is no {PATHS} and no {FILES}")
+        raise _refused(path, f"it does not list its files: it has neither {PATHS} nor {FILES}")
     return tuple((place, members[place].kind if place in members else "file") for place in listed)
 
 
@@ -334,14 +334,14 @@ def _json(text: str, path: Path, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"{name} is not valid JSON: {printable(str(error))[:200]}") from error
     if not isinstance(found, dict):
-        raise _refused(path, f"{name} holds no mapping")
+        raise _refused(path, f"{name} does not contain a mapping")
     return found
 
 
 def _refused(path: Path, wrong: str) -> InputError:
     return InputError(
         f"{shown(path.name)} is refused: {wrong}",
-        hint="this is not a package that a build makes: tell the channel, and lock another build",
+        hint="no build tool makes such a package: report it to the channel, and lock another build",
     )
 
 

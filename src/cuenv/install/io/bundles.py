@@ -25,7 +25,7 @@ README = """An environment, whole, for a machine without network. Made by cuenv.
   sh install.sh /path/of/the/environment
 
 It verifies every file of this folder against SHA256SUMS, then takes cuenv, micromamba or conda, whichever is on PATH.
-The folder may lie anywhere. channel/ holds local channels: conda create -c file:///here/channel/conda-forge works too.
+The folder may be anywhere. channel/ holds local channels: conda create -c file:///here/channel/conda-forge works too.
 SHA256SUMS shows damage; it does not say who made the bundle: compare its own sum with the one you were told.
 """
 
@@ -94,7 +94,7 @@ def _check_emptying(out: Path, path: Path) -> None:
 def _check(out: Path) -> None:
     if is_tar(out):
         if out.exists() and not (out.is_file() and _begins_as_ours(out)):
-            raise InputError(f"{shown(out)} exists and is not a bundle of cuenv", hint="name another: -o NAME.tar")
+            raise InputError(f"{shown(out)} exists but is not a cuenv bundle", hint="name another: -o NAME.tar")
         return
     before = out.with_name(f".{out.name}.cuenv-old")
     if before.is_dir() and not before.is_symlink():  # killed between two renames
@@ -103,7 +103,7 @@ def _check(out: Path) -> None:
     if out.exists() and not (
         is_folder(out) and (not any(out.iterdir()) or (is_file(out / SUMS) and is_file(out / SCRIPT)))
     ):
-        raise InputError(f"{shown(out)} exists and is not a bundle of cuenv", hint="name another folder: -o NAME")
+        raise InputError(f"{shown(out)} exists but is not a cuenv bundle", hint="name another folder: -o NAME")
 
 
 def _begins_as_ours(path: Path) -> bool:
@@ -286,7 +286,7 @@ def verify(folder: Path, source: Path, progress: Progress | None = None) -> None
             raise HashError(f"{shown(source)}: {place}: {why(error)}", hint="copy the bundle again") from error
         if found != expected:
             raise HashError(
-                f"{shown(source)}: {place} was changed: its sha256 is {found}, {SUMS} says {expected}",
+                f"{shown(source)}: {place} was changed: its sha256 is {found}, but {SUMS} says {expected}",
                 hint="copy the bundle again",
             )
 

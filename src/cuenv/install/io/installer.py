@@ -112,7 +112,7 @@ def refuse(prefix: Path) -> InputError:
             f"{shown(prefix)} is not empty: it holds an environment of another lock, or one that was changed",
             hint="replace it, when nothing runs from it: cuenv install --replace",
         )
-    what = "is not empty" if prefix.is_dir() else "exists and is not a folder"
+    what = "is not empty" if prefix.is_dir() else "exists but is not a folder"
     hint = "name another folder"
     if (prefix / "conda-meta").is_dir():  # else what lies there may be anything
         hint += f", or remove this environment first: rm -r {shown(prefix)}"
@@ -399,8 +399,8 @@ def _compare(prefix: Path, expected: Iterable[str]) -> None:
         if names:
             some = ", ".join(describe(name) for name in sorted(names)[:3])
             raise InputError(
-                f"{shown(prefix)} is not what the packages announce: {len(names)} {what}: {some}",
-                hint="a package is not what a build makes: tell the channel, and lock another build",
+                f"{shown(prefix)} differs from what its packages list: {len(names)} {what}: {some}",
+                hint="no build tool makes such a package: report it to the channel, and lock another build",
             )
 
 
@@ -438,7 +438,7 @@ def _refusal(text: str) -> HashError | ChannelError | OutsideError:
     if any(word in text for word in _DISK):
         return OutsideError(f"the installer cannot write: {shown}", hint="df -h")
     if "mismatch" in text.lower():
-        return HashError(shown, hint="the package is not what was locked: lock again, or ask who changed it")
+        return HashError(shown, hint="the package is not the locked one: lock again, or find out who changed it")
     if lines and lines[0].startswith("failed to fetch"):
         return ChannelError(shown, hint="try again, or read the channel elsewhere: --mirror")
-    return OutsideError(f"the installer failed: {shown}", hint="try again; the folder is as it was before")
+    return OutsideError(f"the installer failed: {shown}", hint="try again; the folder is unchanged")

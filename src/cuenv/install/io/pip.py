@@ -80,7 +80,7 @@ def _python(prefix: Path, environ: Mapping[str, str]) -> Path:
     if not is_file(python):
         python = prefix / "bin" / "python3"
     if not is_file(python):
-        raise OutsideError(f"{shown(prefix)} has no Python, and the lock has packages for pip", hint="cuenv lock")
+        raise OutsideError(f"{shown(prefix)} has no Python, but the lock has packages for pip", hint="cuenv lock")
     done = run([str(python), "-Ic", "import sys; print(sys.prefix)"], 60, environ)
     if done.reason:
         raise OutsideError(f"{shown(python)} does not run here: {done.reason}", hint="is the lock for this platform?")
@@ -99,5 +99,8 @@ def _last(done: Completed) -> str:
 
 def _hint(sources: bool, *, offline: bool) -> str | None:
     if sources and offline:
-        return "a source is built with what the environment has: lock setuptools and wheel among its conda packages"
+        return (
+            "sources are built with the environment's packages: add "
+            "setuptools and wheel to the conda packages and lock again"
+        )
     return None

@@ -394,7 +394,7 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
             raise InputError(f"{source} is {other[0]}, which cuenv does not read as a lock", hint=other[1])
         if _is_requests(text, source):
             raise InputError(
-                f"{source} is a list of requirements that are not pinned, so nothing says which releases it means",
+                f"{source} is a list of requirements that are not pinned, so its releases are unknown",
                 hint=compiled(source),
             )
         if text.strip() and not _KEYS.search(text):
@@ -409,7 +409,7 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
     for option in wanted.options:
         if option not in reader.parts:
             there = f"; it takes {', '.join(reader.parts)}" if reader.parts else ""
-            message = f"{option} chooses nothing in {source}, a {reader.file}{there}"
+            message = f"{option} has no effect on {source}, a {reader.file}{there}"
             raise UsageError(message, hint=f"cuenv check {shlex.quote(source)}")
     if wanted.python and not _RELEASE.fullmatch(wanted.python):
         raise UsageError(

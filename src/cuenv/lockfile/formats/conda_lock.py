@@ -281,7 +281,7 @@ def _locked(name: str, version: str, url: str, platform: str, **more: Any) -> Lo
         wanted, found = f"{name} {version}", f"{parts.name} {parts.version}"
         raise ValueError(f"it is the URL of {describe(found)}, not of {describe(wanted)}")
     if parts.subdir not in (platform, "noarch"):
-        raise ValueError(f"it is a package for {parts.subdir}, locked for {platform}")
+        raise ValueError(f"it is a package for {parts.subdir}, but locked for {platform}")
     return LockedPackage(
         name=name,
         version=version,

@@ -155,7 +155,7 @@ def _read(text: str, source: str, _: LockPart) -> Lock:
 FORMAT = LockFormat(
     file=f"conda-{PLATFORM}.lock",
     order=2,
-    purpose="explicit, with hashes: installs as it is",
+    purpose="explicit, with hashes; conda installs it without solving",
     write=_write,
     install=_install,
     differences=_differences,

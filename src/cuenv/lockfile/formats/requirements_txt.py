@@ -94,11 +94,11 @@ def pip_head(spec: EnvironmentSpec, solution: Solution) -> tuple[str, ...]:
         left_out = f" (--allow {UNLOCKED}): what pip adds" if solution.aside[0].why == LEFT_OUT else ""
         aside = (
             f"Not locked{left_out}: {names}",
-            f"Install that afterwards, in the environment: {aside_command(solution)}",
+            f"Install these afterwards in the environment: {aside_command(solution)}",
         )
     elif spec.pip and not solution.pip:
         requested = redact(", ".join(spec.listed or spec.pip))
-        aside = (f"Not locked: what pip adds: {requested}",)
+        aside = (f"Not locked, but installed by pip: {requested}",)
     if not solution.pip:
         return aside
     names = ", ".join(f"{item.name} {item.version}" for item in solution.pip)
@@ -127,7 +127,7 @@ def _differences(file: LockedFile, text: str) -> Iterable[str]:
 FORMAT = LockFormat(
     file=f"requirements-{PLATFORM}.lock.txt",
     order=4,
-    purpose="what pip adds, with hashes; only with a pip part",
+    purpose="the pip packages, with hashes; only with a pip part",
     write=_write,
     holds=lambda solution: bool(solution.pip),
     differences=_differences,
@@ -305,8 +305,11 @@ def _open(names: list[str], pinned: int, again: str) -> Iterator[Finding]:
             code=OPEN,
             severity="error",
             subject="packages",
-            message=f"{count} {'is' if len(names) == 1 else 'are'} not pinned to one release by ==, so pip takes the "
-            f"newest that fits, which was not checked: {first_of(names, _SHOWN)}",
+            message=(
+                f"{count} {'is' if len(names) == 1 else 'are'} not pinned "
+                "to one release by ==, so pip installs the newest that "
+                f"fits, which was not checked: {first_of(names, _SHOWN)}"
+            ),
             fix=again,
             unknown=True,
         )
@@ -320,7 +323,7 @@ def _set_aside(lines_: list[str]) -> Iterator[Finding]:
             code="CU115",
             severity="info",
             subject="packages",
-            message=f"the file names other files and folders, which were not checked: {shown}",
+            message=f"the file refers to other files and folders, which were not checked: {shown}",
         )
 
 

@@ -54,15 +54,18 @@ def _lines(solution: Solution) -> list[str]:
 def _write(file: LockedFile) -> str:
     solution = file.solution
     command = aside_command(solution)
-    head = [file.origin, "What the lock does not hold. Install it after the rest, in the environment and this folder:"]
+    head = [
+        file.origin,
+        "Requirements that are not in the lock. Install them last, in the environment and this folder:",
+    ]
     lines = [f"# {blanked(text)}".rstrip() for text in (*head, f"  {command}")]
     if not any(item.build for item in solution.aside):
         also = command.replace("install ", "install --no-build-isolation ", 1)
-        lines += ["# Where a setup in it imports torch:", f"#   {also}"]
+        lines += ["# If a setup.py imports torch:", f"#   {also}"]
     lines += solution.options
     guards = list(_guards(solution))
     if guards:
-        lines += ["# Installed already; a line keeps pip from installing another release.", *guards]
+        lines += ["# Already installed; the line keeps pip from installing another release.", *guards]
     for why in dict.fromkeys(item.why for item in solution.aside):
         lines += [f"# {blanked(why)}", *(item.text for item in solution.aside if item.why == why)]
     return "\n".join(lines) + "\n"
@@ -77,7 +80,7 @@ def _differences(file: LockedFile, text: str) -> Iterable[str]:
 FORMAT = LockFormat(
     file=f"requirements-{PLATFORM}.unlocked.txt",
     order=5,
-    purpose="what no hash can pin, for pip afterwards; only where there is any",
+    purpose="requirements that no hash can pin, for pip to install afterwards; only if there are any",
     write=_write,
     holds=lambda solution: bool(solution.aside),
     differences=_differences,

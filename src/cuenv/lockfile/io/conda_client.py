@@ -18,7 +18,7 @@ NAMES = ("conda", "mamba", "micromamba")
 _VARIABLES = ("CONDA_EXE", "MAMBA_EXE")
 _SECONDS = 60.0
 _VERSION = regex(r"\d+\.[\w.+-]*")
-_HINT = "leave out --engine conda-lock: the embedded solver needs no conda"
+_HINT = "remove --engine conda-lock: the embedded solver needs no conda"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

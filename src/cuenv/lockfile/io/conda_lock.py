@@ -172,7 +172,8 @@ class _Plan:
             return self._folder(url, Path(place(target)), name)
         if self.sources.offline:
             raise ChannelError(
-                f"offline, and conda-lock keeps no cache of channels: {short_channel(url)} is on the network",
+                "--offline was given, but conda-lock does not cache "
+                f"channels, and {short_channel(url)} is on the network",
                 hint="leave out --engine conda-lock, or name folders with --mirror",
             )
         self.origins.append((strip_credentials(target).rstrip("/"), url))
@@ -199,7 +200,7 @@ class _Plan:
         # Said of every channel: conda-lock would cut a channel's URL in a requirement down to its last part.
         if self.bases.get(name, base) != base:  # another host's channel of that name
             raise UsageError(
-                f"--engine conda-lock: conda cannot tell two channels apart that are both called {printable(name)}",
+                f"--engine conda-lock: conda cannot distinguish two channels that are both called {printable(name)}",
                 hint="leave out --engine conda-lock",
             )
         self.bases[name] = base

@@ -262,7 +262,7 @@ def _channels(spec: EnvironmentSpec, made: EnvironmentSpec, why: str, *, anew: b
         return EntryChange(entry=f"channels {', '.join(spec.channels)}", fate="kept", why=why) if why else None
     more = made.channels[len(spec.channels) :]
     if not anew and spec.channels and made.channels[: len(spec.channels)] == spec.channels:
-        lacking = "the channels of the file do not have all that it lists"
+        lacking = "the file's channels do not have everything that it lists"
         return EntryChange(entry=f"channels {', '.join(more)}", fate="added", why=lacking)
     return EntryChange(
         entry=f"channels {', '.join(spec.channels) or '(none)'}",
@@ -359,7 +359,7 @@ def _change(pin: Pin, made: EnvironmentSpec, why: Mapping[str, str], knowledge: 
     if role in ("pytorch-cuda", "cudatoolkit-dev", "cudnn", "nccl"):
         return _filled(pin, made, role, knowledge)
     if same is None and role == "pip":
-        return EntryChange(entry=text, fate="dropped", why="nothing is left for pip")
+        return EntryChange(entry=text, fate="dropped", why="no pip requirement is left")
     return _moved(pin, same, why)
 
 

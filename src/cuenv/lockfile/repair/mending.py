@@ -136,7 +136,7 @@ class Mending(Asking):
 
     def _of_two_channels(self, draft: Draft) -> Draft:
         """A draft that does not promise one channel for CUDA, as what the file asks for needs parts of two."""
-        why = "a package that the file asks for needs CUDA components of a second channel"
+        why = "a package in the file needs CUDA components of a second channel"
         return replace(draft, spec=replace(draft.spec, ours=False, header=())).noting([OF_CHANNELS], why)
 
     def _with_cpu_builds(self, draft: Draft, answer: Locked) -> Draft | None:

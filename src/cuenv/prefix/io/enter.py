@@ -34,7 +34,7 @@ def find_activation(folder: Path, environ: Mapping[str, str]) -> Activation:
         make = f"cuenv install --prefix {shlex.quote(shown(path))}"
         raise InputError(f"{shown(path)} is not a folder", hint=look(path) if exists(path) else make)
     if ":" in prefix or not prefix.isprintable():
-        raise InputError(f"{shown(path)}: such a path cannot stand in PATH", hint="move the environment")
+        raise InputError(f"{shown(path)}: PATH cannot contain such a path", hint="move the environment")
     if is_folder(path / "conda-meta"):
         return _conda_activation(path, environ)
     if is_file(path / "pyvenv.cfg"):

@@ -385,9 +385,9 @@ def _build_folder(environ: Mapping[str, str]) -> BuildFolder | None:
     if not is_folder(there):
         reason = f"{there} is not a folder"
     elif not os.access(there, os.W_OK | os.X_OK):
-        reason = f"{there} may not be written"
+        reason = f"{there} is not writable"
     elif os.statvfs(there).f_flag & os.ST_NOEXEC:
-        reason = f"{there} is mounted noexec: what is built there cannot be loaded"
+        reason = f"{there} is mounted noexec, so libraries built there cannot be loaded"
     return BuildFolder(path=str(real), via=via, reason=reason)
 
 

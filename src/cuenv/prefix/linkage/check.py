@@ -101,7 +101,7 @@ def prefer_command(name: str, winner: Loaded, context: LinkageContext) -> str | 
 def unset_command(winner: Loaded) -> str | None:
     """How to remove a library from the search; ``None`` if no variable added it."""
     if winner.via == "LD_LIBRARY_PATH":
-        return f"unset LD_LIBRARY_PATH, or take {winner.path.rsplit('/', 1)[0]} out of it"
+        return f"unset LD_LIBRARY_PATH, or remove {winner.path.rsplit('/', 1)[0]} from it"
     return "unset LD_PRELOAD" if winner.via == "LD_PRELOAD" else None
 
 
@@ -211,7 +211,7 @@ def _missing_library(name: str, cases: list[tuple[Opening, MissingLibrary]], con
     known, fix = "", install_command(name, context)
     barred = unreadable_candidate(opening, item)
     if barred:
-        known = f"; {short_path(barred, context)} may not be read"
+        known = f"; {short_path(barred, context)} is not readable"
         fix = f"chmod a+r {shlex.quote(barred)}"
     elif lying:
         known = f"; {short_path(lying[0], context)} exists, but the loader does not look there"
@@ -274,7 +274,7 @@ def foreign_findings(openings: Iterable[Opening], context: LinkageContext) -> It
 
 def _foreign(name: str, asker: Loaded, winner: Loaded, opening: Opening, context: LinkageContext) -> Finding:
     via, own = winner.via or "the executable", context.own[name]
-    text = f"{name}: {winner.path} is loaded in place of the environment's {short_path(own[0], context)}, by {via}"
+    text = f"{name}: {winner.path} is loaded instead of the environment's {short_path(own[0], context)}, by {via}"
     return Finding(
         code="CU232",
         severity="warning",
@@ -318,7 +318,7 @@ def glibc_findings(openings: Iterable[Opening], context: LinkageContext) -> Iter
             subject="glibc",
             message=text + more,
             evidence=tuple(f"{short_path(path, context)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN]),
-            fix=f"make the environment for that host: cuenv resolve --glibc {context.glibc}",
+            fix=f"create the environment for that host: cuenv resolve --glibc {context.glibc}",
         )
 
 
@@ -338,7 +338,7 @@ def symbol_findings(failures: Iterable[SymbolFailure], context: LinkageContext) 
     symbols: dict[tuple[str, str], list[NoSymbol]] = {}
     for failure in failures:
         if isinstance(failure, Unreadable):
-            text = f"{short_path(failure.item.path, context)} could not be read whole: {failure.reason}"
+            text = f"{short_path(failure.item.path, context)} could not be read completely: {failure.reason}"
             yield Finding(
                 code="CU237", severity="warning", subject=short_path(failure.item.path, context), message=text
             )
@@ -438,7 +438,7 @@ def _check(subject: Subject, machine: str) -> Check:
     with closing(ElfFiles(machine)) as files:
         plan = linkage_plan(prefix, subject.environ, files.look, frozenset(packages))
         if plan.torch is None and not plan.roots:
-            return skipped("linkage", "neither torch nor an extension of it nor a CUDA library is installed")
+            return skipped("linkage", "neither torch, nor an extension of it, nor a CUDA library is installed")
         python = files.look(plan.python) if plan.python else None
         if python and python.kind == "other":
             return judged(

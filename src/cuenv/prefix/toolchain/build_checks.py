@@ -116,7 +116,7 @@ def trial_findings(tried: Iterable[Compilation]) -> tuple[Finding, ...]:
             subject=item.what,
             message=f"{item.what} does not compile: {item.tail[0] if item.tail else item.reason}",
             evidence=(shlex.join(item.command), *([item.reason] if item.reason else []), *item.tail),
-            fix="the lines of the tool stand under -v",
+            fix="-v shows the tool's output",
         )
         for item in tried
         if item.reason
@@ -227,7 +227,7 @@ def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Itera
             message=f"nvcc {nvcc.release} cannot compile for compute capability {capability}; it compiles for "
             f"{', '.join(map(str, sorted(able)))}",
             evidence=(nvcc.path, *(generation.sources if generation else ())),
-            fix=f"take a toolkit {bounds}: cuenv resolve --gpu {capability}" if bounds else None,
+            fix=f"use a toolkit {bounds}: cuenv resolve --gpu {capability}" if bounds else None,
         )
 
 
@@ -243,7 +243,7 @@ def _headers(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterat
             severity="error",
             subject=", ".join(item.name for item in hidden),
             message=f"{', '.join(item.name for item in hidden)} {'lies' if len(hidden) == 1 else 'lie'} in "
-            f"{', '.join(folders)}, where a build of C++ files does not look",
+            f"{', '.join(folders)}, which builds of C++ files do not search",
             evidence=(
                 f"a build looks in {', '.join(found.include_path) or 'no folder of CUDA'}",
                 *(f"{item.name}: for {', '.join(item.by)}" for item in hidden),
@@ -254,12 +254,12 @@ def _headers(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterat
 
 def _missing_header(header: NeededHeader, found: CudaToolchain, prefix: Prefix) -> Finding:
     cuda = found.nvcc.release.major if found.nvcc and found.nvcc.release else None
-    brings = f"; {header.holder} brings it" if header.holder else ""
+    brings = f"; {header.holder} contains it" if header.holder else ""
     return Finding(
         code="CU253",
         severity="error",
         subject=header.name,
-        message=f"{header.name} is nowhere in the environment, and {', '.join(header.by)} includes it{brings}",
+        message=f"{header.name} is not in the environment, but {', '.join(header.by)} includes it{brings}",
         fix=header_command(prefix, header.holder, cuda) if header.holder else None,
     )
 
@@ -271,7 +271,7 @@ def _links(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator
         if library in found.links or not found.headers.get(header.name):
             continue
         there = found.versioned.get(library)
-        have = f"{there} is there, which the linker does not take" if there else "no file of it is there"
+        have = f"{there} exists, but the linker does not use it" if there else "no file of it is there"
         holder = "cuda-cudart-dev" if library == "cudart" else header.holder
         fix = header_command(prefix, holder, None) if holder and prefix.kind == "conda" else None
         if there and prefix.kind != "conda":
@@ -292,7 +292,7 @@ def _tools(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator
             code="CU255",
             severity="error",
             subject="ninja",
-            message="ninja is not on PATH, and torch needs it to build extensions",
+            message="ninja is not on PATH, but torch needs it to build extensions",
             fix=header_command(prefix, "ninja", None),
         )
 
@@ -317,13 +317,13 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
             subject=compiler.path or compiler.asked,
             message=(
                 f"the version of {compiler.path} (from {compiler.via}), the host compiler for "
-                f"{compiler.role}, is not known: no file contains it, and the compiler was not run"
+                f"{compiler.role}, is unknown: no file contains it, and the compiler was not run"
             ),
             fix=_run_check_command(prefix),
         )
     if compiler.path is None or compiler.major is None:
         what = f"{compiler.asked} (from {compiler.via})"
-        lacks = f"{what} is not there" if compiler.path is None else f"{what} prints no version"
+        lacks = f"{what} does not exist" if compiler.path is None else f"{what} prints no version"
         message = f"no usable host compiler for {compiler.role}: {lacks}"
     elif nvcc and newest and compiler.major > newest:
         message = (
@@ -355,7 +355,7 @@ def _folder(found: CudaToolchain) -> Iterator[Finding]:
             severity="error",
             subject=found.folder.path,
             message=f"torch cannot build extensions in {found.folder.path} ({found.folder.via}): {found.folder.reason}",
-            fix="export TORCH_EXTENSIONS_DIR=DIR, a folder on a local disk that may be written and run from",
+            fix="export TORCH_EXTENSIONS_DIR=DIR, a folder on a local disk that is writable and not mounted noexec",
         )
 
 
@@ -454,11 +454,11 @@ def build_needs(
     libraries = [(wheel, row) for wheel, row in compiling_libraries(prefix, knowledge) if wheel.name not in built]
     why = [f"{wheel.name} {wheel.version} compiles on first use" for wheel, _ in libraries]
     if nvcc:
-        why.append("the environment holds nvcc")
+        why.append("the environment contains nvcc")
     locked = [item for item in solution.packages if item.name in NVCC] if solution else []
-    why += [f"the lock holds {item.name} {item.version}" for item in locked]
+    why += [f"the lock contains {item.name} {item.version}" for item in locked]
     if profile is not None and profile.dev and not profile.cpu:
-        why.append(f"the profile {profile.name} asks for a compiler")
+        why.append(f"the profile {profile.name} requests a compiler")
     if not why:
         return BuildNeeds(why=())
     asked: dict[str, list[str]] = {_ALWAYS: ["nvcc"]}

@@ -60,7 +60,7 @@ def arch_list(capabilities: Iterable[Capability], able: Iterable[Capability]) ->
     targets = {item: target_for(item, known) if known else item for item in capabilities}
     served = dict.fromkeys(target for target in targets.values() if target)
     left = (item for item, target in targets.items() if target is None)
-    notes = tuple(f"{item} is not in TORCH_CUDA_ARCH_LIST: nvcc cannot compile for it" for item in left)
+    notes = tuple(f"{item} is not in TORCH_CUDA_ARCH_LIST, because nvcc cannot compile for it" for item in left)
     return ";".join(map(str, served)) or None, notes
 
 

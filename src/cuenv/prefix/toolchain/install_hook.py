@@ -48,7 +48,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     """
     prefix = find_prefix(path)
     if ":" in prefix.path:
-        raise InputError(f"{path}: a path with a colon cannot stand in CPATH", hint="move the environment")
+        raise InputError(f"{path}: CPATH cannot contain a path with a colon", hint="move the environment")
     facts = _facts(without_environment(options, prefix.path), knowledge, lock)
     if prefix.kind == "conda":
         places = target_folders(prefix, facts.platform)
@@ -57,7 +57,7 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     nvccs = nvccs_in(prefix)
     if not places and not nvccs:
         raise InputError(
-            f"{path} holds neither nvcc nor CUDA headers: there is nothing to lead builds to",
+            f"{path} has neither nvcc nor CUDA headers for builds",
             hint=f"cuenv check --prefix {shlex.quote(str(path))}",
         )
     home = nvccs[0].removesuffix("/bin/nvcc") if nvccs else prefix.path if prefix.kind == "conda" else None
@@ -90,7 +90,7 @@ def _missing_link_notes(file: str | None) -> Iterator[str]:
     if file:
         folder, _, name = file.rpartition("/")
         link = shlex.join(["ln", "-s", name, f"{folder}/libcudart.so"])
-        yield f"-lcudart finds no libcudart.so, so builds that need it cannot link; to correct that: {link}"
+        yield f"-lcudart finds no libcudart.so, so builds that need it cannot link; to correct this: {link}"
 
 
 def _facts(options: HostOptions, knowledge: Knowledge, lock: Path | None) -> HostFacts:

@@ -65,7 +65,7 @@ def judged(
     """A requested release of each library (such as DeepSpeed) works with this torch, CUDA, GPUs and compiler."""
     context = _Asked(capabilities, dev, offload, kb)
     if build.cuda is None or cuda is None:
-        because = "the requested libraries need no CUDA beside a CPU build"
+        because = "the requested libraries need no CUDA with a CPU build"
         return Verdict(rule=_NAME, outcome="pass", because=because)
     torch = _Torch(build.version, build.cuda, cuda, build.stack, build.platform)
     verdicts = [
@@ -144,7 +144,7 @@ def _not_compiled(demand: Demand, suits: list[Extension], context: _Asked, asked
     holds = and_list(row.ptxas)
     gpus = of_capability(*lacking)
     because = (
-        f"{demand.text} compiles with the ptxas of CUDA {holds} that it holds, which does not know {gpus}, "
+        f"{demand.text} compiles with the ptxas of CUDA {holds} that it contains, which does not support {gpus}, "
         "so torch.compile fails there"
     )
     reason = row_reason(row, f"{row.package} {row.span()} holds ptxas of CUDA {holds}")

@@ -91,7 +91,7 @@ def _library_of_wheel(build: TorchBuild, asked: Request, kb: Knowledge) -> Verdi
 def _refused(asked: str, but: str) -> Verdict:
     because = f"the build does not match {asked}"
     return Verdict(
-        rule="wish", outcome="reject", because=because, reasons=(Reason("wish", f"{asked} was given, but {but}"),)
+        rule="wish", outcome="reject", because=because, reasons=(Reason("wish", f"{asked} was requested, but {but}"),)
     )
 
 
@@ -118,7 +118,7 @@ def existed(build: TorchBuild, cuda: Version | None, as_of: str, kb: Knowledge, 
     there = build.since or build.seen
     undated = not proving and cuda is not None and cuda != build.cuda and kb.cuda_days.get(cuda, "9999") > as_of
     if undated and not (row and row.released > as_of):
-        because = f"the cuenv tables do not list since when there is CUDA {cuda}: --prove asks the channel"
+        because = f"the cuenv tables do not say when CUDA {cuda} was published: --prove asks the channel"
         return Verdict("as-of", "unknown", because, (asked,))
     if build.stack != WHEELS and there and there <= as_of:
         because = f"this build was in its channel on {there}, so it existed as of {as_of}"
@@ -134,7 +134,7 @@ def existed(build: TorchBuild, cuda: Version | None, as_of: str, kb: Knowledge, 
         because = f"the records of its channel decide which builds existed as of {as_of}"
         return Verdict("as-of", "pass", because, reasons)
     since = f"{released.says}, but the" if released else "the"
-    because = f"{since} cuenv tables do not list since when its channel has this build: --prove asks the channel"
+    because = f"{since} cuenv tables do not say when its channel got this build: --prove asks the channel"
     return Verdict("as-of", "unknown", because, reasons)
 
 
@@ -175,7 +175,7 @@ def _pytorch(cuda: Version, label: LabelFit | None) -> Verdict:
 
 def _wheels(cuda: Version, kb: Knowledge, *, dev: bool) -> Verdict:
     if not dev:
-        because = "the wheel of torch brings the CUDA runtime, cuDNN and NCCL"
+        because = "the torch wheel installs the CUDA runtime, cuDNN and NCCL"
         return Verdict(rule="roles", outcome="pass", because=because)
     row = kb.conda_compiler(cuda)
     if row:

@@ -16,8 +16,8 @@ from cuenv.solve.io.sources import Sources
 
 KINDS: Mapping[str, str] = {
     "repodata": "records of channels",
-    "archives": "packages and wheels as they were downloaded",
-    "pkgs": "unpacked packages; files that environments share with them stay in those",
+    "archives": "downloaded packages and wheels",
+    "pkgs": "unpacked packages; environments keep the files that they share with them",
 }
 """The folders in the cache, and what they hold."""
 TAG = "CACHEDIR.TAG"
@@ -114,17 +114,17 @@ def refuse_odd(folder: Path) -> None:
     name = shown(folder)
     if real == home or real in home.parents:
         raise InputError(
-            f"{name} is or contains your home folder and is not a cache",
+            f"{name} is or contains your home folder, so it is not a cache",
             hint="name the cache: CUENV_CACHE_DIR=~/.cache/cuenv cuenv cache clean",
         )
     if not _made_here(real):
         raise InputError(
             f"{name} has no {TAG} of cuenv; cuenv empties only folders that it made",
-            hint=f"look at it, and remove what is cuenv's by hand: ls -la {name}",
+            hint=f"look at it, and remove cuenv's files by hand: ls -la {name}",
         )
     for kind in KINDS:
         if (folder / kind).is_symlink():
-            raise InputError(f"{name}/{kind} is a link: cuenv removes nothing behind it", hint=f"rm {name}/{kind}")
+            raise InputError(f"{name}/{kind} is a link, and cuenv removes nothing behind it", hint=f"rm {name}/{kind}")
 
 
 def _made_here(folder: Path) -> bool:

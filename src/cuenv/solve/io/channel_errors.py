@@ -44,7 +44,7 @@ def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: 
     name = short_channel(channel)
     if offline:
         return ChannelError(
-            f"channel {name}, {subdir}: offline, and the cache holds nothing of {strip_credentials(target)}",
+            f"channel {name}, {subdir}: --offline was given, but the cache has nothing of {strip_credentials(target)}",
             hint=f"run the same command once without --offline, or read a folder: {_mirror(name, '/path/to')}",
         )
     url = _url(text, channel, subdir, target)
@@ -73,7 +73,7 @@ def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> Chan
 def only_compressed(*, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a folder with ``repodata.json.zst`` alone."""
     return ChannelError(
-        f"channel {short_channel(channel)}, {subdir}: {path} is missing, there is only {path}.zst",
+        f"channel {short_channel(channel)}, {subdir}: {path} is missing; only {path}.zst exists",
         hint=f"zstd -d {shlex.quote(path)}.zst",
     )
 
@@ -106,7 +106,7 @@ def _reason(text: str) -> str:
     last = printable(redact(lines[-1]))
     if unreachable(text):
         return last
-    return f"the server sends no valid repodata: {last}" if any(word in text for word in _GARBAGE) else last
+    return f"the server sends invalid repodata: {last}" if any(word in text for word in _GARBAGE) else last
 
 
 _ANACONDA = "https://repo.anaconda.com/pkgs"
@@ -125,15 +125,15 @@ def _hint(text: str, name: str, url: str) -> str:
     if code in {"401", "403", "407"}:
         return f"give the credentials with the mirror: --mirror {name}=https://USER:PASSWORD@HOST/PATH"
     if code == "304":
-        return f"a proxy or mirror does not have the channel; read it elsewhere: {_mirror(name)}"
+        return f"the proxy or mirror does not have the channel; read it elsewhere: {_mirror(name)}"
     if code == "404":
         return f"check the channel's name, or read it elsewhere: {_mirror(name)}"
     if code:
         return f"try again later, or read the channel elsewhere: {_mirror(name)}"
     if "certificate" in text:
-        return "name your company's authorities: ssl_verify: /path/to/ca.pem in .condarc"
+        return "set your company's certificate authorities: ssl_verify: /path/to/ca.pem in .condarc"
     if "the answer" in text:
         return f"read the channel elsewhere: {_mirror(name)}"
     if unreachable(text):
         return f"check the network and its proxy, or read the channel elsewhere: {_mirror(name)}"
-    return f"look at what the server sends: curl -sSL {url} | head -c 300"
+    return f"check what the server sends: curl -sSL {url} | head -c 300"

@@ -557,7 +557,7 @@ def rattler_errors(what: str) -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise InputError(
             f"the solver takes no path that is not UTF-8: {printable(error.object)}",
-            hint="work in another folder, and name another home, cache or mirror where they are meant",
+            hint="work in another folder, or use another home, cache or mirror if one of these has the path",
         ) from error
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":

@@ -124,7 +124,7 @@ class Connection:
                 hint="try again, or read the channel elsewhere: --mirror",
             ) from error
         except requests.exceptions.SSLError as error:
-            hint = "name your company's authorities: SSL_CERT_FILE=/path/to/ca.pem"
+            hint = "set your company's certificate authorities: SSL_CERT_FILE=/path/to/ca.pem"
             raise ChannelError(f"{place.shown}: {error_text(error)}", hint=hint) from error
         except requests.exceptions.RequestException as error:
             raise RetryError(error_text(error)) from error
@@ -140,8 +140,8 @@ class Connection:
         login = self.logins.get(origin(place.url)) or requests.utils.get_netrc_auth(place.url)
         if not self.sources.verify and (login or credentials(place.url)):
             raise InputError(
-                f"{host(place.url)} wants a login, but certificates are not checked (ssl_verify: false)",
-                hint="name your company's authorities instead: ssl_verify: /path/to/ca.pem",
+                f"{host(place.url)} requires a login, but certificates are not checked (ssl_verify: false)",
+                hint="set your company's certificate authorities instead: ssl_verify: /path/to/ca.pem",
             )
         return self._send(method, place, headers=dict(headers), auth=None if credentials(place.url) else login)
 
@@ -166,7 +166,7 @@ class Connection:
             named = os.environ.get("SSL_CERT_FILE") or self.sources.certificates or requests_authorities(os.environ)
             if named and self.sources.verify and not os.path.exists(named):  # noqa: PTH110 - never an error
                 raise InputError(
-                    f"the authorities for certificates are to be in {printable(named)}, and there is no such file",
+                    f"{printable(named)}, which should contain the certificate authorities, does not exist",
                     hint="env | grep -E 'SSL_CERT_FILE|CA_BUNDLE|SSL_VERIFY'; grep -H ssl_verify ~/.condarc",
                 )
             found.verify = named if named and self.sources.verify else self.sources.verify
@@ -215,7 +215,7 @@ def _start(answer: requests.Response, place: Place, have: int) -> int:
         raise RetryError(f"the server answers {status} {_reason(answer)}".rstrip(), retry_after(answer))
     if status in (401, 403, 407):
         raise ChannelError(
-            f"{place.shown}: the server answers {status}: it wants a login, or refuses it",
+            f"{place.shown}: the server answers {status}: it requires a login, or refuses the one given",
             hint="a line in ~/.netrc, or --mirror CHANNEL=https://USER:PASSWORD@HOST/CHANNEL",
         )
     hint = "read it elsewhere: --mirror" if status in (404, 410) else None
@@ -236,7 +236,7 @@ def _bytes(answer: requests.Response) -> Iterator[bytes]:
     for chunk in answer.iter_content(_CHUNK):
         total += len(chunk)
         if total > _LIMIT:
-            raise RetryError("the server sends without end")
+            raise RetryError("the server does not stop sending")
         yield chunk
 
 
@@ -279,15 +279,15 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 _SAID = {
-    "IncompleteRead": "the connection broke off before the end",
+    "IncompleteRead": "the connection ended early",
     "RemoteDisconnected": "the server closed the connection without an answer",
-    "ConnectionResetError": "the server broke the connection off",
+    "ConnectionResetError": "the server ended the connection",
     "TooManyRedirects": "too many redirects",
-    "InvalidSchema": "a redirect leads to an address that is not http or https",
-    "MissingSchema": "a redirect leads to an address that is not http or https",
+    "InvalidSchema": "a redirect leads to an address other than http or https",
+    "MissingSchema": "a redirect leads to an address other than http or https",
     "InvalidURL": "it is not a valid address",
     "LocationParseError": "it is not a valid address",
-    "InvalidChunkLength": "the server sends a body that is cut into parts wrongly",
+    "InvalidChunkLength": "the server sends an incorrectly chunked body",
     "BadStatusLine": "the server does not speak HTTP",
     "DecodeError": "the server sends a body that cannot be unpacked",
 }
@@ -297,7 +297,7 @@ _SAID = {
 def _cause_text(error: BaseException) -> str:
     kind = type(error).__name__
     if kind == "gaierror":
-        return f"dns error: {getattr(error, 'strerror', None) or 'the name of the host is not known'}"
+        return f"dns error: {getattr(error, 'strerror', None) or 'the host name is unknown'}"
     if isinstance(error, TimeoutError) or "Timeout" in kind:
         return "timed out: the server did not answer in time"
     if kind == "SSLCertVerificationError":
@@ -347,7 +347,7 @@ def make_client(sources: Sources) -> Client:
         if headers:
             raise InputError(
                 "a mirror has credentials, but certificates are not checked (ssl_verify: false)",
-                hint="name your company's authorities instead: ssl_verify: /path/to/ca.pem",
+                hint="set your company's certificate authorities instead: ssl_verify: /path/to/ca.pem",
             )
         text = "tls-no-verify = true\n[mirrors]\n"
         text += "".join(f"{json.dumps(origin)} = [{json.dumps(target[0])}]\n" for origin, target in mirrors.items())

@@ -96,7 +96,7 @@ class _Count:
         if whole > item.limit:
             said = f", and the channel says {item.size}" if item.size is not None else ""
             raise _TooLargeError(
-                f"{shown(item.path.name)}: more than {item.limit} bytes come{said}",
+                f"{shown(item.path.name)}: the server sends more than {item.limit} bytes{said}",
                 hint="read it elsewhere: --mirror",
             )
 
@@ -213,8 +213,8 @@ def hash_difference(path: Path, item: Wanted) -> str | None:
     for kind, expected in known:
         found = digest(path, kind)
         if found != expected:
-            return f"its {kind} is {found}, the lock says {expected}"
-    return None if known else "the lock has no hash of it"
+            return f"its {kind} is {found}, but the lock says {expected}"
+    return None if known else "the lock has no hash for it"
 
 
 def _obtain(item: Wanted, connection: Connection, count: _Count) -> None:
@@ -309,7 +309,8 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
         return
     if connection.sources.offline:
         raise ChannelError(
-            f"offline, and {item.path.name} is not here", hint="run it once without --offline, which fills the cache"
+            f"--offline was given, but {item.path.name} is not in the cache",
+            hint="run it once without --offline, which fills the cache",
         )
     begun = part.stat().st_size > 0 if part.exists() else False
     _resume(place, item, part, connection, count)
@@ -320,7 +321,9 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
         wrong = hash_difference(part, item)
     if wrong:
         part.unlink()
-        raise HashError(f"{place.shown}: {wrong}", hint="it is not what was locked: lock again, or ask who changed it")
+        raise HashError(
+            f"{place.shown}: {wrong}", hint="it is not the locked file: lock again, or find out who changed it"
+        )
 
 
 def _get_local(path: Path, item: Wanted, part: Path, count: _Count) -> None:

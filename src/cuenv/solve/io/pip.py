@@ -222,29 +222,29 @@ def _failed(
         skip = "UV_DEFAULT_INDEX and UV_INDEX name other indexes"
     if _LOGIN.search(text):
         hint = "UV_INDEX_<NAME>_USERNAME and _PASSWORD, or a line in ~/.netrc"
-        raise ChannelError(f"the Python package index wants a login, or refuses it: {where}", hint=hint)
+        raise ChannelError(f"the Python package index requires a login, or refuses the one given: {where}", hint=hint)
     failed = None if _FAR.search(text) else unbuilt(text, request)
     if failed and failed not in request.unbuilt:
         return failed
     absent = _ABSENT.search(text)
     if absent and offline:
         raise ChannelError(
-            f"offline, and uv's cache does not hold {absent[1]}",
+            f"--offline was given, but uv's cache does not have {absent[1]}",
             hint="run it once without --offline, which fills the cache",
         )
     if absent and _answers(environ, variables):
         line = next((item for item in request.requirements if requirement_name(item) == absent[1].lower()), "")
-        why = f"no Python package index that was asked has {absent[1]}: {where}"
+        why = f"no searched Python package index has {absent[1]}: {where}"
         return PipConflict(text=why, requirement=line, absent=absent[1])
     if absent:
         raise ChannelError(
-            f"no Python package index holds {absent[1]}, or there is no index at {where} (404)",
+            f"no Python package index has {absent[1]}, or there is no index at {where} (404)",
             hint=f"check the name and UV_DEFAULT_INDEX; {skip}",
         )
     missing = _MISSING.search(text)
     if missing and offline:  # without a network nobody knows which releases there are
         raise ChannelError(
-            f"offline, and uv's cache does not hold {missing[1]}",
+            f"--offline was given, but uv's cache does not have {missing[1]}",
             hint="run it once without --offline, which fills the cache",
         )
     if "No solution found" in text:

@@ -191,7 +191,7 @@ def _attempt(place: Place, asked: Mapping[str, str], connection: Connection, spo
             raise FailedError("(304 Not Modified)")
         if code == 416 and have:
             spool.clear()
-            raise RetryError("the server has less of it than before", 0)
+            raise RetryError("the server has a shorter file than before", 0)
         if code not in (200, 206):
             return Fetched(code, reason, _kept_headers(answer))
         _fill(answer, spool, tell, connection.sources.timeout)
@@ -218,7 +218,7 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
         )
     packing = answer.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
     if packing not in ("identity", "gzip", "x-gzip"):
-        raise FailedError(f"the server packs it in a way that was not asked for ({packing[:20]})")
+        raise FailedError(f"the server uses a compression that was not requested ({packing[:20]})")
     if start == 0:
         spool.clear("" if packing != "identity" else _validator(answer))
     gunzip = zlib.decompressobj(31) if packing != "identity" else None
@@ -232,7 +232,7 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
         _write_chunk(spool.stream, chunk, gunzip, limits, sent)
         tell(sent, total)
     if gunzip and not gunzip.eof:
-        raise RetryError("the connection broke off before the end")
+        raise RetryError("the connection ended early")
     if total is not None and sent < total:
         raise RetryError(f"the connection broke off after {readable_size(sent)} of {readable_size(total)}")
 
@@ -245,7 +245,7 @@ def _start(answer: requests.Response, spool: _Spool) -> int:
     if answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
         return have
     spool.clear()
-    raise RetryError("the server answers another part than it was asked for", 0)
+    raise RetryError("the server sends another part than requested", 0)
 
 
 def _write_chunk(stream: IO[bytes], chunk: bytes, gunzip: Any, limits: Limits, sent: int) -> None:

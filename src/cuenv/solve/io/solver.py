@@ -115,7 +115,7 @@ def _as_package(package: VirtualPackage, platform: str) -> LockedPackage:
 
 def _found_text(package: LockedPackage | None) -> str:
     if package is None:
-        return "it is not there"
+        return "it does not exist"
     home = f"{package.channel_name}::" if not package.name.startswith("__") else ""
     return f"there is {home}{package.name} {package.version} {package.build}"
 
@@ -354,7 +354,7 @@ def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> L
     if _parts_of_file_name(package.url) != (package.name, package.version.lower(), package.build):
         file = printable(package.url.rpartition("/")[2])
         raise ChannelError(
-            f"{where} {package.build} is not what its file name says: {file}",
+            f"{where} {package.build} does not match its file name: {file}",
             hint=_INDEX,
         )
     if package.subdir not in {platform, "noarch"}:

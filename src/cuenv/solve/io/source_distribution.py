@@ -46,12 +46,12 @@ def builds_against_torch(item: PipLocked, sources: Sources, logins: Mapping[str,
 
 def _why(texts: Mapping[str, str]) -> str:
     if _IMPORTS.search(texts.get("setup.py", "")):
-        return "its setup imports torch, which its build alone does not have"
+        return "its setup.py imports torch, which its isolated build does not have"
     with suppress(ValueError):
         system = load_toml(texts.get("pyproject.toml", "")).get("build-system")
         requires = system.get("requires") if isinstance(system, dict) else None
         if isinstance(requires, list) and "torch" in {requirement_name(str(text)) for text in requires}:
-            return "its build asks for torch, and built alone it would get another one than the environment has"
+            return "its build requires torch, and an isolated build would get another torch than the environment's"
     return ""
 
 

@@ -192,7 +192,7 @@ def parse_mirrors(texts: Iterable[str]) -> tuple[Mirror, ...]:
     seen: set[str] = set()
     for mirror in mirrors:
         if mirror.origin in seen:
-            raise UsageError(f"--mirror: {mirror.origin} is replaced twice", hint="give one mirror for each channel")
+            raise UsageError(f"--mirror: {mirror.origin} has two mirrors", hint="give one mirror for each channel")
         seen.add(mirror.origin)
     return mirrors
 
@@ -340,7 +340,7 @@ def sources_from(
     verify = told[1] if told else condarc.ssl_verify
     if told and isinstance(verify, str) and not (is_file(at_home(verify)) or is_folder(at_home(verify))):
         raise InputError(
-            f"{told[0]} names {shown(verify)}, and there is no such file",
+            f"{told[0]} names {shown(verify)}, which does not exist",
             hint=f"unset {told[0]}",
         )
     return Sources(

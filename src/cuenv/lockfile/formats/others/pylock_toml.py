@@ -237,7 +237,7 @@ class _Reading:
                 code="CU115",
                 severity="warning",
                 subject=_TORCH,
-                message=f"what was read of the lock has no PyTorch; the file has it where {where}",
+                message=f"the part of the lock that was read has no PyTorch; the file has it where {where}",
             )
 
 

@@ -104,7 +104,7 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
     exclusive = tuple(_exclusive(row) for row in document.get("conflicts", list) or () if isinstance(row, list))
     project = _Project(packages=packages, members=members, asked=asked, exclusive=exclusive, source=source)
     if not asked and not project.roots():
-        faults.add("", "the file names no project, so nothing says which of its packages are installed")
+        faults.add("", "the file names no project, so it is unknown which of its packages are installed")
     faults.check(hint=_AGAIN)
     try:
         return project.lock(part, minors)
@@ -304,7 +304,7 @@ class _Project:
                 code="CU115",
                 severity="warning",
                 subject=_TORCH,
-                message="what was read of the lock has no PyTorch; with one of these options it has: "
+                message="the part of the lock that was read has no PyTorch; with one of these options it has: "
                 + one_line(", ".join(names[:_SHOWN])),
                 fix=f"cuenv check {shlex.quote(self.source)} {names[0]}",
             )
@@ -328,7 +328,8 @@ class _Project:
                         code="CU115",
                         severity="warning",
                         subject=_TORCH,
-                        message=f"what was read of the lock has no PyTorch; {name}, another member of the workspace, "
+                        message=f"the part of the lock that was read has "
+                        f"no PyTorch; {name}, another member of the workspace, "
                         f"has it{f' with {option}' if option else ''}",
                         fix=f"{export} --output-file pylock.toml && cuenv check pylock.toml",
                     )
