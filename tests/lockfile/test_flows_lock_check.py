@@ -698,7 +698,7 @@ def test_the_explicit_file_is_checked_as_well(folder: Path, sources: Sources) ->
     assert "CU401" in codes(check(folder / MADE[0], options("a800-470"), base()).report)
     bare = check(folder / MADE[0], options("no-gpu"), base()).report
     (finding,) = [item for item in bare.findings if item.code == "CU409"]
-    assert (finding.fix or "").startswith("name the machine for which it is made: --gpu NAME")  # on a login node
+    assert (finding.fix or "").startswith("name the machine that it is for: --gpu NAME")  # on a login node
 
 
 def test_a_lock_that_cuenv_did_not_make_is_judged_all_the_same(folder: Path, sources: Sources) -> None:

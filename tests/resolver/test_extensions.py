@@ -356,7 +356,7 @@ def test_a_library_that_compiles_with_its_own_ptxas_must_know_the_gpu() -> None:
     found = told("12.0", "12.4")
     assert found.outcome == "warn"
     assert found.because.startswith(
-        "triton==3.1.0 compiles with the ptxas of CUDA 12.4 that it holds, which does not know"
+        "triton==3.1.0 compiles with the ptxas of CUDA 12.4 that it contains, which does not support"
     )
     assert "compute capability 12.0" in found.because
     assert found.reasons[-1].says == "triton 3.1.0 holds ptxas of CUDA 12.4"
