@@ -176,6 +176,7 @@ def named_platform(finding: Finding, platform: str) -> Finding:
 
 
 def _platform_finding(lock: Lock, facts: HostFacts) -> Finding:
+    """The finding that the lock has no packages for the platform of the host."""
     there = ", ".join(item.platform for item in lock.solutions)
     return Finding(
         code="CU106",
@@ -210,6 +211,7 @@ def _checked_solutions(lock: Lock, facts: HostFacts, options: HostOptions) -> tu
 
 
 def _recorded_host_finding(facts: HostFacts) -> Finding:
+    """The finding that the lock was checked for the host that it records."""
     return Finding(
         code="CU409",
         severity="info",
@@ -219,6 +221,7 @@ def _recorded_host_finding(facts: HostFacts) -> Finding:
 
 
 def _torch_candidate(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | None:
+    """The candidate that the solution for the platform of the host is."""
     solution = lock.solution(facts.platform)
     return candidate_of(solution, knowledge) if solution else None
 
@@ -231,6 +234,7 @@ def _environment_findings(lock: Lock, named: Iterable[tuple[Path, EnvironmentSpe
 
 
 def _record_findings(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """What the lock itself records about the hosts that it runs on."""
     try:
         return tuple(record_findings(lock, solution, facts, knowledge))
     except ValueError as error:
@@ -238,6 +242,7 @@ def _record_findings(lock: Lock, solution: Solution, facts: HostFacts, knowledge
 
 
 def _pip_findings(solution: Solution, program: str, folder: Path) -> Iterator[Finding]:
+    """What is wrong with the pip part of a solution, and what pip installs afterwards."""
     if solution.pip or solution.aside:
         from cuenv.lockfile.pip_findings import aside_findings, pip_findings  # noqa: PLC0415 - most locks have no pip part
 
@@ -264,6 +269,7 @@ def _joined_with_missing_files(found: list[Finding]) -> Iterator[Finding]:
 
 
 def _unsatisfied_findings(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iterator[Finding]:
+    """Findings on what an environment file asks for since it changed, and the lock does not contain."""
     from cuenv.lockfile.pip_findings import unlocked  # noqa: PLC0415 - only when the file changed
     from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - as above
     from cuenv.solve.io.solver import matches  # noqa: PLC0415 - as above

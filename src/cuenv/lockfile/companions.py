@@ -116,6 +116,7 @@ def companion_findings(lock: Lock, path: Path, named: Named | None = None) -> It
 
 
 def _compare(lock: Lock, folder: Path, only: Path | None, platforms: list[str], named: Named) -> Iterator[Finding]:
+    """Findings on the companion files of a lock that cuenv made."""
     if "cuenv_content" not in lock.metadata:
         return  # of another program, whose other files are its own affair
     asked = cache(partial(_spec_locked, lock, named))
@@ -150,6 +151,7 @@ def _unlocked_findings(file: LockedFile, target: Path, lock: str, again: str) ->
 def _difference_findings(
     item: LockFormat, file: LockedFile, target: Path, lock: str = LOCK_NAME, again: str = "cuenv lock"
 ) -> Iterator[Finding]:
+    """The finding that a companion file differs from its lock."""
     if item.differences is None:
         return
     try:

@@ -52,6 +52,7 @@ def coverage(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tupl
 def _components(
     candidate: Candidate, solution: Solution, facts: HostFacts, knowledge: Knowledge
 ) -> Iterator[ComponentSupport]:
+    """Each component with how it supports the GPUs of a host."""
     torch = solution.package("pytorch")
     rules = [rule for rule in _COMPONENTS if rule != "nvcc" or any(map(solution.package, NVCC))]
     of_gpus = [support_alone(rules, candidate, device, facts, knowledge) for device in facts.capabilities]
@@ -100,6 +101,7 @@ def support_alone(
 
 
 def _support(candidate: Candidate, device: Capability, verdict: Verdict, knowledge: Knowledge) -> How:
+    """How a verdict says that a GPU is supported."""
     if verdict.outcome == "reject":
         return "no"
     if verdict.outcome == "unknown":
@@ -133,6 +135,7 @@ def repairs(solution: Solution, components: tuple[ComponentSupport, ...], knowle
 
 
 def _repair(component: ComponentSupport, solution: Solution, knowledge: Knowledge) -> Pin | None:
+    """A pin that could make one component support all GPUs; ``None`` where none is known."""
     why = (component.because,)
     if component.rule in ("cudnn", "nccl"):
         package = next((found for name in _PACKAGES[component.rule] if (found := solution.package(name))), None)

@@ -154,6 +154,7 @@ def _rehashed(lock: Lock, other: Lock) -> Iterator[str]:
 
 
 def _changes(old: Solution, new: Solution, knowledge: Knowledge) -> list[PackageChange]:
+    """The packages of one platform that differ, the CUDA core first."""
     before = {package.name: package for package in old.packages}
     after = {package.name: package for package in new.packages}
     found = []
@@ -177,6 +178,7 @@ def _changes(old: Solution, new: Solution, knowledge: Knowledge) -> list[Package
 
 
 def _differences(old: LockedPackage, new: LockedPackage) -> tuple[str, ...]:
+    """In what two packages of one name differ."""
     parts = {
         "version": (old.version, new.version),
         "build": (old.build, new.build),
@@ -190,7 +192,8 @@ def _differences(old: LockedPackage, new: LockedPackage) -> tuple[str, ...]:
 
 
 def _effect(host: HostFacts, old: Solution, new: Solution, knowledge: Knowledge) -> HostEffect:
-    there = _on_platform(host, new.platform)
+    """What the change of a lock means for one host."""
+    there = replace(host, platform=new.platform)
     before, after = host_findings(old, there, knowledge), host_findings(new, there, knowledge)
     had, has = {_key(item) for item in before}, {_key(item) for item in after}
     return HostEffect(
@@ -202,21 +205,19 @@ def _effect(host: HostFacts, old: Solution, new: Solution, knowledge: Knowledge)
     )
 
 
-def _on_platform(host: HostFacts, platform: str) -> HostFacts:
-    return host if host.platform == platform else replace(host, platform=platform)
-
-
 def _key(finding: Finding) -> tuple[str, str, str]:
     """What makes a finding the same one in two locks: its words may name another release."""
     return finding.code, finding.severity, finding.subject
 
 
 def _minimum(solution: Solution, host: HostFacts, knowledge: Knowledge) -> str | None:
+    """The minimum driver of a solution on a host."""
     candidate = candidate_of(solution, knowledge)
     return minimum_driver(candidate, Context(facts=host, request=Request(), knowledge=knowledge)) if candidate else None
 
 
 def _support_changes(old: Solution, new: Solution, knowledge: Knowledge) -> Iterator[SupportChange]:
+    """The compute capabilities that two solutions support in different ways."""
     for row in sorted(knowledge.generations, key=lambda row: row.capability):
         ways = [_support(item, row.capability, knowledge) for item in (old, new)]
         if ways[0] != ways[1]:

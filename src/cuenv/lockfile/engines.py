@@ -160,6 +160,7 @@ def verify_answer(
 def _verify_one(
     engine: Engine, spec: EnvironmentSpec, solution: Solution, sources: Sources
 ) -> tuple[Solution, list[Finding]]:
+    """The answer for one platform with the records of its channels, and what it does not meet."""
     from cuenv.solve.io.solver import (  # noqa: PLC0415 - as above
         records_of_packages,
         unmet,
@@ -208,6 +209,7 @@ def _recorded_package(package: LockedPackage, record: LockedPackage | None) -> L
 
 
 def _unverified_finding(engine: Engine, count: int, why: str) -> Finding:
+    """The finding that the channels cannot be read, so that an answer is not compared."""
     return Finding(
         code="CU114",
         severity="warning",
@@ -218,6 +220,7 @@ def _unverified_finding(engine: Engine, count: int, why: str) -> Finding:
 
 
 def _unmet_finding(wrong: list[str], solution: Solution) -> Finding:
+    """The finding that an answer does not meet the request."""
     more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
     return Finding(
         code="CU113",

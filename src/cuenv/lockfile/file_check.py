@@ -286,6 +286,7 @@ def _judge_pip_torch(
 def _judge_wheels(
     asked: AskedTorch, spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, alone: bool
 ) -> Iterator[Finding]:
+    """Findings on the wheels of torch that a pip part admits, of which none exists, uses a GPU or runs on the host."""
     if asked.of_cpu:
         if facts.gpus and not asks_for_cpu(spec):
             yield Finding(
@@ -425,6 +426,7 @@ def _nvcc_is_nvidias(spec: EnvironmentSpec) -> bool:
 
 
 def _stack(spec: EnvironmentSpec, channel: str) -> str | None:
+    """The stack of the torch that a file asks for; ``None`` where its channels leave that open."""
     channels = [short_channel(item) for item in spec.channels]
     if channel in STACKS:
         return channel

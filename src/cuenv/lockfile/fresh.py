@@ -98,6 +98,7 @@ class _LockOfFile(NamedTuple):
 def _lock_findings(
     of: _LockOfFile, options: HostOptions, platforms: tuple[str, ...], output: Path | None
 ) -> Iterator[Finding]:
+    """Where one lock does not belong to its environment file, the day or the options any more."""
     target, path, spec, knowledge, _ = of
     own = target == path.parent / LOCK_NAME
     lock = read_lock(target, None if own else LockPart())
@@ -160,6 +161,7 @@ def _asked_host(
 
 
 def _recorded_host_value(lock: Lock, name: str) -> str | None:
+    """What a lock records of the host under the name of an option."""
     platforms = [solution.platform for solution in lock.solutions]
     if name == "glibc":
         own = lock.metadata.get("cuenv_glibc")
@@ -168,6 +170,7 @@ def _recorded_host_value(lock: Lock, name: str) -> str | None:
 
 
 def _changed_finding(what: str, how: str, again: str) -> Finding:
+    """The finding that something changed since the lock was made."""
     return Finding(code="CU107", severity="error", subject=what, message=f"{what} changed: {how}", fix=again)
 
 

@@ -97,6 +97,7 @@ def cuda_of_solution(solution: Solution) -> Version | None:
 
 
 def _candidate(solution: Solution, build: TorchBuild, cuda: Version | None) -> Candidate:
+    """A solved environment as a candidate, with the given build."""
     return Candidate(
         build=build,
         cuda=cuda,
@@ -125,6 +126,7 @@ def _torch_row(
 
 
 def _toolkit_release(solution: Solution) -> Version | None:
+    """The CUDA release of the package that binds the CUDA libraries of torch."""
     # Beside a build of the pytorch channel cuda-version may be of any release: it binds nothing there.
     for name in RUNTIMES:
         found = _version(solution, name)
@@ -157,6 +159,7 @@ def host_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) ->
 
 
 def _rule_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+    """What the rules say of a solved environment on a host."""
     torch = candidate_of(solution, knowledge)
     by_pip = torch is not None and torch.build.stack == WHEELS
     if torch and torch.cuda is None and uses_no_gpu(torch.build) and facts.gpus:

@@ -287,6 +287,7 @@ def _breaks_conda(conflict: PipConflict, packages: tuple[PipLocked, ...], soluti
 
 
 def _over_conda(over: list[PipConflict], packages: tuple[PipLocked, ...]) -> Iterator[Finding]:
+    """Findings on packages that pip installs over conda's."""
     new = {item.name: item.version for item in packages}
     for item in over:
         gives = item.provided
@@ -356,11 +357,13 @@ _COMPILED = "its setup.py imports torch and compiles CUDA code"
 
 
 def _left_out(lines: PipLines) -> tuple[SetAside, ...]:
+    """All requirements as what pip installs afterwards, since the pip part is not locked."""
     texts = [shown(text) for text in lines.requirements] + [item.text for item in lines.aside]
     return tuple(SetAside(text=text, why=LEFT_OUT) for text in texts)
 
 
 def _no_python(spec: EnvironmentSpec) -> Finding:
+    """The finding that there is no Python to install the pip part with."""
     return Finding(
         code="CU515",
         severity="error",

@@ -100,6 +100,7 @@ def solve_update(request: Update, question: SolveRequest, old: Lock | None, know
 
 
 def _pip_name(name: str) -> str:
+    """The name of a package as PyPI compares it."""
     from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - only with a pip part
 
     return normalise(name)
@@ -175,11 +176,13 @@ def _in_the_way(
 
 
 def _release(solution: Solution, name: str) -> str | None:
+    """The version of a package of a solution."""
     package = solution.package(name)
     return package.version if package else None
 
 
 def _same(one: Solution, other: Solution, name: str) -> bool:
+    """Whether two solutions have the same file of a package."""
     first, second = one.package(name), other.package(name)
     return (first.url if first else None) == (second.url if second else None)
 

@@ -128,6 +128,7 @@ def _day(text: str) -> str:
 def _look(
     question: Question, knowledge: Knowledge, *, libraries: bool = False
 ) -> tuple[tuple[Record, ...], tuple[SeenBuild, ...], tuple[Record, ...]]:
+    """The records of a channel, the torch builds among them, and the records that are no build."""
     from cuenv.solve.io.records import channel_records  # noqa: PLC0415 - rattler is heavy
 
     if question.stack not in STACKS:

@@ -476,6 +476,7 @@ def torch_not_named(library: str, where: str, fix: str) -> Finding:
 def _library_conflicts(
     libraries: Iterable[Demand], torch: Demand, ways: tuple[str, ...], knowledge: Knowledge
 ) -> Iterator[Finding]:
+    """Findings on libraries of which every release that is asked for is made for another torch."""
     named = [item for item in libraries if item.condition]
     known = (*knowledge.torch, *knowledge.wheels) if torch.condition and named else ()
     releases = {row.version for row in known if torch.admits(row.version)}

@@ -113,6 +113,7 @@ def bounded_gcc(name: str, spec: EnvironmentSpec, knowledge: Knowledge) -> str:
 
 
 def _gcc_findings(spec: EnvironmentSpec, nvcc: NamedRelease, row: Cuda) -> Iterator[Finding]:
+    """Findings on a GCC of the file that its nvcc does not accept."""
     allowed = gcc_range(row)
     for pin in spec.pins if allowed else ():
         demand = pin_demand(pin) if _GCC.fullmatch(pin.name) else None

@@ -95,6 +95,7 @@ def _without_what_wheels_bring(candidate: Candidate, requested: list[Pin], knowl
 
 
 def _requested_pins(candidate: Candidate, context: Context) -> list[Pin]:
+    """The requested conda packages as pins, without releases that are known to be broken."""
     if not context.request.packages:
         return []
     from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms, and most runs request no package
@@ -119,6 +120,7 @@ def _requested_pins(candidate: Candidate, context: Context) -> list[Pin]:
 
 
 def _pip(build: TorchBuild, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The pip part, and the reasons for the header."""
     if not context.request.pip and not isinstance(build, TorchWheel):
         return (), ()
     from cuenv.resolver.requirements import pip_part, with_torch  # noqa: PLC0415 - as above
@@ -203,6 +205,7 @@ def _cuda(candidate: Candidate, context: Context) -> list[Pin]:
 
 
 def _torch(candidate: Candidate, channel: str) -> Pin:
+    """The pin of torch itself."""
     build = candidate.build
     return Pin(
         name="pytorch",
@@ -215,6 +218,7 @@ def _torch(candidate: Candidate, channel: str) -> Pin:
 
 
 def _conda_forge(candidate: Candidate, context: Context) -> list[Pin]:
+    """The pins of a torch of conda-forge: torch, CUDA, compiler, cuDNN and NCCL."""
     channel, cuda = "conda-forge", candidate.cuda
     pins = [
         _torch(candidate, channel),
@@ -280,6 +284,7 @@ def _layer_pin(library: str, requirement: Requirement | None, candidate: Candida
 
 
 def _pytorch(candidate: Candidate, context: Context) -> list[Pin]:
+    """The pins of a torch of the channel pytorch, which contains cuDNN and NCCL."""
     label, older = candidate.label, candidate.build.of_cudatoolkit
     pins = [
         _torch(candidate, "pytorch"),
@@ -313,6 +318,7 @@ def _python(candidate: Candidate, request: VersionSpec | None) -> Pin:
 
 
 def _compiler(candidate: Candidate, context: Context) -> list[Pin]:
+    """The pins of the host compiler, where extensions are to be built."""
     row = _compiles_with(candidate, context)
     if not context.request.dev or candidate.cuda is None or (row is None and candidate.build.stack == WHEELS):
         return []
@@ -369,6 +375,7 @@ def _variables(candidate: Candidate, context: Context) -> dict[str, str]:
 
 
 def _header(decision: Decision) -> tuple[str, ...]:
+    """The lines of the header: what was chosen, for which host, and how to lock it."""
     if decision.chosen is None:
         raise ValueError("no candidate fits")
     context = decision.context

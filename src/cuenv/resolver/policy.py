@@ -46,6 +46,7 @@ def extension_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, cuda: boo
 
 
 def _broken_release_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+    """Findings on releases that the file admits and that are known to fail."""
     for demand in demands_of(spec, knowledge):
         if not demand.condition:  # of no range at all every resolver takes the newest
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -267,9 +267,5 @@ def _needs(row: Extension, names: set[str], knowledge: Knowledge) -> Iterator[tu
             if holder is None or holder not in names:
                 yield header, holder
     for tool in row.tools:
-        if not _any_like(names, _TOOLS[tool]):
+        if not any(fnmatchcase(name, glob) for name in names for glob in _TOOLS[tool]):
             yield tool, "gxx_linux-64" if tool == "gxx" else tool
-
-
-def _any_like(names: Iterable[str], globs: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, glob) for name in names for glob in globs)

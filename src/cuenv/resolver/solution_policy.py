@@ -90,6 +90,7 @@ def one_channel_findings(
 
 
 def _channel_findings(cuda: list[LockedPackage], *, ours: bool) -> Iterator[Finding]:
+    """The finding that CUDA components come from several channels, or from the plain channel nvidia."""
     homes: dict[str, list[str]] = {}
     for package in cuda:
         homes.setdefault(package.channel_name, []).append(package.name)
@@ -229,6 +230,7 @@ def _with_dependencies(there: Collection[LockedPackage], names: Collection[str])
 def _cpu_packages(
     packages: Iterable[LockedPackage], knowledge: Knowledge, meant: Collection[str] = ()
 ) -> Iterator[tuple[LockedPackage, CudaVariant]]:
+    """The packages that are CPU builds though their channel has CUDA builds, each with its row."""
     there = tuple(packages)
     torch = next((item.channel_name for item in there if item.name == "pytorch"), "")
     of_cpu = (text for item in there if item.name.endswith("-cpu") for text in item.depends)
@@ -245,6 +247,7 @@ def _cpu_packages(
 
 
 def _cpu_packages_finding(found: Sequence[tuple[LockedPackage, CudaVariant]]) -> Finding:
+    """One finding on packages that are CPU builds."""
     *more, last = (f"{package.name} {package.version} {package.build}" for package, _ in found)
     are = f"{', '.join(more)} and {last} are CPU builds" if more else f"{last} is the CPU build"
     homes = " and ".join(dict.fromkeys(package.channel_name for package, _ in found))
@@ -364,6 +367,7 @@ def missing_hash_findings(packages: Iterable[LockedPackage], *, explicit: bool =
 
 
 def _platform_findings(packages: tuple[LockedPackage, ...], platform: str) -> Iterator[Finding]:
+    """Findings on packages that are for another platform than the lock."""
     for package in packages:
         if package.subdir not in (platform, "noarch"):
             yield Finding(

@@ -139,10 +139,12 @@ def _wheels_unasked(decision: Decision) -> str:
 
 
 def _same(one: Candidate, other: Candidate) -> bool:
+    """Whether two candidates are the same environment."""
     return (one.build, one.cuda, one.python, one.label) == (other.build, other.cuda, other.python, other.label)
 
 
 def _loss(decision: Decision, item: Assessment) -> Loss | None:
+    """The criterion on which a candidate loses to the choice; ``None`` where they are equal."""
     lacking = next((why for candidate, why in decision.skipped if str(candidate) == str(item.candidate)), "")
     if lacking:  # it may rank before the choice
         ours = "the channels have all packages of the choice"

@@ -112,6 +112,7 @@ def _compile(
     offline: bool,
     progress: Progress | None,
 ) -> tuple[PipLocked, ...] | PipConflict | Unbuilt:
+    """One run of uv."""
     if progress:
         progress(f"resolving {len(request.requirements)} requirements for pip ({request.platform})")
     with private_folder("pip") as scratch:

@@ -286,6 +286,7 @@ def is_from_channel(spec: MatchSpec, channel: str | None) -> bool:
 def _unsatisfiable(
     request: SolveRequest, channels: Channels, parts: tuple[Part, ...], error: SolverError
 ) -> Unsatisfiable:
+    """The solver's refusal, with the entries that no record satisfies."""
     text = str(error)
     if not text.startswith(_UNSOLVABLE):
         raise OutsideError(
