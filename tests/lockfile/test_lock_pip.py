@@ -663,12 +663,16 @@ def test_pip_may_replace_what_the_file_does_not_ask_conda_for(tmp_path: Path, bo
     head = "channels: [conda-forge]\ndependencies: [python, pip, tool, "
     (tmp_path / "environment.yml").write_text(head + "{pip: ['packaging==21.3']}]\n")
     with index(files) as own:
-        answer = locked(tmp_path, sources, own)
+        told: list[str] = []
+        host = HostOptions(hosts=("rtx4090-535",), environ=variables(tmp_path / "home", own.url))
+        request = LockRequest(path=tmp_path / "environment.yml", host=host, sources=sources)
+        answer = lock(request, base(), progress=told.append)
         if bound:
             (error,) = answer.report.errors
             assert (error.code, error.fix) == ("CU510", "add to dependencies: packaging=21.3")
             return
         assert answer.lock, answer.report
+        assert sum(text.startswith("resolving") for text in told) == 1, "each such line cost a resolution"
         assert [item.version for item in answer.lock.solutions[0].pip] == ["21.3"]
         (finding,) = [item for item in answer.report.findings if item.code == "CU519"]
         assert finding.message == (

@@ -30,7 +30,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, PipLocked, SetAside, Solution
 from cuenv.solve.pip_lines import PipLines, WrongLine, read_lines, shown
-from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, glibc_of, provided
+from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, direct_conflicts, glibc_of, provided
 
 
 def before_pip(spec: EnvironmentSpec, allow: tuple[str, ...] = ()) -> tuple[Finding, ...]:
@@ -197,9 +197,11 @@ def _resolve(
     """
     from cuenv.solve.io.pip import resolve  # noqa: PLC0415 - only where there are pip packages
 
-    replaced: list[PipConflict] = []
+    replaced = [item for item in direct_conflicts(request) if _replaceable(item, job.spec)][:_MOST_UNBUILT]
+    over = [item.provided for item in replaced]
     minor, known = ".".join(request.python.split(".")[:2]), {} if job.unbuilt is None else job.unbuilt
-    request = replace(request, unbuilt=known.get(minor, ()))
+    given = tuple(item for item in request.provided if item not in over)
+    request = replace(request, unbuilt=known.get(minor, ()), provided=given)
     while request.requirements:
         answer = resolve(
             request,

@@ -238,6 +238,22 @@ def conflict(text: str, request: PipRequest) -> PipConflict:
     return PipConflict(text=words, parent=parent, demand=demand, provided=item, requirement=line)
 
 
+_EXACT = regex(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*([0-9][A-Za-z0-9.!]*)")
+
+
+def direct_conflicts(request: PipRequest) -> Iterator[PipConflict]:
+    """The contradictions that need no resolver: a line asks for one release, and conda gives another."""
+    gives = {item.name: item for item in request.provided}
+    for line in request.requirements:
+        found = _EXACT.fullmatch(line.strip())
+        item = gives.get(normalise(found[1])) if found else None
+        if found and item and not _admits(found[0], item.version):
+            both = f"{item.name}=={found[2]} and {item.name}=={item.version}"
+            yield conflict(
+                f"Because you require {both}, we can conclude that your requirements are unsatisfiable.", request
+            )
+
+
 def _distance(demand: str, number: str) -> list[int]:
     """How far a demanded release is from the one that is there: each release of a package may demand another."""
     pairs = [
