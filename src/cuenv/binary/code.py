@@ -62,7 +62,7 @@ class CodeObject:
 
     @property
     def bare(self) -> bool:
-        """Whether nothing in it can be a kernel: what nvcc writes for a source without device code."""
+        """Whether it cannot contain a kernel, as the code of a source file without device code."""
         return all(entry.bare for entry in self.entries)
 
 
@@ -120,7 +120,7 @@ class Summary:
 
 
 def summary(objects: tuple[CodeObject, ...]) -> Summary:
-    """Count the targets of objects, each once per object, lowest first."""
+    """Count the targets of objects, each once for each object, the lowest first."""
     shapes = Counter(item.entries for item in objects)
     counts: dict[str, Counter[Target]] = {kind: Counter() for kind in ("sass", "lto", "tile")}
     ptx: Counter[tuple[Target, tuple[int, int]]] = Counter()
@@ -141,7 +141,7 @@ def summary(objects: tuple[CodeObject, ...]) -> Summary:
 
 
 def by_section(objects: tuple[CodeObject, ...]) -> dict[str, tuple[CodeObject, ...]]:
-    """Objects by the section in which they lie."""
+    """The objects grouped by section."""
     found: dict[str, list[CodeObject]] = {}
     for item in objects:
         found.setdefault(item.section, []).append(item)
@@ -150,7 +150,7 @@ def by_section(objects: tuple[CodeObject, ...]) -> dict[str, tuple[CodeObject, .
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A stretch of a file as a file of its own."""
+    """A part of a file as data."""
 
     data: Data
     start: int
@@ -201,7 +201,7 @@ def _files(machine: str, objects: Iterable[CodeObject]) -> FileCode:
 
 
 def _of_archive(data: Data, *, deep: bool) -> FileCode:
-    """What the members of an archive hold together; members that are no ELF files hold none."""
+    """The code of an archive's members together; members that are not ELF files have none."""
     found: list[FileCode] = []
     at = len(_ARCHIVE)
     for _ in range(_MOST_MEMBERS):
@@ -228,7 +228,7 @@ def _of_archive(data: Data, *, deep: bool) -> FileCode:
 
 
 def _moved(code: FileCode, by: int) -> FileCode:
-    """The code of a member with its places in the archive."""
+    """The code of a member with its offsets in the archive."""
 
     def moved(objects: tuple[CodeObject, ...]) -> tuple[CodeObject, ...]:
         return tuple(CodeObject(item.section, item.offset + by, item.entries) for item in objects)
@@ -311,7 +311,7 @@ def _found(reader: FatbinReader, elf: Elf) -> Iterator[CodeObject]:
 
 
 def _search(reader: FatbinReader, start: int, end: int) -> Iterator[tuple[int, tuple[Entry, ...]]]:
-    """Containers, cubins and PTX; what begins like one and is none was there by chance, and each try is counted."""
+    """Containers, cubins and PTX in data; each failed attempt is counted."""
     at, first, chunk = start, start, b""
     while at + HEADER.size <= end:
         if at + _LONGEST_MARK > first + len(chunk) and first + len(chunk) < end:
@@ -334,7 +334,7 @@ def _search(reader: FatbinReader, start: int, end: int) -> Iterator[tuple[int, t
 
 
 def _at(reader: FatbinReader, at: int, end: int) -> tuple[tuple[Entry, ...], int]:
-    """The entries of what begins at an offset, and where it ends as far as that is known."""
+    """The entries at an offset, and their end if it is known."""
     start = bytes(reader.data[at : at + len(_MAGIC)])
     if start == _MAGIC:
         return reader.container(at, end)

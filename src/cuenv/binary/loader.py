@@ -53,7 +53,7 @@ Look = Callable[[str], Seen]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """What the machine and the process give to the search.
+    """The settings of the machine and the process for the search.
 
     Attributes:
         library_path: LD_LIBRARY_PATH as it is written.
@@ -78,7 +78,7 @@ class System:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Loaded:
-    """An object in the address space.
+    """A loaded object.
 
     Attributes:
         path: by which it was opened; links in it are not resolved, and ``$ORIGIN`` is its folder.
@@ -95,7 +95,7 @@ class Loaded:
 
     @property
     def rpath(self) -> tuple[str, ...]:
-        """DT_RPATH as it counts: not beside DT_RUNPATH, and not when it is empty."""
+        """The effective DT_RPATH: it is ignored beside DT_RUNPATH, or if it is empty."""
         dynamic = self.elf.dynamic
         if dynamic is None or dynamic.runpath is not None or dynamic.rpath in (None, ("",)):
             return ()
@@ -109,14 +109,14 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCandidate:
-    """A path that the loader tries, and the part of its search that names it."""
+    """A path that the loader tries, and the part of the search that it belongs to."""
 
     path: str
     via: str
 
 
 def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[LibraryCandidate]:
-    """The paths that are tried for a name of NEEDED or dlopen, in order.
+    """The paths that the loader tries for a name in NEEDED or dlopen, in order.
 
     Args:
         name: with a slash it is a path, and nothing is searched.
@@ -137,7 +137,7 @@ def candidates(name: str, asker: Loaded | None, main: Loaded | None, system: Sys
 
 
 def _folders(asker: Loaded | None, main: Loaded | None, system: System) -> Iterator[tuple[str, str]]:
-    """The folders before the cache."""
+    """The folders that are searched before the cache."""
     if asker is None or asker.runpath is None:
         did_main = False
         link = asker
@@ -155,7 +155,7 @@ def _folders(asker: Loaded | None, main: Loaded | None, system: System) -> Itera
 
 
 def _listed(entries: tuple[str, ...], owner: Loaded | None, via: str, system: System) -> Iterator[tuple[str, str]]:
-    """The folders of a list, each once; an empty entry is the working folder."""
+    """The folders in a list, each once; an empty entry is the working folder."""
     seen = set()
     for entry in entries:
         folder = _absolute(_expand(entry, owner, system), system)
@@ -180,7 +180,7 @@ def _absolute(path: str, system: System) -> str:
 
 
 def search(name: str, asker: Loaded | None, main: Loaded | None, system: System, look: Look) -> tuple[Seen | None, str]:
-    """What wins for a name, and by which part of the search; ``None`` when nothing does.
+    """The file that the loader takes for a name, and the part of the search; ``None`` if it finds none.
 
     What is broken wins too: the loader stops there with an error.
     """
@@ -223,7 +223,7 @@ class CacheEntry:
 
 
 def parse_ld_cache(data: bytes) -> tuple[CacheEntry, ...]:
-    """The entries in the order of the file.
+    """The entries of the loader's cache in their order.
 
     Those of the platform subfolders that glibc 2.37 gave up (``haswell``, ``tls`` and the like) are left out.
 
@@ -286,7 +286,7 @@ def _hwcaps(data: bytes, offset: int) -> tuple[str, ...]:
 
 
 def chosen(entries: Sequence[CacheEntry], machine: str, hwcaps: Sequence[str]) -> dict[str, str]:
-    """The path that the loader takes out of the cache for each name.
+    """The path in the cache that the loader takes for each name.
 
     Args:
         entries: in the order of the file.
@@ -310,7 +310,7 @@ _MOST_OBJECTS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingLibrary:
-    """A needed library that the search does not find, or that stops it.
+    """A needed library that is not found or cannot be loaded.
 
     Attributes:
         name: as NEEDED has it.
@@ -325,7 +325,7 @@ class MissingLibrary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What opening a file brought.
+    """The result of opening a file.
 
     Attributes:
         root: the object; ``None`` when the file itself cannot be loaded.
@@ -343,7 +343,7 @@ class Opened:
 
 
 class Process:
-    """An address space; opening a file changes it."""
+    """The address space of a process; opening a file changes it."""
 
     def __init__(self, system: System, look: Look) -> None:
         self.system, self.look = system, look
@@ -355,22 +355,22 @@ class Process:
 
     @property
     def objects(self) -> tuple[Loaded, ...]:
-        """All that is loaded, in the order of loading."""
+        """The loaded objects in the order of loading."""
         return tuple(self._files.values())
 
     def by_name(self, name: str) -> Loaded | None:
-        """The loaded object that answers to a name."""
+        """The loaded object with a name."""
         return self._names.get(name)
 
     def copy(self) -> Process:
-        """The same address space, to be changed on its own."""
+        """A copy of the process that can be changed independently."""
         other = Process(self.system, self.look)
         other.main, other.shared = self.main, self.shared
         other._names, other._files = dict(self._names), dict(self._files)
         return other
 
     def start(self, path: str) -> Opened:
-        """Start an executable, with what LD_PRELOAD names; to be called once, first."""
+        """Start an executable with the libraries of LD_PRELOAD; must be the first call."""
         seen = self.look(path)
         if seen.elf is None:
             return Opened(root=None, seen=seen)
@@ -392,7 +392,7 @@ class Process:
         return Opened(root=main, seen=seen, new=self.objects[before:], closure=tuple(queue), missing=missing)
 
     def open(self, path: str, *, everybody: bool = False, mended: bool = False) -> Opened:
-        """Open a file by its path, as an import of Python or ctypes does; what fails leaves nothing behind.
+        """Open a file by its path, as Python's import or ctypes does; after a failure nothing of it stays loaded.
 
         Args:
             everybody: its symbols are for all that is loaded later (RTLD_GLOBAL).
@@ -416,7 +416,7 @@ class Process:
         return Opened(root=root, seen=seen, new=new, closure=tuple(queue), missing=missing)
 
     def _map(self, queue: list[Loaded]) -> tuple[MissingLibrary, ...]:
-        """Load what the objects of a list need; the list grows to the whole closure."""
+        """Load what the objects of a list need, and append it to the list."""
         missing: list[MissingLibrary] = []
         listed = set(map(id, queue))
         for asker in queue:
@@ -443,7 +443,7 @@ class Process:
         return [item for _, item in needed if item is not None]
 
     def _bring(self, name: str, asker: Loaded) -> Loaded | Seen | None:
-        """The object that a name becomes: one that is loaded, or the file that wins."""
+        """The object for a name: a loaded one, or a file that is loaded now."""
         known = self._names.get(name)
         if known is not None:
             return known

@@ -44,12 +44,12 @@ class Demonstration:
 
     @property
     def ok(self) -> bool:
-        """Every step gave what it should."""
+        """Whether every step had the expected result."""
         return bool(self.locked and self.locked.lock and self.prefix) and not any(item.errors for item in self.reports)
 
 
 def demonstrate(folder: Path, environ: Mapping[str, str], knowledge: Knowledge, say: Progress) -> Demonstration:
-    """Run the whole line in a folder: host, decision, environment file, lock, check, install, check again.
+    """Run every step in a folder: host, decision, environment file, lock, check, install, check again.
 
     Args:
         folder: scratch; the sample channel, the files and the prefix go there.

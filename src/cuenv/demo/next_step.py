@@ -14,7 +14,7 @@ from cuenv.lockfile.files import LOCK_NAME, REQUIREMENTS, default_environment_fi
 
 @dataclass(frozen=True, kw_only=True)
 class NextStep:
-    """What lies here, and what to type.
+    """The files in a folder, and the next commands.
 
     Attributes:
         found: what was looked at and how it is, one line each.
@@ -26,7 +26,7 @@ class NextStep:
 
 
 def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
-    """Look at a folder: no solve, no network, and no question to the driver.
+    """Look at a folder, without solving, network or driver.
 
     Args:
         environ: for the active environment.
@@ -65,7 +65,7 @@ def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:
 
 
 def _lock(file: Path) -> str:
-    """The command that locks a file: of one that cuenv wrote, for the machine that its head names."""
+    """The command that locks a file; for a file of cuenv, with the host in its head."""
     try:
         words = lock_words(read_text(file))
     except CuenvError:
@@ -74,7 +74,7 @@ def _lock(file: Path) -> str:
 
 
 def _stale(file: Path) -> str:
-    """Why a lock no longer belongs to its file; empty when it does."""
+    """Why a lock is out of date; empty if it is not."""
     from cuenv.host.select import HostOptions  # noqa: PLC0415 - as above
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.lockfile.fresh import out_of_date  # noqa: PLC0415 - YAML is read only where both files lie

@@ -31,7 +31,7 @@ _LINE = regex(r"([0-9a-f]{64}) [ *](.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One file that a lock names.
+    """One file that a lock names, and its place in a bundle.
 
     Attributes:
         place: in the bundle, with ``/``; made of checked names alone.
@@ -47,17 +47,17 @@ class Item:
 
     @property
     def name(self) -> str:
-        """The file's own name."""
+        """The name of the file."""
         return self.place.rpartition("/")[2]
 
     @property
     def stored(self) -> str:
-        """Its place in the store of archives, where each has a folder of its hash."""
+        """Its path in the store of archives, where each hash has a folder."""
         return f"{(self.sha256 or self.md5 or '')[:16]}/{self.name}"
 
 
 def items(solutions: Iterable[Solution]) -> tuple[Item, ...]:
-    """Every file of some solutions, each once, by place.
+    """The files of solutions, each once, sorted by place.
 
     Raises:
         InputError: a name is none that a file may have, or two different files claim one place.
@@ -74,7 +74,7 @@ def items(solutions: Iterable[Solution]) -> tuple[Item, ...]:
 
 
 def conda_item(package: LockedPackage) -> Item:
-    """The archive of a conda package.
+    """The archive of a conda package as a file of a bundle.
 
     Raises:
         InputError: its URL ends in no name of a package.
@@ -90,7 +90,7 @@ def conda_item(package: LockedPackage) -> Item:
 
 
 def pip_item(package: PipLocked, platform: str) -> Item:
-    """The wheel or source of a package for pip.
+    """The wheel or source of a pip package as a file of a bundle.
 
     Raises:
         InputError: its URL ends in no name of one.
@@ -105,12 +105,12 @@ def pip_item(package: PipLocked, platform: str) -> Item:
 
 
 def file_name(url: str) -> str:
-    """The last part of a URL's path, percent signs decoded: ``x-1%212.0-0.conda`` is ``x-1!2.0-0.conda``."""
+    """The decoded last part of a URL's path: ``x-1!2.0-0.conda`` for ``x-1%212.0-0.conda``."""
     return unquote(url.partition("#")[0].partition("?")[0].rpartition("/")[2])
 
 
 def channel_folder(channel: str) -> str:
-    """The folder of a channel: its short name, else host and path, with a digest where that is no plain name."""
+    """The folder of a channel in a bundle: its short name, otherwise host and path, with a digest if needed."""
     text = short_channel(channel)
     plain = text.partition("://")[2] or text.strip("/")
     parts = plain.split("/")
@@ -121,7 +121,7 @@ def channel_folder(channel: str) -> str:
 
 
 def without_credentials(text: str, wanted: Iterable[Item]) -> str:
-    """The text of a lock with every URL in it cleaned, as reading the lock cleans it."""
+    """The text of a lock without credentials in its URLs."""
     clean = {item.url for item in wanted if item.pip}
 
     def cleaned(found: re.Match[str]) -> str:
@@ -132,12 +132,12 @@ def without_credentials(text: str, wanted: Iterable[Item]) -> str:
 
 
 def sums_text(digests: Mapping[str, str]) -> str:
-    """``SHA256SUMS`` as ``sha256sum -c`` reads it, by place."""
+    """The text of ``SHA256SUMS`` for ``sha256sum -c``, sorted by place."""
     return "".join(f"{digests[place]}  {place}\n" for place in sorted(digests))
 
 
 def parse_sums(text: str, source: str) -> dict[str, str]:
-    """Read ``SHA256SUMS``: places and what they hash to.
+    """Read ``SHA256SUMS``: the places with their hashes.
 
     Raises:
         InputError: a line is none, or names a place outside the bundle.
@@ -157,12 +157,12 @@ def parse_sums(text: str, source: str) -> dict[str, str]:
 
 
 def is_place(text: str) -> bool:
-    """Whether a text names a file below the bundle and can name nothing else."""
+    """Whether a text is a path below the bundle."""
     return bool(_PLACE.fullmatch(text)) and ".." not in text.split("/") and len(text) < 1000
 
 
 def render(subdir: str, records: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write the file, the same bytes for the same records.
+    """The text of ``repodata.json``; the same records give the same bytes.
 
     Args:
         records: file name to record, as ``info/index.json`` of the package has it, with hashes and size.

@@ -25,7 +25,7 @@ from cuenv.solve.model import Lock, Solution
 
 @dataclass(frozen=True, kw_only=True)
 class InstallRequest:
-    """What to install and where.
+    """What to install, and where.
 
     Attributes:
         path: a lock, the folder it lies in, or a bundle.
@@ -66,7 +66,7 @@ class Installed:
 
     @property
     def afterwards(self) -> str:
-        """The command that installs what the lock sets aside; empty where it holds everything."""
+        """The command that installs the unpinned requirements of the lock; empty without any."""
         if self.solution is None or not self.solution.aside:
             return ""
         python = shlex.quote(str(self.prefix / "bin" / "python"))
@@ -79,7 +79,7 @@ class Installed:
 
     @property
     def hook(self) -> str | None:
-        """What lets builds find CUDA in it, where it has the compiler of conda-forge; ``None`` without one."""
+        """The command by which builds find CUDA, if it has conda-forge's compiler; ``None`` without one."""
         nvcc = self.solution.package("cuda-nvcc") if self.solution else None
         if nvcc is None or nvcc.channel_name != "conda-forge":
             return None
@@ -88,7 +88,7 @@ class Installed:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What to type next."""
+        """The next commands."""
         place = shlex.quote(str(self.prefix))
         return (
             f'eval "$(cuenv shell-hook --prefix {place})"',
@@ -99,12 +99,12 @@ class Installed:
 
 
 def _words(line: str) -> list[str]:
-    """A line of a list of requirements as words of a command: an option and its value are two."""
+    """A line of a requirements list as words of a command; an option and its value are two words."""
     return line.split(" ", 1) if line.startswith("-") else [line]
 
 
 def install(request: InstallRequest, progress: Progress | None = None) -> Installed:
-    """Install a lock or a bundle, whole or not at all.
+    """Install a lock or a bundle completely or not at all.
 
     Raises:
         InputError: the lock or bundle is not valid, or the folder holds something else.
@@ -124,7 +124,7 @@ def install(request: InstallRequest, progress: Progress | None = None) -> Instal
 
 
 def _lock_in(folder: Path) -> Path:
-    """The lock of a bundle: ``conda-lock.yml``, else its explicit file."""
+    """The lock in a bundle: ``conda-lock.yml``, otherwise an explicit file."""
     explicit = sorted(folder.glob(explicit_txt.FORMAT.file.replace(PLATFORM, "*")))
     return explicit[0] if explicit and not is_file(folder / LOCK_NAME) else folder / LOCK_NAME
 
@@ -173,7 +173,7 @@ def _install(
 
 
 def _check_writable(prefix: Path) -> None:
-    """A clear word before gigabytes are fetched, where the folder above is not ours to write.
+    """Raise an error before gigabytes are downloaded, if the folder above is not writable.
 
     Raises:
         OutsideError: it is not.
@@ -188,7 +188,7 @@ def _check_writable(prefix: Path) -> None:
 def _files(
     request: InstallRequest, solution: Solution, folder: Path | None, progress: Progress | None
 ) -> dict[str, Path]:
-    """The file of everything that is installed, by URL: of the bundle, of a folder, or fetched into the store."""
+    """The file of every package by URL: from the bundle, from a folder, or downloaded into the store."""
     wanted = [conda_item(package) for package in solution.packages]
     wanted += [pip_item(item, solution.platform) for item in solution.pip]
     if folder is not None:
@@ -209,7 +209,7 @@ def _files(
 
 
 def _of_bundle(item: Item, folder: Path, source: Path) -> Path:
-    """A file of a bundle; the lock vouches for it, beside ``SHA256SUMS``."""
+    """The file of a package in a bundle, which is verified by the lock and by ``SHA256SUMS``."""
     path = folder / item.place
     try:
         wrong = hash_difference(path, Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))

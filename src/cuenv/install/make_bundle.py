@@ -39,7 +39,7 @@ def platform_here() -> str:
 
 
 def checked_place(path: Path, option: str) -> Path:
-    """The absolute path of something that is to be made; links stay what they are.
+    """The absolute path of a file or folder to be made, without resolving links.
 
     Raises:
         UsageError: it is the root, or contains unprintable characters.
@@ -53,7 +53,7 @@ def checked_place(path: Path, option: str) -> Path:
 
 
 def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, ...]:
-    """The parts of a lock for some platforms, or all of them.
+    """The parts of a lock for some platforms, or all parts.
 
     Raises:
         InputError: the lock does not hold one, or nothing at all.
@@ -71,7 +71,7 @@ def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, 
 
 
 def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
-    """Why nothing of a lock is fetched: it was edited (CU108), or something in it has no hash (CU105, CU513)."""
+    """Why a lock is refused: it was edited (CU108), or something in it has no hash (CU105, CU513)."""
     yield from edit_findings(lock)
     for solution in solutions:
         yield from _unpinned(solution, lock.again) if lock.program else ()
@@ -83,7 +83,7 @@ def refusals(lock: Lock, solutions: Sequence[Solution]) -> Iterator[Finding]:
 
 
 def _unpinned(solution: Solution, again: str) -> Iterator[Finding]:
-    """What a lock of another program builds out of folders and repositories, of which there is no file to verify."""
+    """The packages of another program's lock that are built from folders and repositories and cannot be verified."""
     places = [item.message for item in solution.remarks if item.subject == "packages"]
     places += [f"pip: {item.name} comes from {item.url}" for item in solution.pip if item.direct and not item.sha256]
     for text in places:
@@ -93,7 +93,7 @@ def _unpinned(solution: Solution, again: str) -> Iterator[Finding]:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRequest:
-    """What to bundle and where.
+    """What to bundle, and where.
 
     Attributes:
         path: a lock, or the folder it lies in.
@@ -127,7 +127,7 @@ class Bundled:
 
 
 def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
-    """Make a bundle; a run that was interrupted goes on where it was.
+    """Make a bundle; an interrupted run continues.
 
     Raises:
         InputError: the lock is not valid, or something stands at the place that is not a bundle.
@@ -164,7 +164,7 @@ def _finish(
     out: Path,
     progress: Progress | None,
 ) -> int:
-    """Write what stands beside the files, and give the whole its name; the bytes of the files."""
+    """Write the index files and rename the bundle to its name; returns the size of the packages."""
     texts = {**_locks(path, lock, solutions, wanted), **_channels(solutions, folder, progress)}
     write_files(folder, texts, executable=(SCRIPT,))
     known = {item.place: item.sha256 or digest(folder / item.place, "sha256") for item in wanted}
@@ -179,7 +179,7 @@ def _finish(
 
 
 def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Path, progress: Progress | None) -> None:
-    """Have every file in the folder: from the bundle that is replaced, the store, a mirror, the network."""
+    """Get every file: from the bundle that is replaced, the store, a mirror, or the network."""
     use(request.sources)
     store = request.sources.archive_folder()
     files = []
@@ -193,7 +193,7 @@ def _fetch(request: BundleRequest, wanted: Sequence[Item], folder: Path, out: Pa
 
 
 def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequence[Item]) -> dict[str, str]:
-    """The lock without credentials, what the script reads for each platform, the script, and a word for people."""
+    """The lock without credentials, the file that the script reads for each platform, the script, and a README."""
     found = {SCRIPT: install_script(), "README.txt": README}
     try:
         variables = lock.variables
@@ -219,7 +219,7 @@ def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequen
 
 
 def _channels(solutions: Sequence[Solution], folder: Path, progress: Progress | None) -> dict[str, str]:
-    """``repodata.json`` of each channel and subdir, of just the packages that lie there."""
+    """``repodata.json`` of each channel and subdir with the packages in the bundle."""
     from cuenv.install.io.archives import inspect_together, read_index  # noqa: PLC0415 - heavy, and not needed to refuse
 
     packages = {conda_item(item).place: item for solution in solutions for item in solution.packages}
@@ -240,7 +240,7 @@ def _channels(solutions: Sequence[Solution], folder: Path, progress: Progress | 
 
 
 def _record(package: LockedPackage, path: Path, index: dict[str, Any]) -> dict[str, Any]:
-    """What a channel says of a package: its own index, corrected by what was locked.
+    """The record of a package from its own index, corrected by the lock.
 
     Raises:
         InputError: the archive holds another package than its name says.

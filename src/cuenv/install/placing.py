@@ -70,12 +70,12 @@ class Contents:
 
 
 def plain(path: str) -> bool:
-    """Whether a path is relative, climbs nowhere and has one spelling."""
+    """Whether a path is relative, does not leave its folder, and is normalised."""
     return bool(path) and "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))
 
 
 def wrong_in(contents: Contents) -> str:
-    """What is wrong with one package by itself; empty when nothing is."""
+    """What is wrong with one package; empty if nothing is."""
     return next(_wrong(contents), "")
 
 
@@ -116,7 +116,7 @@ def _wrong_announcement(place: str, kind: Kind, members: Mapping[str, Member]) -
 
 
 def command_of(text: str) -> str | None:
-    """The command of an entry point ``command = module:function``; ``None`` when it is none."""
+    """The command of an entry point ``command = module:function``; ``None`` for other text."""
     command, mark, code = text.partition("=")
     module, colon, function = code.strip().partition(":")
     command = command.strip()
@@ -125,7 +125,7 @@ def command_of(text: str) -> str | None:
 
 
 def places(contents: Contents, python: str) -> dict[str, Member]:
-    """Where everything of a package comes to lie in an environment.
+    """The paths of a package's files in an environment.
 
     Args:
         contents: one in which nothing is wrong.
@@ -190,7 +190,7 @@ def _above(place: str) -> Iterator[str]:
 
 
 class _Way:
-    """Where paths lead among links, as the kernel goes: what a link says is followed before the next part."""
+    """Follows paths through links as the kernel does: each link is resolved before the next part."""
 
     def __init__(self, links: Mapping[str, tuple[str, ...]], solid: set[str]) -> None:
         self._links = links
@@ -198,7 +198,7 @@ class _Way:
         self._behind: dict[str, bool] = {}
 
     def through(self, place: str) -> bool:
-        """Whether a folder of the path is a link."""
+        """Whether a folder in the path is a link."""
         folder = place.rpartition("/")[0]
         if not folder:
             return False
@@ -207,13 +207,13 @@ class _Way:
         return self._behind[folder]
 
     def link_leaves(self, place: str, target: str) -> bool:
-        """Whether a link at a place may lead out of the root."""
+        """Whether a link may lead out of the root."""
         if not target or target.startswith("/") or "\0" in target:
             return True
         return None in self.ends("/".join((*place.split("/")[:-1], target)))
 
     def ends(self, path: str) -> tuple[str | None, ...]:
-        """Where a path may end; ``None`` is outside, or farther than anybody can say."""
+        """The possible ends of a path; ``None`` is outside, or unknown after too many links."""
         return tuple(None if end is None else "/".join(end) for end in self._ends(tuple(path.split("/"))))
 
     def _ends(self, parts: Parts) -> Iterator[Parts | None]:
@@ -237,7 +237,7 @@ class _Way:
                 todo.extend(item for item in onward if item)
 
     def _onward(self, here: Parts, left: Parts, followed: int) -> Iterator[_State | None]:
-        """Where the next part of a path leads; ``None`` is outside."""
+        """The position after the next part of a path; ``None`` is outside."""
         part, rest = left[0], left[1:]
         name = "/".join((*here, part))
         targets = () if part in ("", ".", "..") else self._links.get(name, ())

@@ -29,7 +29,7 @@ _WORDS: Mapping[str, str] = {
 
 
 def _told(item: Assessment) -> GridCell:
-    """How a candidate stands, in a word and in a sentence."""
+    """The status of a candidate, as a word and a sentence."""
     if item.objections:
         lead = item.objections[0]
         return GridCell("no", _WORDS.get(lead.rule, lead.rule), lead.because)
@@ -42,7 +42,7 @@ def _told(item: Assessment) -> GridCell:
 
 
 def _furthest(items: Sequence[Assessment]) -> Assessment:
-    """Of the candidates of one build that which gets furthest: it fits, or the least basic rule rejects it."""
+    """The candidate of a build that fits, or is rejected by the least basic rule."""
     return max(items, key=lambda item: 1000 if item.fits else rule_named(item.objections[0].rule).order)
 
 
@@ -60,7 +60,7 @@ def _best(decision: Decision) -> dict[TorchBuild, Assessment]:
 
 
 def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
-    """The builds by their PyTorch release and CUDA release.
+    """The picture of all builds by PyTorch release and CUDA release.
 
     Args:
         decision: with every candidate of a host judged.
@@ -126,7 +126,7 @@ def _cell(found: tuple[TorchBuild, Assessment] | None, stack: str, release: Vers
 def _folded(
     releases: Sequence[Version], lines: Mapping[Version, tuple[GridCell, ...]], own: Version | None
 ) -> Iterator[tuple[str, tuple[GridCell, ...]]]:
-    """Rows of which neighbours with the same answers are one; that of the taken build stands alone."""
+    """The rows, with equal neighbours combined; the row of the chosen build stays alone."""
 
     def same(release: Version) -> tuple[object, ...]:
         return (release == own, *((cell.mark, cell.word) for cell in lines[release]))
@@ -144,7 +144,7 @@ def _pick(
     mine: tuple[str, Version, Version | None] | None,
     stack: str,
 ) -> str:
-    """A frame around the build that was taken."""
+    """A frame around the chosen build."""
     row = next((at for at, (label, _) in enumerate(shown) if mine and label == str(mine[1])), None)
     if mine is None or row is None or mine[0] != stack or mine[2] not in cudas:
         return ""

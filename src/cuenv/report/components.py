@@ -24,7 +24,7 @@ LEGEND = (
 
 
 def devices(facts: HostFacts) -> tuple[tuple[Capability, str], ...]:
-    """Each compute capability of a host with the names of its GPUs."""
+    """The compute capabilities of a host with the names of their GPUs."""
     found: dict[Capability, list[str]] = {capability: [] for capability in facts.capabilities}
     for gpu in facts.gpus:
         if gpu.capability:
@@ -33,7 +33,7 @@ def devices(facts: HostFacts) -> tuple[tuple[Capability, str], ...]:
 
 
 def components_of(candidate: Candidate, case: Context) -> list[ComponentSupport]:
-    """How the parts of a candidate that is not locked yet support each GPU of a host."""
+    """How the components of a candidate that is not locked support each GPU of a host."""
     parts = [("device-code", "torch", f"pytorch {candidate.build.version} {candidate.build.build}".rstrip())]
     parts += [
         (name, shown, f"{asked or release or 'any release'}")
@@ -83,7 +83,7 @@ def driver_of(candidate: Candidate, case: Context) -> ComponentSupport | None:
 
 
 def component_grid(components: Sequence[ComponentSupport], facts: HostFacts) -> Picture | None:
-    """The components against each GPU; ``None`` where there is no GPU or nothing that uses one."""
+    """The picture of components and GPUs; ``None`` without GPUs or components."""
     heads = devices(facts)
     if not heads or not components:
         return None
@@ -128,7 +128,7 @@ def _cell(component: ComponentSupport, device: Capability, name: str) -> GridCel
 
 
 def limit(components: Sequence[ComponentSupport], facts: HostFacts) -> str:
-    """The component that limits the environment, in one sentence."""
+    """A sentence on the component that limits the environment."""
     names = dict(devices(facts))
     cut = weakest(tuple(components))
     if cut:

@@ -39,7 +39,7 @@ class _Bar(NamedTuple):
 
 
 def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, knowledge: Knowledge) -> Picture | None:
-    """The branches of drivers, from the oldest that matters here to the newest that the tables know.
+    """The picture of driver branches, from the oldest relevant one to the newest in the tables.
 
     Args:
         candidate: the environment; ``None`` for the GPUs alone.
@@ -78,7 +78,7 @@ def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, k
 
 
 def _drivers(facts: HostFacts, knowledge: Knowledge) -> list[tuple[str, str, int]]:
-    """Each driver of the host: its version, the machines that have it, and its branch."""
+    """The drivers of the host: their versions, machines and branches."""
     found: dict[str, list[str]] = {}
     for machine in facts.machines:
         if machine.driver and machine.driver.version:
@@ -136,7 +136,7 @@ def _of_gpus(facts: HostFacts, knowledge: Knowledge) -> Iterator[_Bar]:
 
 
 def _place(number: int, shown: Sequence[Branch], left: int) -> float:
-    """The left edge of a branch; that of the next one for a number between two."""
+    """The left edge of a branch; for a number between two branches, that of the next one."""
     return left + sum(row.number < number for row in shown) * _ACROSS
 
 
@@ -158,7 +158,7 @@ def _axis(shown: Sequence[Branch], left: int, bars: int) -> Iterator[str]:
 
 
 def _ends(bar: _Bar, shown: Sequence[Branch], left: int) -> tuple[float, float]:
-    """Where a range begins and ends."""
+    """The start and end of a range."""
     end = _place(bar.last + 1, shown, left) if bar.last else left + len(shown) * _ACROSS
     return max(_place(bar.first, shown, left), left), end
 

@@ -20,12 +20,12 @@ _PRICE = 420
 
 
 def hosts(count: int) -> str:
-    """A count of hosts in words."""
+    """A number of hosts in words."""
     return f"{count} host" if count == 1 else f"{count} hosts"
 
 
 def _gpus(kind: FleetKindFields) -> str:
-    """The GPUs of a kind of hosts, equal ones counted."""
+    """The GPUs of a kind of hosts with counts."""
     counts: dict[str, int] = {}
     for gpu in kind["gpus"]:
         name = (gpu["name"] or "").removeprefix("NVIDIA ").removeprefix("GeForce ") or "GPU"
@@ -40,7 +40,7 @@ def _libc(kind: FleetKindFields) -> str:
 
 
 def kind_text(kind: FleetKindFields) -> str:
-    """The GPUs, the driver and the C library of a kind of hosts in a few words."""
+    """The GPUs, the driver and the C library of a kind of hosts."""
     driver = f"driver {kind['driver']}" if kind["driver"] else ""
     return ", ".join(filter(None, (_gpus(kind), driver, _libc(kind), kind["platform"])))
 
@@ -62,7 +62,7 @@ def _span(what: str, versions: Sequence[str]) -> str:
 
 
 def _by_gpus(kinds: Sequence[FleetKindFields]) -> Iterator[tuple[str, int, str]]:
-    """Kinds of hosts with the same GPUs together: their nodes, how many they are, and what they are."""
+    """Kinds of hosts grouped by their GPUs."""
     groups: dict[tuple[str, str], list[FleetKindFields]] = {}
     for kind in kinds:
         groups.setdefault((_gpus(kind), kind["platform"]), []).append(kind)
@@ -74,7 +74,7 @@ def _by_gpus(kinds: Sequence[FleetKindFields]) -> Iterator[tuple[str, int, str]]
 
 
 def nodes(plan: FleetPlanDocument) -> Picture | None:
-    """The nodes by environment, those with the same GPUs together, with a bar for how many they are."""
+    """The picture of nodes by environment, grouped by GPUs, with bars for their number."""
     groups: list[tuple[str, str, str, list[tuple[str, int, str]]]] = []
     rows: list[tuple[str, ...]] = []
     for item in plan["environments"]:
@@ -129,7 +129,7 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
 
 
 def prices(plan: FleetPlanDocument) -> Picture | None:
-    """For each number of environments how many hosts get their best, and how many get less."""
+    """The picture of how many hosts get their best, and how many get less, for each number of environments."""
     told = plan["prices"]
     if not told:
         return None
@@ -169,7 +169,7 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
 
 
 def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
-    """What a number of environments costs: in words, and below as a bar."""
+    """The cost of a number of environments, in words and as a bar."""
     number = item["environments"]
     name = f"{number} environment{'' if number == 1 else 's'}"
     beside = 20 + 1.12 * width_of(name)

@@ -21,7 +21,7 @@ _MOST = 60
 
 
 def libraries(files: Sequence[ScannedFile], facts: HostFacts, prefix: str) -> Picture | None:
-    """What each GPU gets of each file with device code; ``None`` where there is neither."""
+    """The picture of the code that each file has for each GPU; ``None`` without files or GPUs."""
     heads = devices(facts)
     held = [item for item in files if item.gpus]
     if not heads or not held:

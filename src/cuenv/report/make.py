@@ -41,7 +41,7 @@ _OUTCOMES = {"pass": "✓ passes", "warn": "! warns", "reject": "✕ rejects", "
 
 
 def decision_page(decision: Decision, findings: Sequence[Finding] = ()) -> ReportPage:
-    """A report on what `cuenv resolve` chooses for a host.
+    """The report on what `cuenv resolve` chooses for a host.
 
     Args:
         findings: what is odd about the machine or the request.
@@ -95,7 +95,7 @@ def lock_page(checked: LockCheck, knowledge: Knowledge) -> ReportPage:
 
 
 class ReadPrefix(NamedTuple):
-    """What a report reads of an installed environment beside its check.
+    """The data about an installed environment that a report needs beside its check.
 
     Attributes:
         solution: its packages.
@@ -109,7 +109,7 @@ class ReadPrefix(NamedTuple):
 
 
 def prefix_page(checked: PrefixCheck, read: ReadPrefix | None, knowledge: Knowledge) -> ReportPage:
-    """A report on an installed environment.
+    """The report on an installed environment.
 
     Args:
         read: what is read beside it; without it the findings and the checks are all.
@@ -136,7 +136,7 @@ def prefix_page(checked: PrefixCheck, read: ReadPrefix | None, knowledge: Knowle
 
 
 def findings_page(report: Report) -> ReportPage:
-    """The findings of a check alone."""
+    """The report on findings alone."""
     return ReportPage(
         title=report.title,
         verdict=head_of(report.findings, report.verdict(strict=False)),
@@ -146,7 +146,7 @@ def findings_page(report: Report) -> ReportPage:
 
 
 def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
-    """A report on the plan of a fleet."""
+    """The report on the plan of a fleet."""
     placed = sum(item["hosts"] for item in plan["environments"])
     missing = plan["hosts"] - placed
     count = counted(len(plan["environments"]), "environment")
@@ -259,7 +259,7 @@ def _on_host(
 
 
 def _reasons(verdicts: Sequence[Verdict], knowledge: Knowledge) -> Iterator[ReportSection]:
-    """What each rule says, with its reasons, and the sources by number."""
+    """The verdict of each rule with its reasons, and the numbered sources."""
     if not verdicts:
         return
     cited: dict[str, int] = {}

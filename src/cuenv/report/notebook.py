@@ -19,13 +19,13 @@ from cuenv.resolver.resolve import Resolution
 
 
 def drawn(item: Any) -> str | None:
-    """A value as HTML; ``None`` for one that has no page."""
+    """A value as HTML; ``None`` if there is no page for it."""
     page = page_of(item)
     return snippet(page) if page else None
 
 
 def page_of(item: Any) -> ReportPage | None:
-    """The report on a value."""
+    """The report on a value; ``None`` if there is no page for it."""
     if isinstance(item, Resolution):
         return decision_page(item.decision, item.findings)
     if isinstance(item, Decision):

@@ -23,14 +23,14 @@ Standing = Literal["fine", "unsure", "bad"]
 
 
 class Table(NamedTuple):
-    """Rows below heads; the first cell names its row."""
+    """Rows below headings; the first cell of a row is its name."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 class Cited(NamedTuple):
-    """A source: what it is in words, and its address where it has one."""
+    """A source: its text, and its address if it has one."""
 
     text: str
     url: str
@@ -38,7 +38,7 @@ class Cited(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A part of a report.
+    """A section of a report.
 
     Attributes:
         picture: what it shows, with its numbers as a table.
@@ -72,11 +72,11 @@ class ReportPage:
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """Its pictures in their order."""
+        """The pictures in their order."""
         return tuple(section.picture for section in self.sections if section.picture)
 
     def picture(self, name: str) -> Picture:
-        """The picture of a name.
+        """The picture with a name.
 
         Raises:
             UsageError: there is none.
@@ -95,7 +95,7 @@ _MARKS = {"error": "✕ error", "warning": "! warning", "info": "i note"}
 
 
 def html(page: ReportPage) -> str:
-    """The whole report as one HTML file: no script, and nothing that a browser would ask for."""
+    """The report as one HTML file, without scripts and external resources."""
     style = styles()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     values = {
@@ -114,7 +114,7 @@ def styles() -> str:
 
 
 def snippet(page: ReportPage) -> str:
-    """The report as a part of another page, such as a notebook, with its styles."""
+    """The report as part of another page, such as a notebook, with its styles."""
     return f'<div class="cuenv"><style>{styles()}</style><main>{"".join(_body(page))}</main></div>'
 
 
@@ -181,7 +181,7 @@ def _source(item: Cited) -> str:
 
 
 def markdown(page: ReportPage) -> str:
-    """The report as Markdown: its pictures are tables there, since no README shows an HTML file."""
+    """The report as Markdown, with tables in place of pictures."""
     lines = [OWN, "", f"# {cell(page.title)}", "", f"**{cell(page.verdict[1])}**", ""]
     lines += [part for text in page.lead for part in (cell(text), "")]
     lines += [*(f"- {cell(name)}: {cell(text)}" for name, text in page.facts), ""]
@@ -218,7 +218,7 @@ def _rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 
 
 def head_of(findings: Sequence[Finding], verdict: str) -> tuple[Standing, str]:
-    """The verdict of a check, and how it looks."""
+    """The verdict of a check, and its colour."""
     errors = sum(item.severity == "error" for item in findings)
     warnings = sum(item.severity == "warning" for item in findings)
     also = f", {counted(warnings, 'warning')}" if warnings else ""
@@ -230,7 +230,7 @@ def head_of(findings: Sequence[Finding], verdict: str) -> tuple[Standing, str]:
 
 
 def plain(page: ReportPage, written: str | None) -> PicturesDocument:
-    """The report as plain data: the numbers of its pictures, and its findings."""
+    """The report as JSON: the numbers of its pictures, and its findings."""
     return {
         "schema": "cuenv/pictures/1",
         "title": page.title,

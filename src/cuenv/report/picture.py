@@ -59,17 +59,17 @@ class Picture:
 
 
 def safe(text: object) -> str:
-    """Foreign text for SVG and HTML: no markup, and what does not print is written as an escape."""
+    """Foreign text for SVG and HTML, with markup and unprintable characters escaped."""
     return escape(printable(str(text)))
 
 
 def inline(picture: Picture) -> str:
-    """The picture as an element of an HTML page, which has the styles."""
+    """The picture as an element of an HTML page, which contains the styles."""
     return _element(picture, "")
 
 
 def alone(picture: Picture) -> str:
-    """The picture as a file of its own, with its styles: a page may show it as an image."""
+    """The picture as a file of its own, with its styles."""
     style = f"<style>{fill('report.css', {})}</style>"
     head = (
         f'xmlns="http://www.w3.org/2000/svg" class="cuenv alone" font-family="system-ui,sans-serif" font-size="{SIZE}" '
@@ -86,19 +86,19 @@ def _element(picture: Picture, style: str, head: str = "") -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate: at most one decimal, so that two runs write the same bytes."""
+    """A coordinate with at most one decimal, so that the bytes are reproducible."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def width_of(text: str, size: float = SIZE) -> float:
-    """About how wide a text is, in a usual sans-serif."""
+    """The approximate width of a text in a common sans-serif font."""
     return size * sum(
         0.34 if one in _NARROW else 0.92 if one in _WIDE else 0.62 if one < "\x7f" else 1.0 for one in text
     )
 
 
 def shortened(text: str, room: float, size: float = SIZE) -> str:
-    """A text that fits into so many pixels, cut where it must be."""
+    """The text, truncated to a width in pixels."""
     text = printable(text)
     if width_of(text, size) <= room:
         return text
@@ -108,13 +108,13 @@ def shortened(text: str, room: float, size: float = SIZE) -> str:
 
 
 def said(x: float, y: float, text: str, kind: str = "", anchor: str = "") -> str:
-    """A text at a place; ``kind`` is its class."""
+    """A text at a position; ``kind`` is its class."""
     more = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
     return f'<text x="{number(x)}" y="{number(y)}"{more}>{safe(text)}</text>' if text else ""
 
 
 def box(x: float, y: float, width: float, height: float, kind: str, tip: str = "", *, round_by: int = 4) -> str:  # noqa: PLR0917 - a rectangle is four numbers
-    """A rectangle; ``tip`` is what it says when somebody points at it."""
+    """A rectangle; ``tip`` is its tooltip."""
     place = f'x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" height="{number(max(height, 0))}"'
     shape = f'<rect class="{kind}" {place}' + (f' rx="{round_by}"' if round_by else "")
     return f"{shape}><title>{safe(tip)}</title></rect>" if tip else f"{shape}/>"
@@ -126,7 +126,7 @@ def rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def mark(kind: Mark, x: float, y: float) -> str:
-    """The shape of a mark, about a point: it is drawn, for not every font has such letters."""
+    """The shape of a mark around a point, drawn because not every font has such characters."""
     left, right, top, bottom = (number(value) for value in (x - 4, x + 4, y - 4, y + 4))
     at, mid = number(x), number(y)
     if kind == "ok":
@@ -158,14 +158,14 @@ def marked(x: float, y: float, size: tuple[float, float], kind: Mark, word: str,
 
 
 def listed(items: Iterable[str], most: int = 3) -> str:
-    """The first of several, and how many more there are."""
+    """The first items, and the number of the others."""
     found = list(dict.fromkeys(items))
     more = [f"{len(found) - most} more"] if len(found) > most else []
     return ", ".join([*found[:most], *more])
 
 
 class GridCell(NamedTuple):
-    """A cell: its mark and word, and what it says when somebody points at it."""
+    """A cell: its mark, its word, and its tooltip."""
 
     mark: Mark
     word: str
@@ -173,7 +173,7 @@ class GridCell(NamedTuple):
 
 
 class GridRow(NamedTuple):
-    """A row: what it is of, a second line in smaller letters, and its cells."""
+    """A row: its label, a second line in small letters, and its cells."""
 
     label: str
     below: str
@@ -245,7 +245,7 @@ class Area(NamedTuple):
 
 
 def squarified(sizes: Sequence[float], x: float, y: float, width: float, height: float) -> list[Area]:
-    """Rectangles as large as the sizes say, as square as they can be (Bruls, Huizing and van Wijk, 2000)."""
+    """Rectangles in proportion to sizes, as square as possible (Bruls, Huizing and van Wijk, 2000)."""
     order = sorted(range(len(sizes)), key=lambda at: (-sizes[at], at))
     scale = width * height / sum(sizes) if sizes else 0
     left = [(at, sizes[at] * scale) for at in order]
@@ -277,7 +277,7 @@ def _worst(row: Sequence[tuple[int, float]], side: float) -> float:
 
 
 def area(place: Area, kind: str, name: str, below: str) -> str:
-    """A rectangle of a map of areas with its name, where it has room for that."""
+    """A rectangle of a treemap, with its name if there is room."""
     parts = [box(place.x, place.y, place.width, place.height, kind, f"{name}: {below}", round_by=0)]
     room = place.width - 10
     if place.height >= 20 and room > 34:

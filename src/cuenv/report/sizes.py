@@ -28,7 +28,7 @@ class SizedPackage(NamedTuple):
 
 
 def parts_of(solution: Solution, knowledge: Knowledge) -> tuple[tuple[SizedPackage, ...], int]:
-    """The packages of which the size is known, and of how many it is not."""
+    """The packages with a known size, and the number of the others."""
     packages: list[LockedPackage | PipLocked] = [*solution.packages, *solution.pip]
     found = [
         SizedPackage(item.name, item.version, item.size, group_of(item.name, knowledge))
@@ -39,14 +39,14 @@ def parts_of(solution: Solution, knowledge: Knowledge) -> tuple[tuple[SizedPacka
 
 
 def group_of(name: str, knowledge: Knowledge) -> str:
-    """Whether a package is of NVIDIA, of PyTorch, or another one."""
+    """The group of a package: NVIDIA, PyTorch, or other."""
     if name in _TORCH:
         return "PyTorch"
     return "NVIDIA" if knowledge.is_component(name) or name.startswith(("nvidia-", "cuda-")) else "others"
 
 
 def megabytes(size: float) -> str:
-    """A size for people: ``1210 MB``."""
+    """A size in MB: ``1210 MB``."""
     return f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
 
 

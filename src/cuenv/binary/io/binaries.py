@@ -40,7 +40,7 @@ _AHEAD = 512
 
 
 class FileData:
-    """The bytes of an open file, read when they are asked for.
+    """The bytes of an open file, which are read on demand.
 
     The size is that of the moment of opening; a file that shrinks later yields short slices.
     """
@@ -71,7 +71,7 @@ class FileData:
 
 @contextmanager
 def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> Iterator[FileData]:
-    """Open a regular file for reading on demand; pipes, sockets and devices are refused without waiting for them.
+    """Open a regular file for reading on demand; pipes, sockets and devices are refused.
 
     Args:
         path: the file; symbolic links are followed.
@@ -116,7 +116,7 @@ def _changed(before: os.stat_result, after: os.stat_result) -> bool:
 
 
 def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
-    """The device code of a file; read once in a process for each state of the file.
+    """The device code of a file, cached until the file changes.
 
     Args:
         deep: also search sections in which NVIDIA's own libraries keep code.
@@ -139,14 +139,14 @@ def _scan(path: str, deep: bool, state: tuple[int, ...]) -> FileCode:  # noqa: A
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """A folder that cannot be listed, and why."""
+    """A folder that cannot be listed, and the reason."""
 
     path: str
     reason: str
 
 
 def files_below(folder: str | os.PathLike[str]) -> Iterator[str | Unlisted]:
-    """The regular files below a folder, in order, each once however many names it has; and folders that are closed.
+    """The regular files below a folder, each once, and the folders that cannot be listed.
 
     Links to folders are not followed, so that a circle ends. Links to files are, since some installers make an
     environment of links; the real file goes first where both are below.
@@ -172,7 +172,7 @@ def files_below(folder: str | os.PathLike[str]) -> Iterator[str | Unlisted]:
 
 
 def _first(path: str, seen: set[tuple[int, int]]) -> bool:
-    """Whether a file comes for the first time; only names that may be binaries are asked for."""
+    """Whether a file is seen for the first time; only possible binaries are checked."""
     if not may_be_binary(path):
         return True
     try:
@@ -187,12 +187,12 @@ def _first(path: str, seen: set[tuple[int, int]]) -> bool:
 
 
 def may_be_binary(path: str) -> bool:
-    """Whether the ending of a name leaves open that it is a binary."""
+    """Whether a file can be a binary according to its suffix."""
     return Path(path).suffix.lower() not in NEVER_BINARY
 
 
 def linkage(path: Path) -> Dynamic | None:
-    """What the loader is told by a file; ``None`` for one that is no shared object or cannot be read."""
+    """The dynamic section of a file; ``None`` if it is not a shared object or cannot be read."""
     try:
         with open_binary(path) as data:
             return read_elf(data).dynamic
@@ -210,7 +210,7 @@ _BLOCK, _MOST_BLOCKS = 8192, 512
 
 
 class ElfFiles:
-    """Looks at paths and remembers; to be closed at the end.
+    """Looks at paths for the loader model and caches the results; must be closed.
 
     Args:
         machine: for which files are loadable: ``x86_64`` or ``aarch64``; by default whatever comes.
@@ -228,13 +228,13 @@ class ElfFiles:
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close all files."""
         while self._open:
             os.close(self._open.popitem()[1])
 
     @property
     def count(self) -> int:
-        """How many files were read."""
+        """The number of files that were read."""
         return len(self._data)
 
     def look(self, path: str) -> Seen:
@@ -252,7 +252,7 @@ class ElfFiles:
         return found
 
     def data(self, item: Loaded) -> tuple[Data, Elf]:
-        """The bytes of an object that was looked at, and its headers."""
+        """The bytes and headers of an object that was looked at."""
         identity = self._seen[item.path].identity
         return self._data[identity], item.elf
 
@@ -313,7 +313,7 @@ class ElfFiles:
         return block[start % _BLOCK : start % _BLOCK + end - start]
 
     def _descriptor(self, path: str) -> int:
-        """The open file; few are open at a time. Opening never waits, as a FIFO in its place would make it."""
+        """The open file; only a few are open at a time."""
         found = self._open.get(path)
         if found is None:
             if len(self._open) >= _MOST_OPEN:
@@ -323,7 +323,7 @@ class ElfFiles:
 
 
 class _FileData:
-    """The bytes of a file, read where they are asked for."""
+    """The bytes of a file, which are read on demand."""
 
     def __init__(self, path: str, size: int, read: Callable[[str, int, int], bytes]) -> None:
         self._path, self._size, self._read = path, size, read

@@ -49,11 +49,11 @@ class Package:
 
     @property
     def file_name(self) -> str:
-        """The name of its archive."""
+        """The file name of its archive."""
         return f"{self.name}-{self.version}-{self.build}.tar.bz2"
 
     def index(self) -> dict[str, Any]:
-        """What ``info/index.json`` and the channel's record say about it."""
+        """The content of ``info/index.json`` and of the channel's record."""
         found: dict[str, Any] = {
             "name": self.name,
             "version": self.version,
@@ -69,7 +69,7 @@ class Package:
 
 
 def archive(package: Package) -> bytes:
-    """The ``.tar.bz2`` of a package, reproducible."""
+    """The ``.tar.bz2`` of a package; the same package gives the same bytes."""
     files = dict(sorted(package.files.items()))
     paths = [
         {

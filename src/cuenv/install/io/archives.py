@@ -48,7 +48,7 @@ _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
 
 
 def most_unpacked(path: Path) -> int:
-    """The bytes that the parts of a ``.conda`` unpack to at most; 0 for what is none.
+    """An upper bound of the unpacked size of a ``.conda``; 0 for other files.
 
     Where the bytes stop to be zstandard it ends: no reader gets further.
 
@@ -110,7 +110,7 @@ _TELLING = 256 << 20
 
 
 def inspect(paths: Iterable[Path]) -> tuple[Contents, ...]:
-    """Read what packages hold and announce, each judged by itself.
+    """Read the contents of packages, and check each alone.
 
     Raises:
         InputError: one cannot be read as a package, or something in it leads out of an environment.
@@ -119,7 +119,7 @@ def inspect(paths: Iterable[Path]) -> tuple[Contents, ...]:
 
 
 def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -> frozenset[str]:
-    """Judge the packages of one environment, each by itself and all together.
+    """Check the packages of one environment, each alone and all together.
 
     Returns:
         every path that will be in the environment, without what the installer adds.
@@ -182,7 +182,7 @@ async def _one(path: Path) -> Contents:
 
 
 def _sizes(path: Path) -> tuple[int, int]:
-    """The bytes of an archive, and those that it unpacks to at most, as far as that can be known before."""
+    """The size of an archive, and an upper bound of its unpacked size, if known."""
     try:
         return path.stat().st_size, most_unpacked(path)
     except OSError as error:
@@ -205,7 +205,7 @@ async def _read(path: Path, limit: int) -> Contents:
 
 
 class _Found:
-    """What was found in an archive so far."""
+    """The contents of an archive that were read so far."""
 
     def __init__(self, path: Path) -> None:
         self.texts: dict[str, bytes] = {}
@@ -242,7 +242,7 @@ class _Found:
 
 
 def _member(path: Path, entry: Any) -> tuple[str, Member]:
-    """The place of an entry and what it is; the place is empty for the top folder."""
+    """The path of an entry and its kind; the path is empty for the top folder."""
     name, target = str(entry.name), entry.link_target
     place = _inside(name)
     if place is None:
@@ -263,7 +263,7 @@ def _member(path: Path, entry: Any) -> tuple[str, Member]:
 
 
 def _inside(name: str) -> str | None:
-    """A name in its one spelling; ``None`` when it is absolute or climbs."""
+    """The normalised path; ``None`` if it is absolute or leaves its folder."""
     place = "/".join(part for part in name.split("/") if part not in ("", "."))
     return place if not name.startswith("/") and (not place or plain(place)) else None
 
@@ -283,7 +283,7 @@ def _contents(path: Path, members: dict[str, Member], texts: dict[str, bytes]) -
 
 
 def _announced(path: Path, members: dict[str, Member], told: dict[str, str]) -> tuple[tuple[str, Kind], ...]:
-    """What an installer links: by ``paths.json``, or by the list of files that older packages have instead."""
+    """The files that an installer links: by ``paths.json``, or by the file list of older packages."""
     listed = [line.removesuffix("\r") for line in told.get(FILES, "").split("\n")]
     listed = [line for line in listed if line]
     marked = [_marked(line) for line in told.get(HAS_PREFIX, "").splitlines() if line.strip()]
@@ -308,7 +308,7 @@ def _announced(path: Path, members: dict[str, Member], told: dict[str, str]) -> 
 
 
 def _marked(line: str) -> str:
-    """The path of a line of ``has_prefix``: alone, or after a placeholder and a mode."""
+    """The path in a line of ``has_prefix``, which may have a placeholder and a mode in front."""
     try:
         return shlex.split(line)[-1]
     except (ValueError, IndexError):
@@ -346,7 +346,7 @@ def _refused(path: Path, wrong: str) -> InputError:
 
 
 def read_index(path: Path) -> dict[str, Any]:
-    """What ``info/index.json`` of a package says, as a channel's record has it.
+    """The ``info/index.json`` of a package.
 
     Raises:
         InputError: it cannot be read as a package.

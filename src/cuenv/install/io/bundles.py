@@ -31,7 +31,7 @@ SHA256SUMS shows damage; it does not say who made the bundle: compare its own su
 
 
 def install_script() -> str:
-    """The POSIX shell script that makes the environment from the folder it lies in."""
+    """The POSIX shell script that makes the environment from its folder."""
     return _SCRIPT.read_text(encoding="utf-8")
 
 
@@ -42,12 +42,12 @@ _CLEARINGS = 100
 
 
 def is_tar(out: Path) -> bool:
-    """Whether a bundle is to be one file."""
+    """Whether the bundle is a tar file."""
     return out.suffix == ".tar"
 
 
 def staging(out: Path, held: ExitStack) -> Path:
-    """The folder beside, where a bundle grows; an interrupted run's is used again.
+    """The folder in which a bundle is made; that of an interrupted run is used again.
 
     Args:
         out: where the bundle shall be.
@@ -116,7 +116,7 @@ def _begins_as_ours(path: Path) -> bool:
 
 
 def write_files(folder: Path, files: Mapping[str, str], *, executable: Iterable[str] = ()) -> None:
-    """Write the small files of a bundle, by place.
+    """Write the small files of a bundle.
 
     Raises:
         OSError: one cannot be written.
@@ -129,7 +129,7 @@ def write_files(folder: Path, files: Mapping[str, str], *, executable: Iterable[
 
 
 def keep_only(folder: Path, places: Iterable[str]) -> None:
-    """Remove what is no part of the bundle: an interrupted run for another lock may have left it."""
+    """Remove files that do not belong to the bundle, which an interrupted run may have left."""
     wanted = set(places)
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
@@ -140,7 +140,7 @@ def keep_only(folder: Path, places: Iterable[str]) -> None:
 
 
 def publish(folder: Path, out: Path) -> None:
-    """Give a whole bundle its name.
+    """Rename a complete bundle to its name.
 
     Raises:
         OSError: it cannot be written; what stood there stays.
@@ -166,7 +166,7 @@ def publish(folder: Path, out: Path) -> None:
 
 
 def _publish_tar(folder: Path, out: Path) -> None:
-    """One file, the same bytes for the same content: sorted, one date, no owner."""
+    """Write the tar; the same content gives the same bytes."""
     beside = out.with_name(f".{out.name}.cuenv-tmp")
     refuse_planted(out)
     try:
@@ -204,13 +204,13 @@ _CHUNK = 1 << 20
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a path is a bundle, by its form: a folder with ``SHA256SUMS``, or a tar."""
+    """Whether a path is a bundle: a folder with ``SHA256SUMS``, or a tar."""
     return is_file(path / SUMS) if is_folder(path) else path.suffix == ".tar"
 
 
 @contextmanager
 def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Iterator[Path]:
-    """A verified bundle as a folder.
+    """Verify a bundle, unpack it if it is a tar, and return its folder.
 
     Args:
         scratch: where a tar is unpacked; removed in the end, and what an earlier run left there before.
@@ -236,7 +236,7 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
 
 
 def _emptied(scratch: Path, source: Path, held: ExitStack) -> None:
-    """Make the folder and hold it; one that a killed run left is cleared away, one of a running run is not."""
+    """Make and lock a scratch folder; that of a killed run is emptied first."""
     try:
         if scratch.is_symlink():
             scratch.unlink()
@@ -268,7 +268,7 @@ def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
 
 
 def verify(folder: Path, source: Path, progress: Progress | None = None) -> None:
-    """Hold every file that a bundle lists against its hash.
+    """Compare every file of a bundle with its hash.
 
     Raises:
         InputError: it lists none.
@@ -305,7 +305,7 @@ def _unpack(path: Path, scratch: Path, progress: Progress | None) -> None:
 
 
 def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path, source: Path) -> None:
-    """Write one entry. Only plain files and folders with plain names below the one top folder are."""
+    """Unpack one entry; only regular files and folders below the top folder are allowed."""
     top, _, place = member.name.partition("/")
     plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.sparse
     if top != TOP or (place and not is_place(place)) or not (member.isdir() or (plain and place)):

@@ -49,7 +49,7 @@ _STATE = "conda-meta/state"
 
 
 def recover(prefix: Path, progress: Progress | None = None) -> None:
-    """Clear away what an interrupted run left, and put back what it was to replace; wait for one that is at work.
+    """Undo what an interrupted run left; wait for a run that is still busy.
 
     Raises:
         OutsideError: that is not allowed here.
@@ -80,12 +80,12 @@ def _recover(prefix: Path, aside: Path) -> None:
 
 
 def state_text(variables: Mapping[str, str]) -> str:
-    """The file in which conda and micromamba keep what activation sets: ``conda-meta/state``."""
+    """The text of ``conda-meta/state``, in which conda and micromamba store the variables of an environment."""
     return json.dumps({"version": 1, "env_vars": dict(variables)}) + "\n"
 
 
 def write_state(prefix: Path, variables: Mapping[str, str]) -> None:
-    """Let activation of an environment set variables, as ``conda env config vars set`` does.
+    """Let the activation of an environment set variables, as ``conda env config vars set`` does.
 
     Raises:
         OSError: it cannot be written.
@@ -94,7 +94,7 @@ def write_state(prefix: Path, variables: Mapping[str, str]) -> None:
 
 
 def vacant(prefix: Path) -> bool:
-    """Whether there is nothing at the folder.
+    """Whether the folder does not exist or is empty.
 
     Raises:
         OutsideError: it cannot be looked at.
@@ -106,7 +106,7 @@ def vacant(prefix: Path) -> bool:
 
 
 def refuse(prefix: Path) -> InputError:
-    """The error for a folder that is not ours to fill."""
+    """The error for a folder that cuenv must not fill."""
     if installed_digest(prefix):
         return InputError(
             f"{shown(prefix)} is not empty: it holds an environment of another lock, or one that was changed",
@@ -121,7 +121,7 @@ def refuse(prefix: Path) -> InputError:
 
 @contextmanager
 def made_whole(prefix: Path, content: str) -> Iterator[None]:
-    """Make an environment in a block; when it does not end well, Ctrl-C included, all is as it was.
+    """Make an environment in a block; after an error or Ctrl-C everything is as before.
 
     Args:
         prefix: missing, empty, or an environment of ours that is to be replaced.
@@ -155,7 +155,7 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
 
 
 def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
-    """Put aside what is replaced, and hold the marker of the new one."""
+    """Move the replaced environment aside, and lock the marker of the new one."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     refuse_planted(prefix)
     with wait_for_folder(prefix.parent):
@@ -190,7 +190,7 @@ def _aside(prefix: Path) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder. rattler's threads may still be writing for a moment after Ctrl-C."""
+    """Remove a folder; rattler's threads may still write for a moment after Ctrl-C."""
     for _ in range(20):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
@@ -214,7 +214,7 @@ def install(
     finish: Callable[[], None] | None = None,
     progress: Progress | None = None,
 ) -> bool:
-    """Install a solution into a new prefix. Link scripts of packages are not run.
+    """Install a solution into a new prefix, without running link scripts.
 
     A prefix that holds exactly this solution already is left as it is; one that an interrupted run left is cleared
     away first, and what it was to replace comes back.
@@ -255,7 +255,7 @@ def _make(
     finish: Callable[[], None] | None,
     progress: Progress | None,
 ) -> None:
-    """Verify, judge and link; as of `install`, and `BusyError` where another run was faster."""
+    """Verify, check and link the packages."""
     files = _files(solution, sources, archives, progress)
     for number, package in enumerate(solution.packages, 1):
         if progress:
@@ -281,7 +281,7 @@ def _make(
 
 
 def needed(solution: Solution, prefix: Path, *, replacing: bool, progress: Progress | None = None) -> bool:
-    """Whether there is something to do at a prefix; clears away what an interrupted run left, waits for one at work.
+    """Whether there is something to install at a prefix; undoes an interrupted run and waits for a busy one.
 
     Raises:
         InputError: it holds something else, and that is not to be replaced.
@@ -301,14 +301,14 @@ def needed(solution: Solution, prefix: Path, *, replacing: bool, progress: Progr
 
 
 class _Linked(InstallerReporter):
-    """Tells how many packages are linked; called by threads of rattler's."""
+    """Reports the number of linked packages; rattler calls it from its threads."""
 
     def __init__(self, total: int, prefix: Path, progress: Progress) -> None:
         self._total, self._prefix, self._progress = total, prefix, progress
         self._done = 0
 
     def on_link_complete(self, index: int) -> None:  # noqa: ARG002 - rattler's signature
-        """One more is there."""
+        """One more package is linked."""
         self._done += 1
         self._progress(f"installing {self._done} of {self._total} packages into {self._prefix}")
 
@@ -336,7 +336,7 @@ def _urls(packages: tuple[LockedPackage, ...]) -> list[str]:
 def _files(
     solution: Solution, sources: Sources, archives: Mapping[str, Path], progress: Progress | None
 ) -> dict[str, Path]:
-    """The archive of each package by URL: the given one, of a folder, or fetched into the store."""
+    """The archive of each package by URL: a given one, one of a folder, or downloaded into the store."""
     found, missing = {}, []
     for package in solution.packages:
         folder = sources.folder(package.channel)
@@ -355,7 +355,7 @@ def _files(
 
 
 def _verify(package: LockedPackage, path: Path, sources: Sources, archives: Mapping[str, Path]) -> None:
-    """Hold an archive against its hash, whatever was said of it before."""
+    """Compare an archive with its hash."""
     given = package.url in archives or sources.folder(package.channel) is None
     name = f"{path}" if given else f"channel {short_channel(package.channel)}: {path}"
     try:
@@ -367,7 +367,7 @@ def _verify(package: LockedPackage, path: Path, sources: Sources, archives: Mapp
 
 
 def _named(package: LockedPackage) -> LockedPackage:
-    """The package, whose name, version and build become names of files."""
+    """Check that name, version and build of a package can be file names."""
     words = (package.name, package.version, package.build)
     if not all(word and "/" not in word and "\0" not in word for word in words) or package.name.startswith("."):
         raise InputError(
@@ -378,7 +378,7 @@ def _named(package: LockedPackage) -> LockedPackage:
 
 
 def _compare(prefix: Path, expected: Iterable[str]) -> None:
-    """Hold what was linked against what the packages announced.
+    """Compare the linked files with those that the packages announced.
 
     Raises:
         InputError: something announced is missing, or something else is there.
@@ -405,7 +405,7 @@ def _compare(prefix: Path, expected: Iterable[str]) -> None:
 
 
 def _linked(root: str) -> Iterator[str]:
-    """Every file and link of an environment but those that the installer writes itself."""
+    """Every file and link of an environment except those of the installer."""
     todo, ours = [root], {f"{root}/{name}" for name in _INSTALLERS}
     while todo:
         with os.scandir(todo.pop()) as entries:
@@ -418,7 +418,7 @@ def _linked(root: str) -> Iterator[str]:
 
 
 def _finish(prefix: Path, canonical: dict[str, str], solution: Solution) -> None:
-    """Put canonical URLs into ``conda-meta``, and the history that tells conda what an environment is."""
+    """Write canonical URLs into ``conda-meta``, and the history by which conda recognises an environment."""
     folder = prefix / "conda-meta"
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*.json"):

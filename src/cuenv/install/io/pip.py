@@ -32,7 +32,7 @@ def install_pip(
     offline: bool,
     progress: Progress | None = None,
 ) -> None:
-    """Install what pip adds into an environment that holds its conda part already.
+    """Install the pip part into an environment that has its conda part.
 
     Wheels are unpacked without network. A source is built: online with what its build asks for, offline with what the
     environment has.
@@ -75,7 +75,7 @@ def install_pip(
 
 
 def _python(prefix: Path, environ: Mapping[str, str]) -> Path:
-    """The environment's own Python: one that answers for another folder would install there."""
+    """The environment's own Python; another one would install elsewhere."""
     python = prefix / "bin" / "python"
     if not is_file(python):
         python = prefix / "bin" / "python3"

@@ -26,7 +26,7 @@ from cuenv.report.sizes import SizedPackage, group_of
 def installed_page(
     checked: PrefixCheck, options: HostOptions, knowledge: Knowledge, say: Progress | None = None
 ) -> ReportPage:
-    """A report on an installed environment.
+    """The report on an installed environment.
 
     Args:
         say: told how far the scan is.
@@ -71,7 +71,7 @@ def _as_judged(checked: PrefixCheck, options: HostOptions) -> HostOptions:
 
 
 def _parts(prefix: Prefix, knowledge: Knowledge) -> Iterator[SizedPackage]:
-    """Each package of an environment with the bytes of its files; a file that several link counts once."""
+    """The packages of an environment with the size of their files; a linked file counts once."""
     seen: set[tuple[int, int]] = set()
     for package in prefix.conda:
         files = (os.path.join(prefix.path, name) for name in prefix.files.get(package.name, ()))  # noqa: PTH118 - many
