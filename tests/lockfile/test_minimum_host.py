@@ -18,10 +18,17 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.check import check
 from cuenv.lockfile.files import LOCK_NAME, read_lock
 from cuenv.lockfile.host_check import host_findings
-from cuenv.lockfile.minimum_host import MINIMUM_GLIBC, SUPPORTED_GPUS, minimum_host, record_findings, recorded_gpus
+from cuenv.lockfile.minimum_host import (
+    MINIMUM_GLIBC,
+    SUPPORTED_GPUS,
+    minimum_host,
+    record_findings,
+    recorded_gpus,
+    supported_gpus,
+)
 from cuenv.resolver.solution_policy import edit_findings
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, Solution
-from given import base, package, solution
+from given import base, candidate, package, solution
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "locks").glob(f"*/{LOCK_NAME}"))
@@ -99,6 +106,13 @@ def test_a_gpu_that_is_newer_than_the_toolkit_is_recorded_with_its_own_first_dri
     assert found["8.9"] == "8.9=native:525.60.13"
     assert found["12.0"] == "12.0=jit:570.26"
     assert found["10.7"] == "10.7=jit"  # of which the tables know no driver
+
+
+def test_a_gpu_that_the_toolkit_is_the_first_to_know_has_the_driver_of_the_toolkit() -> None:
+    """No row says which branch first drove 8.8; CUDA 13.0 is the first that compiles for it."""
+    item = candidate("2.13.0", "cuda130*")
+    found = {str(one.capability): one.driver for one in supported_gpus(solution(), item, base())}
+    assert found["8.8"] == found["8.9"] == "580.65.06"
 
 
 def test_the_driver_of_a_lock_is_that_of_its_first_platform() -> None:
