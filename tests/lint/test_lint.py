@@ -825,6 +825,15 @@ def test_one_extra_that_runs_is_enough_and_what_all_of_them_have_is_told_once(tm
     assert (old.returncode, old.stdout.count("error CU401")) == (1, 1)
 
 
+def test_the_index_in_the_fix_of_a_project_ends_before_what_is_to_go(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["torch==2.6.0", "nvidia-cudnn-cu12==9.1.0.70"]\n'
+    )
+    said = run("lint", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path).stdout
+    assert "the index https://download.pytorch.org/whl/cu128 in [[tool.uv.index]]" in said
+    assert "[tool.uv.sources], without the nvidia-cudnn-cu12 of the file" in said
+
+
 def test_what_a_project_overrides_or_asks_of_another_machine_contradicts_nothing(tmp_path: Path) -> None:
     text = (
         '[project]\ndependencies = ["torch==2.6.0", "torchvision==0.20.1", "nvidia-cudnn-cu12==9.8.0.87", '

@@ -269,6 +269,11 @@ def test_an_open_torch_is_the_newest_that_fits_what_is_pinned_and_the_glibc() ->
         assert judge_file(spec(pip=("torch>=1.13", beside)), new, base(), alone=True)
 
 
+def test_where_no_release_runs_the_one_that_pip_takes_is_named() -> None:
+    (error, *_) = judge_file(spec(pip=("torch>=1.13,<2.1",)), options("12.0", driver="575.57.08"), base(), alone=True)
+    assert error.message.startswith("torch 2.0.1+cu117 has code for")
+
+
 def test_of_libraries_of_torch_the_one_that_requires_one_release_is_asked() -> None:
     lines = ("accelerate==0.23.0", "torchvision==0.19.1")
     (error,) = judge_file(spec(pip=lines), options("12.0", driver="575.57.08"), base(), alone=True)

@@ -268,7 +268,7 @@ def _in_words(message: str) -> str:
 
 _CONDITION = regex(r"[=<>~!@]")
 _PYTHON = regex(r"write python=([0-9.]+)")
-_OF_PIP = regex(r"--(?:extra-)?index-url (\S+)")
+_OF_PIP = regex(r"--(?:extra-)?index-url ([^\s,]+)")
 
 
 def _of_uv(fix: str | None) -> str | None:

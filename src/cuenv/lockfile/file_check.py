@@ -308,13 +308,16 @@ def _judge_wheels(
     nearest, objections = min(
         reversed(judged), key=lambda pair: (bool(pair[1]), asked.rank(pair[0].build), len(pair[1]))
     )
+    oldest = min((one.libc.version for one in facts.machines if one.libc), default=None)
+    loads = [pair for pair in judged if not (oldest and pair[0].build.glibc and pair[0].build.glibc > oldest)]
+    newest = max(loads, key=lambda pair: pair[0].build.version, default=None)  # pip takes no wheel for a later glibc
+    if alone and objections and newest and not asked.exact:
+        nearest, objections = newest  # none runs, and of those pip takes the newest
     yield from without_consequences(
         (item for verdict in objections for item in as_findings(verdict, nearest, context)), facts
     )
-    if alone and not (objections or asked.elsewhere):
-        oldest = min((one.libc.version for one in facts.machines if one.libc), default=None)
-        loads = [pair for pair in judged if not (oldest and pair[0].build.glibc and pair[0].build.glibc > oldest)]
-        taken, why = max(loads, key=lambda pair: pair[0].build.version)  # pip takes no wheel for a later glibc
+    if alone and newest and not (objections or asked.elsewhere):
+        taken, why = newest
         for verdict in why[:1]:
             name = f"torch {taken.build.version} ({taken.build.build})"
             for item in as_findings(verdict, taken, context):
