@@ -151,7 +151,7 @@ def test_install_refuses_what_has_no_hash_and_options_of_another_lock(
     (tmp_path / "pixi.lock").write_text(built)
     done = run("install", "pixi.lock", *mirrors, "-p", "env", "--platform", "linux-64", folder=tmp_path)
     assert done.returncode == 1
-    assert "cuenv installs files with a hash alone" in done.stderr + done.stdout
+    assert "cuenv installs only files with a hash" in done.stderr + done.stdout
     assert not (tmp_path / "env").exists()
     (tmp_path / "conda-linux-64.lock").write_text("@EXPLICIT\n")
     done = run("install", "conda-linux-64.lock", "--environment", "cpu", "-p", "env", folder=tmp_path)
