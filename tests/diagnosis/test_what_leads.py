@@ -999,3 +999,24 @@ def test_a_warning_of_xla_without_its_time_is_a_notice_where_the_run_goes_on() -
     )
     steps = b"Epoch 1/5\n1563/1563 [====================] - 12s 8ms/step - loss: 0.41\n"
     assert read(note + steps).verdict == "harmless"
+
+
+def test_what_a_shown_command_would_print_is_no_message() -> None:
+    shown = '[ -n "$X" ] || { echo -e "Error: CUDA_HOME is not set.\\n"; exit 1; }\n'
+    comment = (
+        '. ./env.sh && pip install numpy  # Workaround for "ImportError: numpy.core.multiarray failed to import"\n'
+    )
+    assert read((shown + comment + "Successfully installed numpy-1.19.1\n").encode()).verdict == "clean"
+    assert read(b"ImportError: numpy.core.multiarray failed to import\n").verdict == "known"
+
+
+def test_weak_words_right_above_an_effect_are_shown() -> None:
+    log = b"Could not find libops.so in ../build.\nSet OPS_PATH to its place\nmake: *** [ops.done] Error 1\n"
+    found = read(log)
+    assert (found.verdict, [line for line, _ in found.strange]) == ("unknown", [1])
+
+
+def test_cmake_that_found_nvcc_and_no_headers_lacks_no_compiler() -> None:
+    said = 'Could NOT find CUDA (missing: CUDA_{}) (found version "10.1")\n'
+    assert [cause.symptom.id for cause in read(said.format("INCLUDE_DIRS").encode()).causes] == ["header-missing"]
+    assert [cause.symptom.id for cause in read(said.format("NVCC").encode()).causes] == ["nvcc-not-found"]

@@ -27,6 +27,8 @@ _ANYWHERE = ("scope", "memory")
 _BY_HAND, _KILLED, _REPORTED = "interrupted", "host-out-of-memory", "child-failed"
 _BARE = "Killed"
 _STRANGE = 3
+_NEAR = 6
+"""How far above the end of a build words that fail weakly may name its cause."""
 _IN_WORDS = "it is an error (line {}) that cuenv knows only by its words, which say what failed"
 _RAISED = "it is the exception that ended the run (line {}); the last frame of its traceback shows where it comes from"
 
@@ -93,11 +95,19 @@ def ranked(found: Scan) -> Ranked:
     if said := _in_words(inner, roots, found):
         return said
     if first is not None and first.kind == "effect":
-        ends = tuple(one for one in inner if one.grade != "warning")
+        ends = _above_an_effect(first, inner, found)
         return Ranked(verdict="unknown" if ends else "effect", roots=roots, strange=_told(ends))
     strange = _told(inner) or _told(failed) or found.weak
     verdict: Verdict = "unknown" if strange else "harmless" if roots else "clean"
     return Ranked(verdict=verdict, roots=roots, strange=strange)
+
+
+def _above_an_effect(first: SymptomMatch, inner: tuple[FailedLine, ...], found: Scan) -> tuple[FailedLine, ...]:
+    """Lines that fail where only an effect is known; at the end of a build also those that say so weakly."""
+    ends = tuple(one for one in inner if one.grade != "warning")
+    if ends or first.symptom.layer != "build":
+        return ends
+    return tuple(one for one in found.weak if 0 < first.line - one.line <= _NEAR)
 
 
 def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:

@@ -61,6 +61,9 @@ def toolchain(case: LogContext) -> Joined:
     """Which nvcc there is, and the command for compiler and headers of torch's own CUDA."""
     _, cuda = torch_of(case)
     because = [*_toolkits(case)]
+    if "missing: CUDA_INCLUDE_DIRS" in case.line:  # so CMake speaks, which found nvcc
+        remedy = "install the headers beside this nvcc, or set CUDA_TOOLKIT_ROOT_DIR to a toolkit with cuda_runtime.h"
+        return Joined(because=tuple(because), remedy=remedy, command="")
     if command := _without_toolkit(case):
         remedy = (
             "install the CuPy wheel for the driver's CUDA version, which needs no compiler"

@@ -378,6 +378,14 @@ def _says(words: re.Pattern[bytes], line: bytes) -> bool:
     return not _HARMLESS_WORDS.search(line) or bool(words.search(_HARMLESS_WORDS.sub(b" ", line)))
 
 
+def spoken(line: bytes) -> bytes:
+    """A line without what a command that make or a shell shows would print, and without the comment behind it."""
+    return _UNSAID.sub(b" ", line) if b" && " in line or b" || " in line else line
+
+
+_UNSAID = regex(rb"\becho (?:-[en]{1,2} )?(?:\"[^\"]{0,300}\"|'[^']{0,300}')|(?<= )# [A-Z][^\n]{0,300}$")
+
+
 def is_envelope(line: bytes) -> bool:
     """Whether it says that something failed and not what."""
     return bool(_ENVELOPE.search(line))

@@ -32,6 +32,7 @@ from cuenv.diagnosis.log.lines import (
     raises,
     rank_of,
     shape_of,
+    spoken,
     statuses_in,
     uncoloured,
 )
@@ -279,7 +280,7 @@ class Seeker:
         )
 
     def _line(self, line: bytes, number: int, about: _LineShape | None) -> None:
-        line = plain(line)
+        line = spoken(plain(line))
         if about is None:
             line = english(line)
             about = self._of_english(shape_of(line))
@@ -469,7 +470,7 @@ class Seeker:
         found: list[FailedLine] = []
         for count, (number, raw) in enumerate(backwards(tail, total), 1):
             line = english(plain(raw))[:WINDOW]
-            if AT_WORK.search(line):
+            if AT_WORK.search(line) and not fails(line):
                 break
             weakly = fails_weakly(line) and (count <= _LAST or not _QUIET.search(line))
             if number not in known and (weakly or raises(line)):
@@ -509,7 +510,7 @@ class Seeker:
             low -= 1
         part = lines[low : index + _WRAPPED_OVER]
         for between in (b" ", b""):
-            joined = english(plain(between.join(part)))
+            joined = english(plain(between.join(map(spoken, part))))
             for row in rows:
                 for pattern in row.patterns:
                     found = compiled(pattern).search(joined)
