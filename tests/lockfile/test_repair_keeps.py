@@ -21,7 +21,7 @@ from cuenv.core.record import replace
 from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.lock import LockRequest
-from cuenv.lockfile.repair.drafts import pythons_near
+from cuenv.lockfile.repair.drafts import Draft, pythons_near, with_core
 from cuenv.lockfile.repair.obey import loosening, obeyed
 from cuenv.lockfile.repair.proving import odds
 from cuenv.lockfile.repair.relax import blamed, entries_of, forms_of, relax
@@ -505,6 +505,15 @@ def test_of_many_entries_only_those_go_that_have_no_place(clash: tuple[str, ...]
     assert stands["p12"].version == ""
     assert sum(pin.version == "2" for pin in stands.values()) == kept - 1
     assert asked <= 10
+
+
+def test_what_moves_with_torch_says_why() -> None:
+    """pytorch-cuda=12.4 became 12.1 without a word."""
+    pins = tuple(map(parse_spec, ("python=3.11", "pytorch=2.3.0", "pytorch-cuda=2.4", "scipy")))
+    solution = _solution([Pin(name="pytorch", version="2"), Pin(name="pytorch-cuda")])
+    made = with_core(Draft(spec=EnvironmentSpec(name="", channels=(), pins=pins)), pins[1], solution, shipped_base())
+    assert dict(made.why)["pytorch-cuda"] == "the release that goes with that torch"
+    assert "python" not in dict(made.why)
 
 
 def test_the_release_of_another_entry_that_excludes_a_package_is_named() -> None:

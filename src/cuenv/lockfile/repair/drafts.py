@@ -149,6 +149,7 @@ def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge
             pins.append(replace(pin, version=package.version, build="*cuda*" if cuda else of_variant(pin)))
         elif pin.name == "python" or not further(pin, knowledge):
             pins.append(replace(pin, version=str(series(version(package.version))), build=""))
+            draft = draft.noting([pin.name], "the release that goes with that torch")
         else:
             pins.append(pin)
     why = "the nearest release that was found beside which the channels have the other entries"
