@@ -7,6 +7,7 @@ texts of the tables in ``data/guidance``. Whoever meets a failure says it in the
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -37,6 +38,20 @@ FORBIDDEN = {
     r"\b(?:cannot compile|compiles) for \d": "compute capability X.Y",
     r"\(s\)(?!\w)": "a plural by number",
     r": the same$": "the whole meaning",
+    r"\banew\b": "again",
+    r"\bin the place of\b": "instead of",
+    r"\btells? of (?!twice)": "names, describes or shows",
+    r"\bspeaks? of\b": "names",
+    r"\bis not there\b": "does not exist; is missing",
+    r"\bthat (?:is|are) there\b": "installed, existing",
+    r"\bmay not be (?:read|written)\b": "is not readable, is not writable",
+    r"\bstands? (?:twice|behind|below|before (?!it))": "appears, follows, precedes",
+    r"\ban (?:envelope|outer error)\b": "this line only reports the failure",
+    r"\bvery (?:release|torch|minor|CUDA)\b": "exactly the release",
+    r"\bare no (?!longer)": "are not",
+    r"\bnothing (?:serves|tells|says)\b": "no build supports; the file does not name",
+    r"\bbroke off\b": "ended",
+    r"\bfolder of the build\b": "build directory",
 }
 """A pattern, and what to say instead."""
 EXEMPT = {
@@ -85,6 +100,20 @@ def test_no_string_uses_a_private_word() -> None:
         if re.search(pattern, text)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_remedy_and_a_cure_begin_with_what_to_do() -> None:
+    noun = re.compile(
+        r"(?i)(?:an?|the|another|both|more|fewer|smaller|others?|no|none|nothing|what|which|where|these)\b"
+    )
+    columns = (("symptoms", "remedy"), ("codes", "cure"))
+    texts = [
+        f"{name}: {row[column]}"
+        for name, column in columns
+        for row in json.loads((SOURCE / "data" / "guidance" / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+        if noun.match(row[column])
+    ]
+    assert not texts, "\n".join(texts)
 
 
 def test_no_docstring_of_the_public_interface_uses_a_private_word() -> None:

@@ -102,7 +102,7 @@ def read_hosts(
             line, and why. Without it such a part is an error.
 
     Raises:
-        InputError: it cannot be read, tells of no host, or part of it is broken and nobody is told.
+        InputError: it cannot be read, describes no host, or part of it is broken and nobody is told.
         UsageError: there is no such name.
         TypeError: neither a text nor a path.
     """
@@ -128,7 +128,7 @@ def make_host(
 
     Raises:
         UsageError: a GPU, driver or platform that does not exist.
-        InputError: the paste tells of no host.
+        InputError: the paste describes no host.
         TypeError: an argument is no text.
     """
     pasted = text_or_none(paste, "make_host: paste", "what nvidia-smi prints")
@@ -391,7 +391,7 @@ def require(
 
     Raises:
         RequirementError: an error was found; ``code``, ``message``, ``fix`` are those of the finding that leads.
-        InputError: the lock is not there, or cannot be read.
+        InputError: the lock does not exist, or cannot be read.
         UsageError: an option names nothing that exists.
     """
     from cuenv.lockfile.check import CheckedLock  # noqa: PLC0415 - as above

@@ -425,7 +425,7 @@ def _nvidia_beside_forge_torch(torch: Pin, sources: Sequence[str], spec: Environ
     """The channel nvidia beside a torch of conda-forge, which does not depend on the libraries of that channel."""
     if sources[0] != "conda-forge":
         message = (
-            "the channel nvidia stands before conda-forge, so strict channel priority takes the CUDA libraries of "
+            "the channel nvidia is listed before conda-forge, so strict channel priority takes the CUDA libraries of "
             "conda-forge's torch from nvidia"
         )
         yield two_channels_finding(message, ours=spec.ours)

@@ -95,6 +95,6 @@ def _against(told: HostFacts, given: HostFacts) -> Iterator[str]:
     ours, theirs = set(told.capabilities), set(given.capabilities)
     if ours and theirs and not ours <= theirs:
         yield (
-            f"the log tells of compute capability {', '.join(map(str, sorted(ours - theirs)))}, "
+            f"the log names compute capability {', '.join(map(str, sorted(ours - theirs)))}, "
             f"and {given.label} was given with {', '.join(map(str, sorted(theirs)))}"
         )

@@ -234,7 +234,7 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
     if gunzip and not gunzip.eof:
         raise RetryError("the connection ended early")
     if total is not None and sent < total:
-        raise RetryError(f"the connection broke off after {readable_size(sent)} of {readable_size(total)}")
+        raise RetryError(f"the connection ended after {readable_size(sent)} of {readable_size(total)}")
 
 
 def _start(answer: requests.Response, spool: _Spool) -> int:
