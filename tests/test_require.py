@@ -86,7 +86,7 @@ def test_strict_raises_on_a_doubt(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_asked_is_an_error_of_another_kind(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="does not exist"):
         cuenv.require(tmp_path / "conda-lock.yml")
     with pytest.raises(UsageError):
         cuenv.require(LOCK, gpus="RTX 9999")

@@ -79,7 +79,7 @@ def test_an_architecture_in_some_objects_does_not_serve_the_others(tmp_path: Pat
         (
             "575.57.08",
             "warning",
-            "which a driver that supports CUDA 12.0 compiles at the first start; this driver supports CUDA 12.9",
+            "which a driver that supports CUDA 12.0 must compile at the first start; this driver supports CUDA 12.9",
         ),
         ("470.129.06", "error", "which needs a driver that supports CUDA 12.0; this driver supports CUDA 11.4"),
         (None, "info", "the driver is not known"),
