@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cases import collect, quick_and_slow
-from cuenv.diagnosis.cures import JOINS
+from cuenv.diagnosis.cures import CURES
 from cuenv.diagnosis.log.lines import shape_of
 from cuenv.diagnosis.log.marks import keyed
 from cuenv.diagnosis.log.scan import scan
@@ -97,7 +97,7 @@ def test_what_a_line_tells_is_short_and_safe_in_a_command(step: int) -> None:
         data = case.read_bytes()
         for text in (data, re.sub(rb"[0-9]+", lambda found: found[0] + hostile, data)):
             for item in scan([text], guidance.symptoms).sightings:
-                for value in item.told.values():
+                for value in item.groups.values():
                     assert re.fullmatch(r"[\w.+/ -]{1,80}", value), value
     assert knowledge.edition
 
@@ -105,7 +105,7 @@ def test_what_a_line_tells_is_short_and_safe_in_a_command(step: int) -> None:
 def test_every_row_follows_what_exists_and_joins_what_exists() -> None:
     known = set(rows())
     for row in rows().values():
-        assert row.join is None or row.join in JOINS, row.id
+        assert row.join is None or row.join in CURES, row.id
         for name in row.follows:
             assert name == ANY or name in known or name.removeprefix("layer:") in LAYERS, (row.id, name)
         assert row.id not in row.follows
@@ -123,7 +123,7 @@ def test_no_two_rows_explain_each_other() -> None:
 
 
 def test_every_join_is_used() -> None:
-    assert {row.join for row in rows().values() if row.join} == set(JOINS)
+    assert {row.join for row in rows().values() if row.join} == set(CURES)
 
 
 def test_every_mark_is_in_a_line_that_its_row_finds() -> None:

@@ -1,6 +1,6 @@
-"""What a log means: the causes in it, what merely follows from them, why on this host, and the one command each.
+"""The diagnosis of a log: its causes, their consequences, the evidence on this host, and one command for each cause.
 
-What ended the run leads (`lead.py`); what it explains is folded under it. What no row knows is *unknown*.
+`lead.py` decides which cause ended the run and which symptoms follow from it. A failure without a row is *unknown*.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from shlex import quote
 
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
-from cuenv.diagnosis.cures import JOINS
+from cuenv.diagnosis.cures import CURES
 from cuenv.diagnosis.cures.build import other_major
-from cuenv.diagnosis.cures.case import RESOLVE, Joined, LogContext, host_words
-from cuenv.diagnosis.cures.managers import PIP, said_there
-from cuenv.diagnosis.cures.names import named
+from cuenv.diagnosis.cures.context import RESOLVE, CureResult, LogContext, host_words
+from cuenv.diagnosis.cures.managers import PIP, for_manager
+from cuenv.diagnosis.cures.names import placeholder_values
 from cuenv.diagnosis.lead import Ranked, RankedSymptom, Verdict, ranked
 from cuenv.diagnosis.log.host import LogHost, log_alone
 from cuenv.diagnosis.log.matches import Scan, SymptomMatch
@@ -25,16 +25,16 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
 from cuenv.prefix.inventory import Prefix
 
-SAID = ("torch", "cuda", "nvcc", "python", "gcc")
-"""What of the software that a log tells is shown with its diagnosis."""
+SHOWN_SOFTWARE = ("torch", "cuda", "nvcc", "python", "gcc")
+"""Software versions of a log that its diagnosis shows."""
 _SLOT = regex(r"\{([a-z]+)\}")
-_WANTING = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
-"""What a command is not printed with: the log did not name it."""
+_PLACEHOLDER = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
+"""A placeholder that the log did not fill: a command that contains one is not printed."""
 _WITHOUT_TORCH = frozenset({"jax", "tensorflow", "ggml", "jittor", "onnxruntime"})
-"""Frameworks that no environment for PyTorch cures."""
+"""Frameworks for which a PyTorch environment does not help."""
 _COMPILED = frozenset({"ai.onnxruntime", "onnxruntime-java", "rs", "drivererror", "cudasuccess"})
-"""How programs in Java, Rust and C++ (Caffe) speak, which no package of Python cures."""
-_UNTOLD = {
+"""Signs of programs in Java, Rust and C++ (Caffe), for which a Python package does not help."""
+_DEFAULT_VALUES = {
     "cuda": "X.Y",
     "header": "a header",
     "op": "an extension",
@@ -58,11 +58,11 @@ class Cause:
     """A symptom that nothing else in the log explains.
 
     Attributes:
-        leads: why it stands where it stands among the causes.
-        why: what it is caused by, in general.
-        because: what the host, the environment and the line say, one sentence each.
-        command: what cures it.
-        followers: what it explains, in the order of the log.
+        leads: the reason for its rank among the causes.
+        why: the general cause.
+        because: evidence from the host, the environment and the line, one sentence each.
+        command: the command that cures it.
+        followers: the symptoms that follow from it, in the order of the log.
     """
 
     sighting: SymptomMatch
@@ -75,34 +75,34 @@ class Cause:
 
     @property
     def for_administrators(self) -> bool:
-        """Whether the command wants the rights of an administrator, and disturbs others on the machine."""
+        """Return whether the command needs an administrator, because it affects all users of the machine."""
         return self.command.startswith("sudo ") or " sudo " in self.command
 
     @property
     def symptom(self) -> Symptom:
-        """The row."""
+        """Return the table row."""
         return self.sighting.symptom
 
     @property
     def kind(self) -> str:
-        """As the row has it; a remark that the log proves to be more is a cause."""
+        """Return the kind of the row, or ``cause`` for a remark that the log proves to be a cause."""
         return self.sighting.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a log means.
+    """The causes of a failure in a log.
 
     Attributes:
-        verdict: ``known``: a cause stands in it; ``effect``: only what follows from a cause that is not in it;
-            ``harmless``: only what harms nothing; ``unknown``: it fails, and no row knows why; ``clean``: nothing in
-            it looks like a failure.
-        causes: what nothing else explains, the one that leads first; where it is unknown, none of them ended the run
-            but one of the kind ``words``: the error itself, of which no more is known than what it says.
-        facts: the host that it is from, as far as the log, or who gave it, tells.
-        contradictions: what is told of the host in two ways.
-        strange: the lines that fail and that nothing explains; only when it is unknown.
-        outlived: whether the run went on after each of its errors: none of them ended it.
+        verdict: ``known``: the log shows a cause; ``effect``: it shows only consequences of a cause elsewhere;
+            ``harmless``: it shows only harmless messages; ``unknown``: it fails, and the table has no row for it;
+            ``clean``: no line looks like a failure.
+        causes: the symptoms that no other symptom explains, in rank order. If the verdict is ``unknown``, only a cause
+            of the kind ``words`` can have ended the run: cuenv knows its message and nothing else.
+        facts: the host of the log, from the log or from the options.
+        contradictions: facts about the host that disagree.
+        strange: the failures that no symptom explains; only if the verdict is ``unknown``.
+        outlived: whether the run continued after every error.
     """
 
     verdict: Verdict
@@ -117,12 +117,12 @@ class Diagnosis:
 
     @property
     def fine(self) -> bool:
-        """Whether nothing has to be done."""
+        """Return whether the log shows no failure."""
         return self.verdict in ("clean", "harmless")
 
     @property
     def in_words(self) -> bool:
-        """Whether only the error's own words are known of what ended the run."""
+        """Return whether cuenv knows only the message of the error that ended the run."""
         return bool(self.causes) and self.causes[0].kind == "words"
 
 
@@ -133,36 +133,41 @@ def diagnose(
     facts: HostFacts | None = None,
     prefix: Prefix | None = None,
 ) -> Diagnosis:
-    """Read a log.
+    """Diagnose a log.
 
     Args:
         blocks: its bytes, in pieces of any length; they are read once and not kept.
         symptoms: the table of symptoms.
         knowledge: the tables of facts.
-        facts: the host that it is from; without one it is what the log tells.
-        prefix: the environment that it is from.
+        facts: the host of the log; ``None`` takes the host that the log shows.
+        prefix: the environment of the log.
     """
     found = scan(blocks, symptoms)
-    return judge(found, knowledge, log_alone(found, knowledge, facts), prefix)
+    return diagnose_scan(found, knowledge, log_alone(found, knowledge, facts), prefix)
 
 
-def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | None) -> Diagnosis:
-    """What a scan means on the host of its log; see `diagnose`."""
-    mentions = {**found.mentions, **{name: host.told.others[name] for name in SAID if name in host.told.others}}
+def diagnose_scan(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | None) -> Diagnosis:
+    """Diagnose a scanned log on its host; see `diagnose`."""
+    mentions = {
+        **found.mentions,
+        **{name: host.pasted.others[name] for name in SHOWN_SOFTWARE if name in host.pasted.others},
+    }
     base = LogContext(
         knowledge=knowledge,
         facts=host.facts,
         prefix=prefix,
-        mentions={**found.mentions, **host.told.others, **({"ranks": "many"} if found.many else {})},
-        packages=host.told.packages,
-        builds=host.told.builds,
+        mentions={**found.mentions, **host.pasted.others, **({"ranks": "many"} if found.many else {})},
+        packages=host.pasted.packages,
+        builds=host.pasted.builds,
     )
     order = ranked(found)
     said = {code for root in order.roots for code in root.sighting.symptom.codes}
     beside = (f"{item.message} ({item.code})" for item in other_major(base) if item.code not in said)
     return Diagnosis(
         verdict=order.verdict,
-        causes=tuple(_cause(root, base, may=_may_cure(index, root, order)) for index, root in enumerate(order.roots)),
+        causes=tuple(
+            _cause(root, base, may=_may_suggest_command(index, root, order)) for index, root in enumerate(order.roots)
+        ),
         strange=tuple((one.line, one.text) for one in order.strange),
         lines=found.lines,
         size=found.size,
@@ -173,8 +178,8 @@ def judge(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Prefix | Non
     )
 
 
-def _may_cure(index: int, root: RankedSymptom, order: Ranked) -> bool:
-    """Whether a command may end what the log shows: none does for a mere effect, or for a warning beside the cause."""
+def _may_suggest_command(index: int, root: RankedSymptom, order: Ranked) -> bool:
+    """Return whether a command can help: not for an effect, nor for a warning below the first cause."""
     one = root.sighting
     alone = order.verdict == "known" and not any(each.sighting.symptom.layer == "scope" for each in order.roots)
     return alone and one.kind == "cause" and (not index or one.grade in ("exception", "error"))
@@ -182,32 +187,32 @@ def _may_cure(index: int, root: RankedSymptom, order: Ranked) -> bool:
 
 def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
     row = root.sighting.symptom
-    told = decoded(root.sighting.told)
-    case = replace(base, told=told, line=root.sighting.text, raised=root.sighting.raised)
-    joined = JOINS[row.join](case) if row.join else Joined()
+    groups = decode_groups(root.sighting.groups)
+    context = replace(base, groups=groups, line=root.sighting.text, frame=root.sighting.frame)
+    cure = CURES[row.join](context) if row.join else CureResult()
     where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
-    values = {**_UNTOLD, **told, **joined.values, "host": host_words(base.facts), "prefix": where}
-    command = " ".join(filled(row.command, values).split()) if joined.command is None else joined.command
-    for word, meant in named(case):
+    values = {**_DEFAULT_VALUES, **groups, **cure.values, "host": host_words(base.facts), "prefix": where}
+    command = " ".join(fill_slots(row.command, values).split()) if cure.command is None else cure.command
+    for word, meant in placeholder_values(context):
         command = re.sub(rf"(?<![\w$]){re.escape(word)}(?!\w)", quote(meant).replace("\\", r"\\"), command)
-    foreign = [RESOLVE] if case.frameworks & (_WITHOUT_TORCH | _COMPILED) else []
-    foreign += [PIP, "conda "] if case.frameworks & _COMPILED else []
-    beside = "torch" not in case.frameworks and command.startswith(tuple(foreign))
-    kept = may and not _WANTING.search(command) and not beside
-    command = said_there(case, command) if kept else ""
+    foreign = [RESOLVE] if context.frameworks & (_WITHOUT_TORCH | _COMPILED) else []
+    foreign += [PIP, "conda "] if context.frameworks & _COMPILED else []
+    beside = "torch" not in context.frameworks and command.startswith(tuple(foreign))
+    kept = may and not _PLACEHOLDER.search(command) and not beside
+    command = for_manager(context, command) if kept else ""
     return Cause(
         sighting=root.sighting,
         leads=root.leads,
-        why=filled(row.cause, values),
-        because=(*joined.because, *_not_here(base.facts, command)),
-        remedy=joined.remedy or filled(row.remedy, values),
+        why=fill_slots(row.cause, values),
+        because=(*cure.because, *_missing_gpu(base.facts, command)),
+        remedy=cure.remedy or fill_slots(row.remedy, values),
         command=command,
         followers=root.followers,
     )
 
 
-def _not_here(facts: HostFacts | None, command: str) -> tuple[str, ...]:
-    """A command that chooses for a host wants its GPU: the log may not tell it, and this machine may not be meant."""
+def _missing_gpu(facts: HostFacts | None, command: str) -> tuple[str, ...]:
+    """Return a sentence if the command chooses for a GPU that neither the log nor the host names."""
     if (facts and facts.gpus) or not command.startswith("cuenv resolve"):
         return ()
     if facts and facts.detected:
@@ -215,10 +220,10 @@ def _not_here(facts: HostFacts | None, command: str) -> tuple[str, ...]:
     return ("the log does not name the GPU: run the command on the machine of the log, or name its GPU with --gpu",)
 
 
-def decoded(told: Mapping[str, str]) -> dict[str, str]:
-    """What a line tells, in the terms of people: 11040 is the CUDA version 11.4, sm_120 is 12.0, cuda126 is 12.6."""
+def decode_groups(groups: Mapping[str, str]) -> dict[str, str]:
+    """Return named groups in readable form: 11040 becomes CUDA 11.4, sm_120 becomes 12.0, cuda126 becomes 12.6."""
     found = {}
-    for name, text in told.items():
+    for name, text in groups.items():
         if name == "level" and text.isdigit():
             found[name] = f"{int(text) // 1000}.{int(text) % 1000 // 10}"
         elif name in ("sm", "compute", "library"):
@@ -229,6 +234,6 @@ def decoded(told: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """A text of a row with what is known in its slots; a slot that nobody fills stays, and a test refuses it."""
+def fill_slots(text: str, values: Mapping[str, str]) -> str:
+    """Fill the slots of a row's text; a slot without a value stays, and a test rejects that."""
     return _SLOT.sub(lambda slot: values.get(slot[1], slot[0]), text)

@@ -13,7 +13,7 @@ from cuenv.core.io.files import is_file, size_of
 from cuenv.core.io.logs import log_blocks
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import printable
-from cuenv.diagnosis.causes import Diagnosis, judge
+from cuenv.diagnosis.causes import Diagnosis, diagnose_scan
 from cuenv.diagnosis.log.host import log_host
 from cuenv.diagnosis.log.scan import scan
 from cuenv.host.facts import HostFacts
@@ -89,7 +89,7 @@ def diagnose_log(
     read = scan(blocks, guidance.symptoms)
     if not read.size:
         raise InputError(f"{'standard input' if log == STDIN else printable(log)} is empty", hint=_PIPE)
-    found = judge(read, knowledge, log_host(read, options, knowledge, is_file_here), environment)
+    found = diagnose_scan(read, knowledge, log_host(read, options, knowledge, is_file_here), environment)
     if is_file(ENVIRONMENT):
         found = replace(found, causes=tuple(replace(item, command=_kept(item.command)) for item in found.causes))
     return Diagnosed(diagnosis=found, guidance=guidance)

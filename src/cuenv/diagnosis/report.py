@@ -151,7 +151,7 @@ def _plain(cause: Cause, rank: int, guidance: Guidance, knowledge: Knowledge) ->
         "kind": cause.kind,
         "rank": rank,
         "leads": cause.leads,
-        "told": dict(cause.sighting.told),
+        "told": dict(cause.sighting.groups),
         "why": cause.why,
         "because": list(cause.because),
         "remedy": cause.remedy,

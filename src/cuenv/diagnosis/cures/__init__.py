@@ -1,6 +1,6 @@
-"""The command that cures a symptom in its place, by the names that the rows of the table give."""
+"""Functions that suggest a command for a symptom in its log; `CURES` holds each by the name that the table uses."""
 
 from cuenv.diagnosis.cures import build, compiled, driver, libraries, run, solvers, system, torch
-from cuenv.diagnosis.cures.case import JOINS
+from cuenv.diagnosis.cures.context import CURES
 
-__all__ = ["JOINS", "build", "compiled", "driver", "libraries", "run", "solvers", "system", "torch"]
+__all__ = ["CURES", "build", "compiled", "driver", "libraries", "run", "solvers", "system", "torch"]

@@ -9,20 +9,27 @@ from packaging.version import Version
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import version_or_none
-from cuenv.diagnosis.cures.case import (
-    Joined,
+from cuenv.diagnosis.cures.context import (
+    CureResult,
     LogContext,
-    asked_rule,
     capabilities,
-    host_of,
-    in_image,
-    join,
-    resolve_anew,
+    cure,
+    in_docker_build,
+    resolve_command,
+    rule_host,
+    rule_verdict,
+    text_with_code,
     torch_of,
-    with_code,
 )
 from cuenv.diagnosis.cures.managers import PIP
-from cuenv.diagnosis.cures.names import PIP_ANEW, again, package_in, package_of, provider, straight
+from cuenv.diagnosis.cures.names import (
+    PIP_REINSTALL,
+    normalized_path,
+    package_in,
+    package_of,
+    pip_requirement,
+    provider,
+)
 from cuenv.diagnosis.cures.torch import by_wheel
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
@@ -44,35 +51,39 @@ _NEWER_PTXAS = (
 """What jax-ml/jax#25718 ends with: the ptxas of NVIDIA's wheel in place of the system's."""
 
 
-def _of_torch(case: LogContext) -> Joined:
+def _of_torch(context: LogContext) -> CureResult:
     """The code that torch holds against the GPUs; what is no part of torch is built again for them."""
-    if _FOREIGN.search(case.line) or case.frameworks & _COMPILED_IN:
-        wanted = ";".join(map(str, capabilities(case))) or "the compute capability of the GPU"
+    if _FOREIGN.search(context.line) or context.frameworks & _COMPILED_IN:
+        wanted = ";".join(map(str, capabilities(context))) or "the compute capability of the GPU"
         remedy = f"build or install the package of this file again, for {wanted} (TORCH_CUDA_ARCH_LIST, CUDAARCHS)"
-        return Joined(remedy=remedy, command="")
-    release, cuda = torch_of(case)
-    found = capabilities(case)
-    build = _build_of(case, release, cuda) if release and cuda else None
+        return CureResult(remedy=remedy, command="")
+    release, cuda = torch_of(context)
+    found = capabilities(context)
+    build = _build_of(context, release, cuda) if release and cuda else None
     because = []
     if found and build:
-        verdict = asked_rule(case, "device-code", Candidate(build=build, cuda=cuda, python="3"))
-        because.append(f"torch {build.version} for CUDA {cuda}: {with_code(verdict)}")
+        verdict = rule_verdict(context, "device-code", Candidate(build=build, cuda=cuda, python="3"))
+        because.append(f"torch {build.version} for CUDA {cuda}: {text_with_code(verdict)}")
     elif found:
         because.append(f"the GPU has compute capability {', '.join(map(str, found))}")
-    gpus = " ".join(f"--gpu {capability}" for capability in found) if case.told.get("sm") else ""
-    host = case if not gpus or (case.facts and case.facts.detected) else replace(case, facts=host_of(case))
-    return Joined(because=tuple(because), command=resolve_anew(host, gpus=gpus))
+    gpus = " ".join(f"--gpu {capability}" for capability in found) if context.groups.get("sm") else ""
+    host = (
+        context
+        if not gpus or (context.facts and context.facts.detected)
+        else replace(context, facts=rule_host(context))
+    )
+    return CureResult(because=tuple(because), command=resolve_command(host, gpus=gpus))
 
 
-def _build_of(case: LogContext, release: Version, cuda: Version) -> TorchBuild | None:
+def _build_of(context: LogContext, release: Version, cuda: Version) -> TorchBuild | None:
     """The row of a torch whose device code is known: a wheel's, else that of the channel and platform."""
-    package = case.prefix.package("pytorch") if case.prefix else None
+    package = context.prefix.package("pytorch") if context.prefix else None
     stack = package.channel_name if package else ""
-    platform = host_of(case).platform
-    wheel = wheel_row(release, "", cuda, platform, case.knowledge)
-    if wheel.code and (release.local or (case.prefix and not package)):
+    platform = rule_host(context).platform
+    wheel = wheel_row(release, "", cuda, platform, context.knowledge)
+    if wheel.code and (release.local or (context.prefix and not package)):
         return wheel
-    rows = [row for row in case.knowledge.torch if (row.version.public, row.cuda) == (release.public, cuda)]
+    rows = [row for row in context.knowledge.torch if (row.version.public, row.cuda) == (release.public, cuda)]
     return max(
         (row for row in rows if row.code),
         key=lambda row: (row.platform == platform, row.stack == stack),
@@ -80,29 +91,30 @@ def _build_of(case: LogContext, release: Version, cuda: Version) -> TorchBuild |
     )
 
 
-def _libc(case: LogContext) -> Joined:
+def _libc(context: LogContext) -> CureResult:
     """The C library of the host against the one that the line asks for."""
-    wanted = version_or_none(case.told.get("glibc", ""))
-    if case.facts is None or case.facts.libc is None or wanted is None:
-        return Joined()
+    wanted = version_or_none(context.groups.get("glibc", ""))
+    if context.facts is None or context.facts.libc is None or wanted is None:
+        return CureResult()
     reason = Reason("row", f"the file of this line needs glibc {wanted} or later")
-    machines = [machine for machine in case.facts.machines if machine.libc]
+    machines = [machine for machine in context.facts.machines if machine.libc]
     verdicts = [for_host(glibc_verdict(wanted, reason, machine.libc), machine) for machine in machines]
-    return Joined(because=tuple(dict.fromkeys(map(with_code, verdicts))))
+    return CureResult(because=tuple(dict.fromkeys(map(text_with_code, verdicts))))
 
 
-@join
-def extension(case: LogContext) -> Joined:
+@cure
+def extension(context: LogContext) -> CureResult:
     """How a compiled module that is missing is built: its package again, or the folder of the program's sources."""
-    name = case.told.get("module", "")
-    if command := provider(case, "folder", name):
-        return Joined(remedy="build it in its directory in the program's sources", command=command)
+    name = context.groups.get("module", "")
+    if command := provider(context, "folder", name):
+        return CureResult(remedy="build it in its directory in the program's sources", command=command)
     package = package_of(name)
-    if package not in _COMPILED and not provider(case, "repository", package):
-        return Joined()
+    if package not in _COMPILED and not provider(context, "repository", package):
+        return CureResult()
     ready = "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 " if package == "apex" else ""
-    return Joined(
-        remedy=f"install {package} with its compiled part", command=f"{ready}{PIP_ANEW} {again(case, package)}"
+    return CureResult(
+        remedy=f"install {package} with its compiled part",
+        command=f"{ready}{PIP_REINSTALL} {pip_requirement(context, package)}",
     )
 
 
@@ -121,19 +133,20 @@ _COMPILED = frozenset(
 """Packages on PyPI whose compiled part belongs to one torch."""
 
 
-@join
-def symbol(case: LogContext) -> Joined:
+@cure
+def symbol(context: LogContext) -> CureResult:
     """The package whose file expects a symbol that is not there, built or installed again."""
-    if re.search(r"undefined symbol: cu[A-Z]", case.line):
-        return Joined(remedy="run where nvidia-smi shows a GPU: the driver provides the symbol")
-    if "-packages/torch/" in straight(case.line):
-        return built_again(case)
-    package = package_in(case.line)
+    if re.search(r"undefined symbol: cu[A-Z]", context.line):
+        return CureResult(remedy="run where nvidia-smi shows a GPU: the driver provides the symbol")
+    if "-packages/torch/" in normalized_path(context.line):
+        return built_again(context)
+    package = package_in(context.line)
     if not package:
-        return Joined()
+        return CureResult()
     pip = f"{PIP} install --no-cache-dir --force-reinstall --no-deps --no-build-isolation"
-    return Joined(
-        remedy=f"reinstall {package} for the packages that are installed now", command=f"{pip} {again(case, package)}"
+    return CureResult(
+        remedy=f"reinstall {package} for the packages that are installed now",
+        command=f"{pip} {pip_requirement(context, package)}",
     )
 
 
@@ -144,136 +157,142 @@ _PINNING = frozenset({"vllm", "xformers"})
 """Packages whose releases name the one torch that they were built with (Requires-Dist; xformers up to 0.0.33)."""
 
 
-@join
-def ptxas(case: LogContext) -> Joined:
+@cure
+def ptxas(context: LogContext) -> CureResult:
     """A newer ptxas, where XLA or Triton takes the one that it is told."""
-    if case.frameworks & {"jax", "tensorflow"}:
+    if context.frameworks & {"jax", "tensorflow"}:
         remedy = "put the ptxas of a newer CUDA first on PATH; XLA takes the one that it finds there"
-        return Joined(remedy=remedy, command=_NEWER_PTXAS)
-    return Joined()
+        return CureResult(remedy=remedy, command=_NEWER_PTXAS)
+    return CureResult()
 
 
-@join
-def kernel_of_package(case: LogContext) -> Joined:
+@cure
+def kernel_of_package(context: LogContext) -> CureResult:
     """A kernel that was written by hand, which torch.compile did not make."""
-    if "triton.compiler.errors" not in case.line or "inductor" in case.mentions:
-        return Joined()
+    if "triton.compiler.errors" not in context.line or "inductor" in context.mentions:
+        return CureResult()
     remedy = "the kernel is one of a package or of the program: install the release of Triton that it was written for"
-    return Joined(remedy=remedy, command="")
+    return CureResult(remedy=remedy, command="")
 
 
-@join
-def device_code(case: LogContext) -> Joined:
+@cure
+def device_code(context: LogContext) -> CureResult:
     """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
-    if "jax" in case.frameworks and "PTX was compiled" in case.line:
+    if "jax" in context.frameworks and "PTX was compiled" in context.line:
         remedy = "install a newer driver, or a jaxlib whose CUDA is not newer than the driver's"
-        return Joined(remedy=remedy, command="")
-    if "onnxruntime" in f"{case.line} {case.raised.package if case.raised else ''}":
-        return Joined(
+        return CureResult(remedy=remedy, command="")
+    if "onnxruntime" in f"{context.line} {context.frame.package if context.frame else ''}":
+        return CureResult(
             remedy="a build of onnxruntime that has code for this GPU: a newer CUDA, or a newer release", command=""
         )
-    package = _with_kernels(case)
+    package = _with_kernels(context)
     if not package:
-        return by_wheel(case, _of_torch(case))
-    found = capabilities(case)
+        return by_wheel(context, _of_torch(context))
+    found = capabilities(context)
     gpu = f" ({', '.join(map(str, found))})" if found else ""
     says = f"the called kernel belongs to {package}, so another torch does not help"
-    how, lowest = provider(case, "kernels", package), version_or_none(provider(case, "capability", package))
+    how, lowest = provider(context, "kernels", package), version_or_none(provider(context, "capability", package))
     if how.startswith(PIP):
-        return Joined(
+        return CureResult(
             because=(says,), remedy=f"install a newer {package}, whose wheel has code for more GPUs", command=how
         )
     if lowest and found and any((one.major, one.minor) < lowest.release for one in found):
         remedy = f"run the program without {package}, which supports only compute capability {lowest} and later"
-        return Joined(because=(says,), remedy=remedy, command="")
+        return CureResult(because=(says,), remedy=remedy, command="")
     if how == "wheel":
-        return Joined(
+        return CureResult(
             because=(says,), remedy=f"install a release of {package} that has code for this GPU{gpu}", command=""
         )
     wanted = f'"{";".join(map(str, found))}"' if found else f'"$({_ASK_CAPABILITY})"'
     pip = f"{PIP} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall --no-binary {package}"
     remedy = f"compile {package} again for this GPU{gpu}, with an nvcc that supports it and the installed torch"
-    return Joined(
-        because=(says,), remedy=remedy, command=f"{how.replace('{list}', wanted)} {pip} {again(case, package)}"
+    return CureResult(
+        because=(says,),
+        remedy=remedy,
+        command=f"{how.replace('{list}', wanted)} {pip} {pip_requirement(context, package)}",
     )
 
 
-def _with_kernels(case: LogContext) -> str:
+def _with_kernels(context: LogContext) -> str:
     """The package with kernels of its own whose code the line, or the last frame of the traceback, tells."""
-    names = [*_FOLDER.findall(case.line), case.raised.package if case.raised else ""]
-    return next((name for name in map(package_of, names) if name and provider(case, "kernels", name)), "")
+    names = [*_FOLDER.findall(context.line), context.frame.package if context.frame else ""]
+    return next((name for name in map(package_of, names) if name and provider(context, "kernels", name)), "")
 
 
 _FOLDER = regex(r"(?:^|[\s/(])([A-Za-z][\w-]{1,40})(?=/)")
 
 
-@join
-def glibc(case: LogContext) -> Joined:
+@cure
+def glibc(context: LogContext) -> CureResult:
     """A package whose wheel asks for a newer C library than there is: what is built here asks for no newer one."""
-    found = _libc(case)
-    package = package_in(case.line)
+    found = _libc(context)
+    package = package_in(context.line)
     if not package or package.startswith(("nvidia", "torch")):
         return found
     forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if package == "flash-attn" else ""  # its setup.py takes a wheel else
     pip = f"{forced}{PIP} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall"
-    command = f"{pip} --no-binary {package} {again(case, package)}"
+    command = f"{pip} --no-binary {package} {pip_requirement(context, package)}"
     return replace(found, remedy=f"build {package} on this system, so that it uses this glibc", command=command)
 
 
-@join
-def built_again(case: LogContext) -> Joined:
+@cure
+def built_again(context: LogContext) -> CureResult:
     """An extension for the torch that is there: its own release, whatever newer one there is.
 
     A file of torch itself is of another release than its neighbours; one beside the sources of a program is built
     there.
     """
-    if "-packages/torch/" in straight(case.line):
+    if "-packages/torch/" in normalized_path(context.line):
         remedy = "reinstall the same torch release with the libraries that it pins"
-        if case.mentions.get("manager") == "conda" or re.search(r"conda|/envs/", case.line):
-            return Joined(
+        if context.mentions.get("manager") == "conda" or re.search(r"conda|/envs/", context.line):
+            return CureResult(
                 remedy=f"{remedy}, by conda or pip as it was installed; a new environment is surest", command=""
             )
-        return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall {again(case, 'torch')}")
-    if "libtorch_hip" in case.line:
+        return CureResult(
+            remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall {pip_requirement(context, 'torch')}"
+        )
+    if "libtorch_hip" in context.line:
         remedy = "install torch and the package that is imported from one index: this package is its build for AMD GPUs"
-        return Joined(because=("libtorch_hip.so is a part of torch for ROCm alone",), remedy=remedy, command="")
-    if _IN_TREE.search(case.line):
-        return Joined(remedy="remove its build directory, and build it again in the directory of its setup.py")
-    if "THPVariableClass" in case.line:  # of libtorch_python.so, which import torch alone loads
+        return CureResult(because=("libtorch_hip.so is a part of torch for ROCm alone",), remedy=remedy, command="")
+    if _IN_TREE.search(context.line):
+        return CureResult(remedy="remove its build directory, and build it again in the directory of its setup.py")
+    if "THPVariableClass" in context.line:  # of libtorch_python.so, which import torch alone loads
         remedy = "write import torch before the import of the extension; if it stands there, build the extension again"
-        return Joined(remedy=remedy)
-    package = case.told.get("package", "")
+        return CureResult(remedy=remedy)
+    package = context.groups.get("package", "")
     package = (
-        package_of(package) if package else package_in(case.line) or package_in(case.mentions.get("importing", ""))
+        package_of(package)
+        if package
+        else package_in(context.line) or package_in(context.mentions.get("importing", ""))
     )
     if not package:
-        return Joined()
+        return CureResult()
     if package in _PINNING:
         remedy = f"let pip install the torch that this {package} release requires and was built for"
-        return Joined(remedy=remedy, command=f"{PIP} install {again(case, package)}")
+        return CureResult(remedy=remedy, command=f"{PIP} install {pip_requirement(context, package)}")
     pip = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
-    return Joined(command=f"{pip} {again(case, package)}")
+    return CureResult(command=f"{pip} {pip_requirement(context, package)}")
 
 
-@join
-def arch_list(case: LogContext) -> Joined:
+@cure
+def arch_list(context: LogContext) -> CureResult:
     """The compute capabilities of the GPUs that the log tells; tiny-cuda-nn has a variable of its own, without dots."""
-    found = case.facts.capabilities if case.facts else ()
-    if "Unknown compute capability" in case.line:
+    found = context.facts.capabilities if context.facts else ()
+    if "Unknown compute capability" in context.line:
         wanted = ";".join(str(one).replace(".", "") for one in found)
         ask = "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n1 | tr -d .)"
-        ask = "80;86;90" if in_image(case) else ask  # where an image is built no GPU is in sight
-        return Joined(command=f'export TCNN_CUDA_ARCHITECTURES="{wanted or ask}"')
-    return Joined(command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, found))}"') if found else Joined()
+        ask = "80;86;90" if in_docker_build(context) else ask  # where an image is built no GPU is in sight
+        return CureResult(command=f'export TCNN_CUDA_ARCHITECTURES="{wanted or ask}"')
+    return CureResult(command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, found))}"') if found else CureResult()
 
 
-@join
-def isolation(case: LogContext) -> Joined:
+@cure
+def isolation(context: LogContext) -> CureResult:
     """A build that must see the torch of its environment, as the program that manages the environment is told so."""
-    package = case.mentions.get("failed") or case.mentions.get("building") or "PACKAGE"
-    if case.mentions.get("manager") == "pixi":
+    package = context.mentions.get("failed") or context.mentions.get("building") or "PACKAGE"
+    if context.mentions.get("manager") == "pixi":
         remedy = f"name {package} in pixi.toml under [pypi-options]: no-build-isolation; torch is a conda package there"
-        return Joined(remedy=remedy, command="")
-    if "pre-compile ops" in case.line:  # so DeepSpeed alone speaks
-        return Joined(command=f"{PIP} install --no-build-isolation deepspeed")
-    return Joined()
+        return CureResult(remedy=remedy, command="")
+    if "pre-compile ops" in context.line:  # so DeepSpeed alone speaks
+        return CureResult(command=f"{PIP} install --no-build-isolation deepspeed")
+    return CureResult()

@@ -8,20 +8,20 @@ from packaging.version import Version
 
 from cuenv.core.record import replace
 from cuenv.core.versions import version_or_none
-from cuenv.diagnosis.cures.case import (
-    Joined,
+from cuenv.diagnosis.cures.context import (
+    CureResult,
     LogContext,
-    asked_rule,
+    cure,
+    driver_cuda,
+    driver_mismatch,
     driver_of,
-    floor_verdict,
-    host_of,
-    join,
-    level_of,
-    newest_for,
-    other_driver,
-    resolve_anew,
+    minimum_driver_verdict,
+    newest_supported_cuda,
+    resolve_command,
+    rule_host,
+    rule_verdict,
+    text_with_code,
     torch_of,
-    with_code,
 )
 from cuenv.diagnosis.cures.libraries import library_path
 from cuenv.diagnosis.cures.torch import by_wheel
@@ -37,66 +37,66 @@ _IMAGE = "image"
 """What a log mentions only where it is of a container."""
 
 
-@join
-def driver_floor(case: LogContext) -> Joined:
+@cure
+def driver_floor(context: LogContext) -> CureResult:
     """The driver against the minimum driver of the CUDA release, and the wheel of the torch at hand that it runs."""
-    return by_wheel(case, _floor(case))
+    return by_wheel(context, _floor(context))
 
 
-def _floor(case: LogContext) -> Joined:
+def _floor(context: LogContext) -> CureResult:
     """The driver against the minimum driver of the CUDA major that the program was built with."""
-    driver, level = driver_of(case), level_of(case)
+    driver, level = driver_of(context), driver_cuda(context)
     if driver is None or level is None:
-        return no_driver(case) if case.facts and case.facts.detected else Joined()
+        return no_driver(context) if context.facts and context.facts.detected else CureResult()
     name = f"driver {driver.version} supports" if driver.version else "the driver supports"
-    differs = other_driver(case)
+    differs = driver_mismatch(context)
     supports = f"{name} CUDA {level}"
-    _, wanted = torch_of(case)
-    runs = newest_for(case)
+    _, wanted = torch_of(context)
+    runs = newest_supported_cuda(context)
     if wanted is None and runs is not None:
         wanted = min(
-            (row.cuda for row in case.knowledge.torch if row.cuda and row.cuda.major > runs.major), default=None
+            (row.cuda for row in context.knowledge.torch if row.cuda and row.cuda.major > runs.major), default=None
         )
     if runs is None and wanted is None:
-        lowest = min(row.driver for row in case.knowledge.floors)
+        lowest = min(row.driver for row in context.knowledge.floors)
         because = (supports, "the cuenv tables list no build of torch for it", *differs)
         remedy = f"install a newer driver, as an administrator: {lowest} or later runs builds for CUDA 11"
-        return Joined(because=because, remedy=remedy, command="")
-    verdict = floor_verdict(case, wanted) if wanted else None
+        return CureResult(because=because, remedy=remedy, command="")
+    verdict = minimum_driver_verdict(context, wanted) if wanted else None
     if verdict is None or verdict.outcome == "pass":
-        return Joined(because=(supports, *differs))
-    because = (supports, with_code(verdict), *differs)
+        return CureResult(because=(supports, *differs))
+    because = (supports, text_with_code(verdict), *differs)
     if verdict.outcome != "reject" or verdict.remedy is None:
-        return Joined(because=because)
+        return CureResult(because=because)
     if runs is None:
         remedy = f"install {verdict.remedy.text}; the cuenv tables list no build for this driver"
-        return Joined(because=because, remedy=remedy, command="")
+        return CureResult(because=because, remedy=remedy, command="")
     remedy = (
         f"install torch for CUDA {runs} now, which this driver supports; in the long run: {verdict.remedy.text}. "
         "Exporting LD_LIBRARY_PATH does not help, because the driver decides"
     )
-    if differs and case.facts and case.facts.asked_as:
+    if differs and context.facts and context.facts.asked_as:
         remedy = (
-            f"choose an environment for {case.facts.label}, where this "
+            f"choose an environment for {context.facts.label}, where this "
             f"did not happen; on the machine where it happened, {remedy}"
         )
-    command = resolve_anew(case, f"--cuda {runs}")
-    return Joined(because=because, remedy=remedy, command=command, values={"cuda": str(runs)})
+    command = resolve_command(context, f"--cuda {runs}")
+    return CureResult(because=because, remedy=remedy, command=command, values={"cuda": str(runs)})
 
 
-@join
-def no_driver(case: LogContext) -> Joined:
+@cure
+def no_driver(context: LogContext) -> CureResult:
     """Whether the host has a driver at all."""
-    facts = case.facts
+    facts = context.facts
     if facts is None or not facts.detected:
-        return Joined() if _IMAGE in case.mentions else Joined(remedy=_SEE)
+        return CureResult() if _IMAGE in context.mentions else CureResult(remedy=_SEE)
     where = f" inside {facts.environment.container}" if facts.environment.container else ""
     if facts.driver is None:
         said = f"{facts.label} has no NVIDIA driver{where}"
         if facts.environment.container:
-            return Joined(because=(said,), command="docker run --gpus all IMAGE")
-        return Joined(because=(said,))
-    return Joined(
+            return CureResult(because=(said,), command="docker run --gpus all IMAGE")
+        return CureResult(because=(said,))
+    return CureResult(
         because=(
             (
                 f"{facts.label} has driver {facts.driver.version} and {gpu_text(facts)}{where}, "
@@ -106,150 +106,156 @@ def no_driver(case: LogContext) -> Joined:
     )
 
 
-@join
-def driver_level(case: LogContext) -> Joined:
+@cure
+def driver_level(context: LogContext) -> CureResult:
     """The CUDA version of the driver beside the one that is asked for."""
-    level, wanted = level_of(case), version_or_none(case.told.get("cuda", ""))
-    if level is None and "unsatisfied condition" in case.line:  # without its driver nobody knows whether to skip it
+    level, wanted = driver_cuda(context), version_or_none(context.groups.get("cuda", ""))
+    if level is None and "unsatisfied condition" in context.line:  # without its driver nobody knows whether to skip it
         says = "skip the check only if the driver meets the minimum driver of that CUDA major version"
-        return Joined(because=(says,))
+        return CureResult(because=(says,))
     if level is None:
-        return Joined()
+        return CureResult()
     if wanted is None:
-        return Joined(because=(f"the driver supports CUDA {level}",))
-    first = case.knowledge.native_driver(wanted)
+        return CureResult(because=(f"the driver supports CUDA {level}",))
+    first = context.knowledge.native_driver(wanted)
     came = f": CUDA {wanted} came with driver {first}" if first else ""
     because = [f"the driver supports CUDA {level}, which is {_order(level, wanted)} {wanted}{came}"]
-    floor = floor_verdict(case, wanted)
-    above = asked_rule(case, "driver-level", bare_candidate(wanted, host_of(case).platform))
-    runs = newest_for(case)
+    floor = minimum_driver_verdict(context, wanted)
+    above = rule_verdict(context, "driver-level", bare_candidate(wanted, rule_host(context).platform))
+    runs = newest_supported_cuda(context)
     if floor.outcome == "reject" and runs:
-        because.append(f"{with_code(floor)}, so skipping the check does not help")
-        return Joined(because=tuple(because), command=resolve_anew(case, f"--cuda {runs}"))
-    because += [with_code(verdict) for verdict in (floor, above) if verdict.outcome != "pass"]
-    return Joined(because=tuple(because))
+        because.append(f"{text_with_code(floor)}, so skipping the check does not help")
+        return CureResult(because=tuple(because), command=resolve_command(context, f"--cuda {runs}"))
+    because += [text_with_code(verdict) for verdict in (floor, above) if verdict.outcome != "pass"]
+    return CureResult(because=tuple(because))
 
 
 def _order(level: Version, wanted: Version) -> str:
     return "below" if level < wanted else "not below"
 
 
-@join
-def cuda_available(case: LogContext) -> Joined:
+@cure
+def cuda_available(context: LogContext) -> CureResult:
     """Why torch sees no CUDA: the CPU build, no driver, or a driver older than the minimum."""
-    release, cuda = torch_of(case)
+    release, cuda = torch_of(context)
     if release is not None and cuda is None:
-        return Joined(because=(f"torch {release} of this environment is a CPU build",), command=resolve_anew(case))
-    level = level_of(case)
+        return CureResult(
+            because=(f"torch {release} of this environment is a CPU build",), command=resolve_command(context)
+        )
+    level = driver_cuda(context)
     if cuda is None and level is not None:  # whether the driver is to blame depends on a build that nobody named
-        runs = newest_for(case)
+        runs = newest_supported_cuda(context)
         upto = f"it runs builds for CUDA up to {runs}" if runs else "the cuenv tables list no build of torch for it"
-        return Joined(because=(f"the driver supports CUDA {level}; {upto}",))
-    found = _floor(case)
-    if cuda is None or level is None or (verdict := floor_verdict(case, cuda)).outcome != "pass":
+        return CureResult(because=(f"the driver supports CUDA {level}; {upto}",))
+    found = _floor(context)
+    if cuda is None or level is None or (verdict := minimum_driver_verdict(context, cuda)).outcome != "pass":
         return found
-    return Joined(because=(*found.because, f"torch is built for CUDA {cuda}: {with_code(verdict)}"))
+    return CureResult(because=(*found.because, f"torch is built for CUDA {cuda}: {text_with_code(verdict)}"))
 
 
-@join
-def kernel_module(case: LogContext) -> Joined:
+@cure
+def kernel_module(context: LogContext) -> CureResult:
     """The driver's library against the loaded kernel module."""
-    driver = case.facts.driver if case.facts else None
+    driver = context.facts.driver if context.facts else None
     if driver and driver.version and driver.kernel_module and driver.version != driver.kernel_module:
-        return Joined(because=(f"the library is {driver.version}, the loaded module {driver.kernel_module}",))
-    return Joined()
+        return CureResult(because=(f"the library is {driver.version}, the loaded module {driver.kernel_module}",))
+    return CureResult()
 
 
-@join
-def gpus(case: LogContext) -> Joined:
+@cure
+def gpus(context: LogContext) -> CureResult:
     """The GPUs of the host."""
-    return Joined(because=(f"{case.facts.label} has {gpu_text(case.facts)}",) if case.facts and case.facts.gpus else ())
+    return CureResult(
+        because=(f"{context.facts.label} has {gpu_text(context.facts)}",)
+        if context.facts and context.facts.gpus
+        else ()
+    )
 
 
-@join
-def ordinal(case: LogContext) -> Joined:
+@cure
+def ordinal(context: LogContext) -> CureResult:
     """The GPUs of the host; a command only where the log is of several processes."""
-    found = gpus(case)
-    if "mig" in case.frameworks:
+    found = gpus(context)
+    if "mig" in context.frameworks:
         says = "the log names a MIG instance: a process sees only one, so use one instance per rank"
         return replace(found, because=(*found.because, says), command="")
-    return replace(found, command=None if "ranks" in case.mentions else "")
+    return replace(found, command=None if "ranks" in context.mentions else "")
 
 
-@join
-def compat_library(case: LogContext) -> Joined:
+@cure
+def compat_library(context: LogContext) -> CureResult:
     """A library for forward compatibility: the image's in a container, elsewhere that of a driver half updated."""
-    inside = "docker" in case.frameworks or "image" in case.mentions
-    return replace(library_path(case), command="" if inside else None)
+    inside = "docker" in context.frameworks or "image" in context.mentions
+    return replace(library_path(context), command="" if inside else None)
 
 
-@join
-def container_driver(case: LogContext) -> Joined:
+@cure
+def container_driver(context: LogContext) -> CureResult:
     """A docker that started before the driver was updated, or a device file that nobody made."""
-    if re.search(r"mount error: (?!file creation|namespace)(?!.*(?:not permitted|denied))", case.line):
+    if re.search(r"mount error: (?!file creation|namespace)(?!.*(?:not permitted|denied))", context.line):
         remedy = "restart docker, which still uses files of the previous driver"
-        return Joined(remedy=remedy, command="sudo systemctl restart docker")
-    if "/dev/nvidia-uvm" in case.line:
+        return CureResult(remedy=remedy, command="sudo systemctl restart docker")
+    if "/dev/nvidia-uvm" in context.line:
         remedy = "create the driver's device files, which normally the first CUDA program creates"
-        return Joined(remedy=remedy, command="sudo nvidia-modprobe -u -c=0")
-    if "nvidia-container-cli.real" in case.line:
+        return CureResult(remedy=remedy, command="sudo nvidia-modprobe -u -c=0")
+    if "nvidia-container-cli.real" in context.line:
         remedy = (
             "if the node has its own driver, install the GPU Operator with driver.enabled=false, because its toolkit "
             "looks for it in /run/nvidia/driver; otherwise read the log of the pod nvidia-driver-daemonset"
         )
-        return Joined(remedy=remedy)
-    return Joined()
+        return CureResult(remedy=remedy)
+    return CureResult()
 
 
-@join
-def toolkit(case: LogContext) -> Joined:
+@cure
+def toolkit(context: LogContext) -> CureResult:
     """The container toolkit alone, where Singularity or Apptainer calls it, and containerd where Kubernetes does."""
-    if re.search(r"no runtime for|[Pp]od ?[Ss]andbox", case.line):
+    if re.search(r"no runtime for|[Pp]od ?[Ss]andbox", context.line):
         remedy = "register NVIDIA's runtime on the node; the GPU Operator does this in its container toolkit pod"
-        return Joined(remedy=remedy, command=f"{_RUNTIME}=containerd && sudo systemctl restart containerd")
-    if not case.line.startswith("FATAL:"):
-        return Joined()
+        return CureResult(remedy=remedy, command=f"{_RUNTIME}=containerd && sudo systemctl restart containerd")
+    if not context.line.startswith("FATAL:"):
+        return CureResult()
     remedy = "install nvidia-container-toolkit on the host, or use --nv alone (use nvidia-container-cli = no)"
-    return Joined(remedy=remedy, command="sudo apt-get install -y nvidia-container-toolkit")
+    return CureResult(remedy=remedy, command="sudo apt-get install -y nvidia-container-toolkit")
 
 
-@join
-def nvidia_runtime(case: LogContext) -> Joined:
+@cure
+def nvidia_runtime(context: LogContext) -> CureResult:
     """A container without NVIDIA's runtime: on a node of Kubernetes, or one that somebody started."""
-    if case.facts and case.facts.environment.wsl:
+    if context.facts and context.facts.environment.wsl:
         remedy = "update the NVIDIA driver on Windows, whose libraries WSL mounts"
-        return Joined(remedy=remedy, command="")
-    if "docker" in case.frameworks:
-        return Joined(command=f"{_RUNTIME}=docker --set-as-default && sudo systemctl restart docker")
-    return Joined()
+        return CureResult(remedy=remedy, command="")
+    if "docker" in context.frameworks:
+        return CureResult(command=f"{_RUNTIME}=docker --set-as-default && sudo systemctl restart docker")
+    return CureResult()
 
 
 _RUNTIME = "sudo nvidia-ctk runtime configure --runtime"
 
 
-@join
-def module_build(case: LogContext) -> Joined:
+@cure
+def module_build(context: LogContext) -> CureResult:
     """The module of the driver: where the headers are there and it does not compile, only a newer driver helps."""
-    if re.search(r"[Uu]nable to load the kernel module|failed to load", case.line):  # it was built
+    if re.search(r"[Uu]nable to load the kernel module|failed to load", context.line):  # it was built
         remedy = (
             "find out why the kernel does not load the module: Secure Boot "
             "rejects it (mokutil --sb-state), or nouveau uses the GPU (lsmod | grep nouveau)"
         )
-        return Joined(remedy=remedy)
-    if re.search(r"(?i)\b(?:c|gc)c version check failed|compiler version check failed", case.line):
+        return CureResult(remedy=remedy)
+    if re.search(r"(?i)\b(?:c|gc)c version check failed|compiler version check failed", context.line):
         remedy = (
             "build the module although the kernel was compiled with "
             "another gcc (installer option --no-cc-version-check), or use the kernel's gcc"
         )
-        return Joined(remedy=remedy, command="export IGNORE_CC_MISMATCH=1")
+        return CureResult(remedy=remedy, command="export IGNORE_CC_MISMATCH=1")
     if re.search(
         r"headers|not found in directory|/lib/modules/\S+: No such|kernel source|Module nvidia\S{0,20} not found",
-        case.line,
+        context.line,
     ):
-        return Joined(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
+        return CureResult(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
     remedy = "install a newer driver that supports this kernel, or boot the older kernel"
-    return Joined(
-        remedy=remedy, command=next((command for words, command in _NEWER_DRIVER if re.search(words, case.line)), "")
+    return CureResult(
+        remedy=remedy, command=next((command for words, command in _NEWER_DRIVER if re.search(words, context.line)), "")
     )
 
 
@@ -264,18 +270,20 @@ _NEWER_DRIVER = (
 """How a system whose kernel has such a name brings its newest driver."""
 
 
-@join
-def requirement(case: LogContext) -> Joined:
+@cure
+def requirement(context: LogContext) -> CureResult:
     """The check of an image, which may be skipped where the driver has the minimum of the CUDA major."""
-    found = driver_level(case)
-    if found.command or (level_of(case) is None and "unsatisfied condition" in case.line):
+    found = driver_level(context)
+    if found.command or (driver_cuda(context) is None and "unsatisfied condition" in context.line):
         return found
     return replace(found, command="docker run --gpus all -e NVIDIA_DISABLE_REQUIRE=true IMAGE")
 
 
-@join
-def driver_module(case: LogContext) -> Joined:
+@cure
+def driver_module(context: LogContext) -> CureResult:
     """The module of the driver, built for the kernel that runs; WSL and containers have none of their own."""
-    if "image" in case.mentions or (case.facts and (case.facts.environment.wsl or case.facts.environment.container)):
-        return Joined(remedy="check whether nvidia-smi works on the host, to which the driver belongs")
-    return Joined(command="sudo dkms autoinstall && sudo reboot")
+    if "image" in context.mentions or (
+        context.facts and (context.facts.environment.wsl or context.facts.environment.container)
+    ):
+        return CureResult(remedy="check whether nvidia-smi works on the host, to which the driver belongs")
+    return CureResult(command="sudo dkms autoinstall && sudo reboot")

@@ -12,29 +12,29 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import version, version_or_none
 from cuenv.diagnosis.cures.build import nvcc_on_path
-from cuenv.diagnosis.cures.case import Joined, LogContext, join, torch_of
+from cuenv.diagnosis.cures.context import CureResult, LogContext, cure, torch_of
 from cuenv.diagnosis.cures.managers import PIP
-from cuenv.diagnosis.cures.names import PIP_ANEW, again, package_in, provider
+from cuenv.diagnosis.cures.names import PIP_REINSTALL, package_in, pip_requirement, provider
 from cuenv.diagnosis.cures.torch import is_wheel
 
 
-@join
-def library_path(case: LogContext) -> Joined:
+@cure
+def library_path(context: LogContext) -> CureResult:
     """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
-    entries = case.facts.environment.library_path if case.facts else ()
+    entries = context.facts.environment.library_path if context.facts else ()
     because = tuple(
         f"LD_LIBRARY_PATH names {entry.path}, which holds {', '.join(entry.libraries[:4])}" for entry in entries
     )
-    return Joined(because=because)
+    return CureResult(because=because)
 
 
-@join
-def jax_library(case: LogContext) -> Joined:
+@cure
+def jax_library(context: LogContext) -> CureResult:
     """The wheel of the library that JAX finds too old, from the release on with which it was built."""
-    found = re.search(r"Found (\w+) version [0-9]+, but JAX was built against version ([0-9]{4,6})", case.line)
-    name = found[1] if found else next((name for name in _JAX if f"Outdated {name} " in case.line), "")
+    found = re.search(r"Found (\w+) version [0-9]+, but JAX was built against version ([0-9]{4,6})", context.line)
+    name = found[1] if found else next((name for name in _JAX if f"Outdated {name} " in context.line), "")
     if name not in _JAX:
-        return Joined(command="")
+        return CureResult(command="")
     wheel, scale, of_cuda_12 = _JAX[name]
     if not found:
         pin = ""
@@ -46,12 +46,12 @@ def jax_library(case: LogContext) -> Joined:
         if (major, minor, number % 100) < of_cuda_12:
             wheel = wheel.replace("12", "11")
     if name == "cuDNN" and not pin:
-        return Joined(command="")
+        return CureResult(command="")
     remedy = (
         f"install a newer {name} for JAX in this environment; if "
         f"torch pins another {name}, use another environment for torch"
     )
-    return Joined(remedy=remedy, command=f"python -m pip install --upgrade {quote(wheel + pin)}")
+    return CureResult(remedy=remedy, command=f"python -m pip install --upgrade {quote(wheel + pin)}")
 
 
 _JAX = {
@@ -65,19 +65,19 @@ _JAX = {
 first release for CUDA 12."""
 
 
-def _cuda_of_file(case: LogContext) -> str:
+def _cuda_of_file(context: LogContext) -> str:
     """The CUDA major that the file name of a library stands for: most libraries count their releases otherwise."""
-    major = case.told.get("major", "")
-    found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", case.line) if major else None
+    major = context.groups.get("major", "")
+    found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", context.line) if major else None
     name = found[1] if found else ""
     return major if name in ("cudart", "cublas", "cublasLt", "cupti", "nvrtc", "nvJitLink") else ""
 
 
-@join
-def runtime(case: LogContext) -> Joined:
+@cure
+def runtime(context: LogContext) -> CureResult:
     """A runtime library of one CUDA major beside a torch of another."""
-    _, cuda = torch_of(case)
-    wanted = _cuda_of_file(case)
+    _, cuda = torch_of(context)
+    wanted = _cuda_of_file(context)
     because = []
     if wanted:
         because.append(f"the runtime of every CUDA {wanted}.x has this file name")
@@ -90,47 +90,48 @@ def runtime(case: LogContext) -> Joined:
         )
         because.append(f"torch here is built for CUDA {cuda}, {said}")
     because += [
-        f"LD_LIBRARY_PATH names {entry.path}" for entry in (case.facts.environment.library_path if case.facts else ())
+        f"LD_LIBRARY_PATH names {entry.path}"
+        for entry in (context.facts.environment.library_path if context.facts else ())
     ]
-    package = package_in(case.line) or package_in(case.mentions.get("importing", ""))
-    if case.frameworks & {"ai.onnxruntime", "onnxruntime-java"}:
+    package = package_in(context.line) or package_in(context.mentions.get("importing", ""))
+    if context.frameworks & {"ai.onnxruntime", "onnxruntime-java"}:
         remedy = "use the release of com.microsoft.onnxruntime:onnxruntime_gpu for the installed CUDA"
-        return Joined(because=(*because, "this is ONNX Runtime for Java, which pip cannot install"), remedy=remedy)
-    if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in case.line:
+        return CureResult(because=(*because, "this is ONNX Runtime for Java, which pip cannot install"), remedy=remedy)
+    if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in context.line:
         if wanted in _BEFORE_11:
             remedy = (
                 "install the CUDA toolkit and cuDNN that this old release of ONNX Runtime names in its requirements"
             )
-            return Joined(because=tuple(because), remedy=remedy, command="")
-        if "libnvinfer" in case.line:
+            return CureResult(because=tuple(because), remedy=remedy, command="")
+        if "libnvinfer" in context.line:
             remedy = (
                 "install the TensorRT that this ONNX Runtime names; without its provider the one of CUDA does the work"
             )
-            return Joined(because=tuple(because), remedy=remedy, command="")
+            return CureResult(because=tuple(because), remedy=remedy, command="")
         because.append("ONNX Runtime is for CUDA 11 up to 1.18 on PyPI, and for CUDA 12 from 1.19 on")
         pin = (
             ">=1.19"
-            if wanted == "11" or "libcufft.so.10" in case.line
+            if wanted == "11" or "libcufft.so.10" in context.line
             else "==1.18.*"
             if cuda and cuda.major == 11
             else "[cuda,cudnn]"
         )
-        return Joined(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
-    if cuda and str(cuda.major) == wanted and is_wheel(case) and not case.prefix and not cuda_library(case):
+        return CureResult(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
+    if cuda and str(cuda.major) == wanted and is_wheel(context) and not context.prefix and not cuda_library(context):
         remedy = "add torch's CUDA libraries to the search path of other libraries"
-        return Joined(because=tuple(because), remedy=remedy, command=on_search_path())
+        return CureResult(because=tuple(because), remedy=remedy, command=on_search_path())
     if package and package not in _WITHOUT_TORCH and wanted and (cuda is None or str(cuda.major) != wanted):
         remedy = f"install the {package} build for torch's CUDA, or rebuild it against torch"
         pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
-        return Joined(because=tuple(because), remedy=remedy, command=f"{pip} {again(case, package)}")
+        return CureResult(because=tuple(because), remedy=remedy, command=f"{pip} {pip_requirement(context, package)}")
     remedy = "install the library in the environment and add its directory to the search path"
-    if case.frameworks & JETSON:
+    if context.frameworks & JETSON:
         remedy = (
             "on a Jetson CUDA and cuDNN come with JetPack: install the wheel that was built for this JetPack, "
             "or start a container for its L4T release with --runtime nvidia"
         )
-    command = cuda_library(case)
-    return Joined(because=tuple(because), remedy=remedy, command=command)
+    command = cuda_library(context)
+    return CureResult(because=tuple(because), remedy=remedy, command=command)
 
 
 _BEFORE_11 = ("9", "10")
@@ -150,83 +151,85 @@ _WITHOUT_TORCH = frozenset(
 """Packages that load the libraries of CUDA by themselves, whatever torch there is."""
 
 
-@join
-def bitsandbytes(case: LogContext) -> Joined:
+@cure
+def bitsandbytes(context: LogContext) -> CureResult:
     """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
-    text = case.told.get("library", "")
-    _, wanted = torch_of(case)
-    if "override" in case.mentions:
-        says = f"BNB_CUDA_VERSION={case.mentions['override']} chooses this library instead of the one for torch's CUDA"
+    text = context.groups.get("library", "")
+    _, wanted = torch_of(context)
+    if "override" in context.mentions:
+        says = (
+            f"BNB_CUDA_VERSION={context.mentions['override']} chooses this library instead of the one for torch's CUDA"
+        )
         remedy = "let bitsandbytes choose the library itself"
-        return Joined(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
-    if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", case.line) and "-packages/" not in case.line:
+        return CureResult(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
+    if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", context.line) and "-packages/" not in context.line:
         says = "Python loads a source checkout in which the library was never built"
         command = "cmake -DCOMPUTE_BACKEND=cuda -S . && cmake --build . && python -m pip install ."
-        return Joined(because=(says,), remedy="build it in its source directory with CMake", command=command)
+        return CureResult(because=(says,), remedy="build it in its source directory with CMake", command=command)
     if not text and wanted is None:
-        return Joined()
+        return CureResult()
     cuda = version(text) if text else wanted
-    rows = [row for row in case.knowledge.extension("bitsandbytes") if "wheel" in row.comes and cuda in row.cuda]
+    rows = [row for row in context.knowledge.extension("bitsandbytes") if "wheel" in row.comes and cuda in row.cuda]
     because = []
-    package = case.prefix.package("bitsandbytes") or case.prefix.wheel("bitsandbytes") if case.prefix else None
+    package = context.prefix.package("bitsandbytes") or context.prefix.wheel("bitsandbytes") if context.prefix else None
     if package:
         because.append(f"installed is bitsandbytes {package.version}")
-    release = nvcc_on_path(case)
+    release = nvcc_on_path(context)
     if release and release != cuda:
         because.append(f"nvcc {release} on PATH does not matter: bitsandbytes reads torch.version.cuda")
     first = min((row.first for row in rows if row.first), default=None)
     if first is None:
-        return Joined(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
+        return CureResult(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
     because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
-    return Joined(because=tuple(because), command=f"{PIP} install --upgrade --no-deps 'bitsandbytes>={first}'")
+    return CureResult(because=tuple(because), command=f"{PIP} install --upgrade --no-deps 'bitsandbytes>={first}'")
 
 
 _LIBRARY = regex(r"lib([\w+.-]+?)\.so\b")
 
 
-@join
-def library(case: LogContext) -> Joined:
+@cure
+def library(context: LogContext) -> CureResult:
     """The package of the system that holds a shared library."""
-    name = case.told.get("file", "")
+    name = context.groups.get("file", "")
     name = name if name.startswith("lib") or not name else f"lib{name}.so"
     found = _LIBRARY.search(name)
     stem = found[1] if found else ""
     python = re.fullmatch(r"python(3\.[0-9]{1,2})m?", stem)
     if python:
-        return Joined(command=f"sudo apt-get install libpython{python[1]}")
-    package = provider(case, "library", stem)
+        return CureResult(command=f"sudo apt-get install libpython{python[1]}")
+    package = provider(context, "library", stem)
     if not package:
-        return Joined(command=cuda_library(case))
+        return CureResult(command=cuda_library(context))
     remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the library from conda-forge"
-    return Joined(remedy=remedy, command=f"sudo apt-get install {package}")
+    return CureResult(remedy=remedy, command=f"sudo apt-get install {package}")
 
 
 JETSON = frozenset({"jetpack", "jetson", "tegra"})
 """What the log of a Jetson names."""
 
 
-def cuda_library(case: LogContext) -> str:
+def cuda_library(context: LogContext) -> str:
     """The command that brings a library of CUDA which the line misses, with its folder on the search path."""
-    every = list(_CUDA_LIBRARY.finditer(case.line))
-    absent = [one for one in every if case.line.startswith(_ABSENT, one.end())]
+    every = list(_CUDA_LIBRARY.finditer(context.line))
+    absent = [one for one in every if context.line.startswith(_ABSENT, one.end())]
     if not every:
         return ""
     stem, release = (absent or every)[0].groups()
     major = release.partition(".")[0]
-    if case.frameworks & JETSON and major != "13":  # the wheels are for servers before CUDA 13
+    if context.frameworks & JETSON and major != "13":  # the wheels are for servers before CUDA 13
         return ""
     if stem.startswith("cudnn") and major in ("5", "6", "7"):
         return f"conda install -c conda-forge 'cudnn=7.6' && {_OF_CONDA}" if major == "7" else ""
     wheel, suffixes = _CUDA_LIBRARIES.get(stem, ("", {}))
     if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in {*_OLD} - {*suffixes}:
         return f"conda install -c conda-forge cudatoolkit={_OLD[release]} && {_OF_CONDA}"
-    if "-builtins" in case.line and major == "11" and release != major:  # of this very release, as old as it is
+    if "-builtins" in context.line and major == "11" and release != major:  # of this very release, as old as it is
         return f"conda install -c conda-forge cudatoolkit={release} && {_OF_CONDA}"
     if not wheel or major not in suffixes:
         return ""
-    if "-builtins" in case.line and release != major:
+    if "-builtins" in context.line and release != major:
         return f"{PIP} install '{wheel}{suffixes[major]}=={release}.*' && {on_search_path()}"
-    _, cuda = torch_of(case)
+    _, cuda = torch_of(context)
     suffix = "-cu11" if cuda and cuda.major == 11 and major in ("1", "2", "10", "11") else suffixes[major]
     return f"{PIP} install {wheel}{suffix} && {on_search_path()}"
 
@@ -257,59 +260,65 @@ _OLD = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.1", "9.2": "9.2", "10": "10.2", "1
 """Releases of CUDA before NVIDIA's wheels, by the number in the file names of their libraries."""
 
 
-@join
-def cuda_part(case: LogContext) -> Joined:
+@cure
+def cuda_part(context: LogContext) -> CureResult:
     """The package that was built without its GPU code, built with it; in whose folder, where no line names it."""
-    text = f"{case.line} {case.mentions.get('importing', '')}"
-    _, cuda = torch_of(case)
+    text = f"{context.line} {context.mentions.get('importing', '')}"
+    _, cuda = torch_of(context)
     if "spconv" in text or "cumm" in text:
         wheel = {10: "spconv-cu102", 11: "spconv-cu118"}.get(cuda.major if cuda else 12, "spconv-cu120")
-        return Joined(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
+        return CureResult(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
     if "ctranslate2" in text.lower():
         remedy = "PyPI's x86-64 wheel has CUDA, but its aarch64 wheel does not: on aarch64, build it from source"
-        here = case.facts is not None and case.facts.platform == "linux-aarch64"
-        return Joined(remedy=remedy, command="" if here else f"{PIP} install --force-reinstall --no-deps ctranslate2")
+        here = context.facts is not None and context.facts.platform == "linux-aarch64"
+        return CureResult(
+            remedy=remedy, command="" if here else f"{PIP} install --force-reinstall --no-deps ctranslate2"
+        )
     package = next((name for name in ("apex", "detectron2", "mmcv") if name in text.lower()), "")
     if package == "mmcv" or ": implementation for device " in text:  # so speaks mmcv alone
-        return Joined(command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {PIP_ANEW} --no-binary mmcv {again(case, 'mmcv')}")
+        return CureResult(
+            command=f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {PIP_REINSTALL} --no-binary mmcv {pip_requirement(context, 'mmcv')}"
+        )
     ready = "APEX_CPP_EXT=1 APEX_CUDA_EXT=1" if package == "apex" else "FORCE_CUDA=1"
-    return Joined(command=f"{ready} {PIP_ANEW} {again(case, package)}") if package else Joined()
+    return (
+        CureResult(command=f"{ready} {PIP_REINSTALL} {pip_requirement(context, package)}") if package else CureResult()
+    )
 
 
-@join
-def onnxruntime(case: LogContext) -> Joined:
+@cure
+def onnxruntime(context: LogContext) -> CureResult:
     """onnxruntime-gpu with the CUDA that it needs, in the place of onnxruntime, which hides it."""
-    _, cuda = torch_of(case)
+    _, cuda = torch_of(context)
     pin = "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
     pip = f"{PIP} uninstall -y onnxruntime onnxruntime-gpu && {PIP} install 'onnxruntime-gpu{pin}'"
-    return Joined(command=pip)
+    return CureResult(command=pip)
 
 
-@join
-def numba(case: LogContext) -> Joined:
+@cure
+def numba(context: LogContext) -> CureResult:
     """The libNVVM that Numba looks for: in conda with the toolkit, by pip with numba-cuda."""
-    _, cuda = torch_of(case)
+    _, cuda = torch_of(context)
     if cuda is None or cuda.major < 12:
-        return Joined(command="conda install -c conda-forge cudatoolkit=11.8") if cuda else Joined()
-    if case.prefix and case.prefix.kind == "conda":
-        return Joined()
-    return Joined(command=f"{PIP} install 'numba-cuda[cu{cuda.major}]'")
+        return CureResult(command="conda install -c conda-forge cudatoolkit=11.8") if cuda else CureResult()
+    if context.prefix and context.prefix.kind == "conda":
+        return CureResult()
+    return CureResult(command=f"{PIP} install 'numba-cuda[cu{cuda.major}]'")
 
 
-@join
-def libstdcxx(case: LogContext) -> Joined:
+@cure
+def libstdcxx(context: LogContext) -> CureResult:
     """The first GCC whose libstdc++ has the symbols that are asked for."""
-    needed = re.sub(r"^GLIBCXX_", "", case.told.get("needed", ""))
+    needed = re.sub(r"^GLIBCXX_", "", context.groups.get("needed", ""))
     if re.search(
-        r"(?<![\w.])/(?!usr/|lib|\S*(?:conda|forge|envs)\S*libstdc)\S+/libstdc\+\+[^\n]+(?:conda|envs)", case.line
+        r"(?<![\w.])/(?!usr/|lib|\S*(?:conda|forge|envs)\S*libstdc)\S+/libstdc\+\+[^\n]+(?:conda|envs)", context.line
     ):
         remedy = "put the environment's libstdc++ before the one on LD_LIBRARY_PATH"
-        return Joined(remedy=remedy, command="export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH")
-    first = provider(case, "libstdcxx", needed)
+        return CureResult(remedy=remedy, command="export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH")
+    first = provider(context, "libstdcxx", needed)
     if not first:
-        return Joined()
-    where = f" -p {quote(case.prefix.path)}" if case.prefix else ""
-    return Joined(
+        return CureResult()
+    where = f" -p {quote(context.prefix.path)}" if context.prefix else ""
+    return CureResult(
         because=(f"GLIBCXX_{needed} came with the libstdc++ of GCC {first}",),
         command=f"conda install{where} -c conda-forge 'libstdcxx-ng>={first}'",
     )
@@ -322,45 +331,52 @@ def on_search_path() -> str:
     return f'export LD_LIBRARY_PATH=$(python -c "import glob, sysconfig; {found}"):$LD_LIBRARY_PATH'
 
 
-@join
-def cudnn(case: LogContext) -> Joined:
+@cure
+def cudnn(context: LogContext) -> CureResult:
     """The cuDNN that torch brings; CTranslate2 has releases for each (README of SYSTRAN/faster-whisper)."""
-    release, cuda = torch_of(case)
-    asked = "9" if re.search(r"libcudnn\w*\.so\.9", case.line) else "8"
-    if "undefined symbol" in case.line:
+    release, cuda = torch_of(context)
+    asked = "9" if re.search(r"libcudnn\w*\.so\.9", context.line) else "8"
+    if "undefined symbol" in context.line:
         remedy = "remove another cuDNN from the search path, which is loaded first"
-        return Joined(remedy=remedy, command="unset LD_LIBRARY_PATH")
+        return CureResult(remedy=remedy, command="unset LD_LIBRARY_PATH")
     if release is None:
-        return Joined(command=_cudnn_beside(asked, cuda))
+        return CureResult(command=_cudnn_beside(asked, cuda))
     mine = "9" if (release.major, release.minor) >= (2, 4) else "8"
-    if mine == asked and is_wheel(case):
+    if mine == asked and is_wheel(context):
         because = (f"torch {release} includes cuDNN {mine}, so this library is installed but not on the search path",)
         remedy = "add torch's cuDNN to the search path of other libraries"
-        return Joined(because=because, remedy=remedy, command=on_search_path())
+        return CureResult(because=because, remedy=remedy, command=on_search_path())
     because = (f"torch {release} includes cuDNN {mine}, but cuDNN {asked} is needed",)
-    if "ctranslate2" not in case.packages and "ctranslate2" not in f"{case.line} {case.mentions.get('importing', '')}":
-        return Joined(because=because, command=_cudnn_beside(asked, cuda))
+    if (
+        "ctranslate2" not in context.packages
+        and "ctranslate2" not in f"{context.line} {context.mentions.get('importing', '')}"
+    ):
+        return CureResult(because=because, command=_cudnn_beside(asked, cuda))
     if mine == "9":
-        return Joined(because=because, command=f"{PIP} install 'ctranslate2>=4.5'")
+        return CureResult(because=because, command=f"{PIP} install 'ctranslate2>=4.5'")
     pin = "3.24.0" if cuda and cuda.major < 12 else "4.4.0"
     remedy = "install the CTranslate2 that was built for this cuDNN and CUDA"
-    return Joined(because=because, remedy=remedy, command=f"{PIP} install ctranslate2=={pin}")
+    return CureResult(because=because, remedy=remedy, command=f"{PIP} install ctranslate2=={pin}")
 
 
-@join
-def cudnn_compiled(case: LogContext) -> Joined:
+@cure
+def cudnn_compiled(context: LogContext) -> CureResult:
     """The cuDNN that TensorFlow or JAX was built with, or a later one of its major; torch brings its own."""
-    if early := re.search(r"but source was compiled with ([0-9])([0-9])[0-9]{2}\b", case.line):  # before TensorFlow 1.5
-        return Joined(remedy=f"install cuDNN {early[1]}.{early[2]}, which this TensorFlow was built with", command="")
-    found = re.search(r"but source was compiled with:? ?([0-9]{1,2})\.([0-9]{1,2})", case.line)
+    if early := re.search(
+        r"but source was compiled with ([0-9])([0-9])[0-9]{2}\b", context.line
+    ):  # before TensorFlow 1.5
+        return CureResult(
+            remedy=f"install cuDNN {early[1]}.{early[2]}, which this TensorFlow was built with", command=""
+        )
+    found = re.search(r"but source was compiled with:? ?([0-9]{1,2})\.([0-9]{1,2})", context.line)
     if not found:
-        return library_path(case)
+        return library_path(context)
     if int(found[1]) < _OLDEST_WHEEL:
-        return Joined(command=f"conda install -c conda-forge 'cudnn>={found[1]}.{found[2]},<{int(found[1]) + 1}'")
+        return CureResult(command=f"conda install -c conda-forge 'cudnn>={found[1]}.{found[2]},<{int(found[1]) + 1}'")
     old = int(found[1]) == 8 and int(found[2]) < _CUDNN_12
     remedy = f"add cuDNN {found[1]}.{found[2]} or later, of the same major version, to the search path"
     pin = f">={found[1]}.{found[2]},<{int(found[1]) + 1}"
-    return Joined(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
+    return CureResult(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
 
 
 _OLDEST_WHEEL = 8
@@ -377,43 +393,43 @@ def _cudnn_beside(major: str, cuda: Version | None, pin: str = "") -> str:
     return f"{wheel} && export LD_LIBRARY_PATH={folder}/nvidia/cudnn/lib:$LD_LIBRARY_PATH"
 
 
-@join
-def cudnn_start(case: LogContext) -> Joined:
+@cure
+def cudnn_start(context: LogContext) -> CureResult:
     """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
-    if "SymbolNotFound" in case.line:  # the first call of CUDA fails, before cuDNN
+    if "SymbolNotFound" in context.line:  # the first call of CUDA fails, before cuDNN
         remedy = "compare the driver (nvidia-smi) with the framework's CUDA; in a container, check which libcuda it has"
-        return Joined(remedy=remedy, command="")
-    if re.search(r"\(External\)|ExternalError|/paddle/", case.line):  # Paddle finds its libraries by that variable
+        return CureResult(remedy=remedy, command="")
+    if re.search(r"\(External\)|ExternalError|/paddle/", context.line):  # Paddle finds its libraries by that variable
         remedy = "free GPU memory; then compare the cuDNN on LD_LIBRARY_PATH with the one that Paddle was built with"
-        return Joined(remedy=remedy, command="")
-    if "jax" in case.frameworks or "/xla/" in case.line:
+        return CureResult(remedy=remedy, command="")
+    if "jax" in context.frameworks or "/xla/" in context.line:
         remedy = "let JAX allocate memory on demand; otherwise look for another cuDNN on LD_LIBRARY_PATH"
-        return Joined(remedy=remedy, command="export XLA_PYTHON_CLIENT_PREALLOCATE=false")
-    if "tensorflow" in case.frameworks or "tensorflow" in case.line:
+        return CureResult(remedy=remedy, command="export XLA_PYTHON_CLIENT_PREALLOCATE=false")
+    if "tensorflow" in context.frameworks or "tensorflow" in context.line:
         remedy = "let TensorFlow allocate memory on demand; otherwise look for another cuDNN on LD_LIBRARY_PATH"
-        return Joined(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
-    return library_path(case)
+        return CureResult(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
+    return library_path(context)
 
 
-@join
-def tensorflow(case: LogContext) -> Joined:
+@cure
+def tensorflow(context: LogContext) -> CureResult:
     """The wheels of NVIDIA that TensorFlow names since 2.14, for Python 3.9 and later; before, it brings no library."""
-    release = version_or_none(case.packages.get("tensorflow", "") or case.packages.get("tensorflow-gpu", ""))
-    python = version_or_none(case.mentions.get("python", ""))
+    release = version_or_none(context.packages.get("tensorflow", "") or context.packages.get("tensorflow-gpu", ""))
+    python = version_or_none(context.mentions.get("python", ""))
     if not (release and release < Version("2.14")) and not (python and python < Version("3.9")):
-        return Joined()
+        return CureResult()
     remedy = (
         "install the CUDA toolkit and the cuDNN that this release of TensorFlow was built with (tensorflow.org/install/"
         "source, tested build configurations); only 2.14 and later name them as packages, by tensorflow[and-cuda]"
     )
-    return Joined(remedy=remedy, command="")
+    return CureResult(remedy=remedy, command="")
 
 
-@join
-def two_cublas(case: LogContext) -> Joined:
+@cure
+def two_cublas(context: LogContext) -> CureResult:
     """What tells two copies of cuBLAS, a symbol or a value that is refused; else it is mostly the memory."""
-    found = library_path(case)
-    if found.because or re.search(r"undefined symbol|not defined in file|INVALID_VALUE|NOT_SUPPORTED", case.line):
+    found = library_path(context)
+    if found.because or re.search(r"undefined symbol|not defined in file|INVALID_VALUE|NOT_SUPPORTED", context.line):
         return found
     remedy = (
         "look for an index out of range (CUDA_LAUNCH_BLOCKING=1) and at the free memory (nvidia-smi); then unset "

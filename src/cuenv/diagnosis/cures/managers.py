@@ -1,4 +1,4 @@
-"""How a command is said where the log is from: by the program that manages its environment, and by its user."""
+"""Commands for the package manager of the log's environment (uv, pixi, Poetry, dnf) and for its user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shlex import quote
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.cures.case import LogContext, torch_of
+from cuenv.diagnosis.cures.context import LogContext, torch_of
 
 PIP = "python -m pip"
 _PIPS = {"uv": "uv pip", "pixi": "pixi run python -m pip", "poetry": "poetry run python -m pip"}
@@ -18,14 +18,14 @@ _LABEL = regex(r"nvidia/label/cuda-([0-9]{1,2})\.([0-9]{1,2})\.")
 _VERSION = regex(r"cuda-version=([0-9]{1,2})\.([0-9]{1,2})\b")
 _ASK = "python -c \"import torch; print(torch.version.cuda.replace('.', '-'))\""
 _SYSTEM = frozenset({"system", "uv", "poetry"})
-"""Managers beside which there is no conda: compilers and libraries come from the system."""
+"""Package managers without conda: compilers and libraries come from the system."""
 
 
-def said_there(case: LogContext, command: str) -> str:
-    """A command for pip or conda as the environment of the log takes it; empty where it has none that does it."""
-    manager = case.mentions.get("manager", "")
-    if case.prefix:
-        return re.sub(rf"^{PIP}|(?<=[&(] ){PIP}", f"{quote(case.prefix.path)}/bin/{PIP}", command)
+def for_manager(context: LogContext, command: str) -> str:
+    """Return a pip or conda command for the package manager of the log; empty if it has no such command."""
+    manager = context.mentions.get("manager", "")
+    if context.prefix:
+        return re.sub(rf"^{PIP}|(?<=[&(] ){PIP}", f"{quote(context.prefix.path)}/bin/{PIP}", command)
     if manager == "nix":
         return ""
     if manager in _PIPS:
@@ -33,14 +33,14 @@ def said_there(case: LogContext, command: str) -> str:
     if manager == "pixi":
         command = re.sub(r"^conda install (?:-c conda-forge )?", "pixi add ", command)
     if manager in _SYSTEM and (found := _CONDA.fullmatch(command)):
-        command = next((said(case, command) for word, said in _OF_SYSTEM.items() if word in found["what"]), "")
-    if "apt-get" in command and (_RPM.search(case.line) or "transaction" in case.mentions):
+        command = next((said(context, command) for word, said in _OF_SYSTEM.items() if word in found["what"]), "")
+    if "apt-get" in command and (_RPM.search(context.line) or "transaction" in context.mentions):
         command = _with_dnf(command)
-    return command.replace("sudo ", "") if "root" in case.mentions else command
+    return command.replace("sudo ", "") if "root" in context.mentions else command
 
 
 _RPM = regex(r"\.(?:el|fc|amzn)[0-9]|\b(?:dnf|yum)\b|\.rpm\b")
-"""By what a line shows that its system has packages of RPM."""
+"""Signs of a system with RPM packages."""
 _OF_RPM = {
     "build-essential": "gcc-c++ make",
     "linux-headers-$(uname -r)": "kernel-devel-$(uname -r)",
@@ -52,11 +52,11 @@ _OF_RPM = {
     "ninja-build": "ninja-build",
     "pciutils": "pciutils",
 }
-"""Packages of Debian by their names in Fedora and Red Hat."""
+"""Debian packages and their names in Fedora and Red Hat."""
 
 
 def _with_dnf(command: str) -> str:
-    """A command for apt as dnf takes it; empty where a package has no counterpart that is known."""
+    """Return an apt command as a dnf command; empty if the dnf name of a package is unknown."""
     steps = [step for step in command.split(" && ") if step != "sudo apt-get update"]
     said = []
     for step in steps:
@@ -69,8 +69,8 @@ def _with_dnf(command: str) -> str:
     return " && ".join(said)
 
 
-def _compiler(case: LogContext, command: str) -> str:
-    del case
+def _compiler(context: LogContext, command: str) -> str:
+    del context
     major = _GXX.search(command)
     if "sysroot" in command:
         return ""
@@ -80,30 +80,30 @@ def _compiler(case: LogContext, command: str) -> str:
     return f"sudo apt-get install -y g++-{number} && export CC=gcc-{number} CXX=g++-{number} CUDAHOSTCXX=g++-{number}"
 
 
-def _toolkit(case: LogContext, command: str) -> str:
-    """The toolkit of NVIDIA's repository, which the images nvidia/cuda have."""
+def _toolkit(context: LogContext, command: str) -> str:
+    """Return the command that installs the CUDA toolkit from NVIDIA's apt repository."""
     found = _LABEL.search(command) or _VERSION.search(command)
-    _, cuda = torch_of(case)
+    _, cuda = torch_of(context)
     release = f"{found[1]}-{found[2]}" if found else f"{cuda.major}-{cuda.minor}" if cuda else f"$({_ASK})"
     home = "/usr/local/cuda-" + release.replace("-", ".") if "$" not in release else "/usr/local/cuda"
     return f"sudo apt-get install -y cuda-toolkit-{release} && export CUDA_HOME={home} PATH={home}/bin:$PATH"
 
 
-def _libaio(case: LogContext, command: str) -> str:
-    del case, command
+def _libaio(context: LogContext, command: str) -> str:
+    del context, command
     return "sudo apt-get install -y libaio-dev"
 
 
-def _cudnn(case: LogContext, command: str) -> str:
+def _cudnn(context: LogContext, command: str) -> str:
     del command
-    if re.search(r"libcudnn\w*\.so\.[5-8]\b", case.line):  # the repository of a new system has cuDNN 9 alone
+    if re.search(r"libcudnn\w*\.so\.[5-8]\b", context.line):  # the repository of a new system has cuDNN 9 alone
         return ""
-    _, cuda = torch_of(case)
+    _, cuda = torch_of(context)
     return f"sudo apt-get install -y libcudnn9-dev-cuda-{cuda.major if cuda else 12}"
 
 
-def _nccl(case: LogContext, command: str) -> str:
-    del case, command
+def _nccl(context: LogContext, command: str) -> str:
+    del context, command
     return "sudo apt-get install -y libnccl-dev"
 
 
@@ -116,4 +116,4 @@ _OF_SYSTEM: dict[str, Callable[[LogContext, str], str]] = {
     "cudnn": _cudnn,
     "nccl": _nccl,
 }
-"""What of conda has a counterpart in Debian and Ubuntu."""
+"""Conda packages that have a counterpart in Debian and Ubuntu."""

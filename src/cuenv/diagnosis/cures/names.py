@@ -1,4 +1,4 @@
-"""Which package a line speaks of, and how pip is asked for it again."""
+"""The package that a log line names, and the requirement with which pip reinstalls it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from shlex import quote
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.cures.case import LogContext
+from cuenv.diagnosis.cures.context import LogContext
 from cuenv.diagnosis.cures.managers import PIP
 from cuenv.knowledge.io.load import load_guidance
 
-PIP_ANEW = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
+PIP_REINSTALL = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
 _INNER = regex(r"(?:^|/)(?:site|dist)-packages/([A-Za-z][\w.-]{1,60})/")
 _EGG = regex(r"-[0-9][\w.+]*-py[0-9.]+(?:-[\w-]+)?\.egg$")
 _BINARY = regex(r"(?<![-\w.])([A-Za-z][\w]{1,60}?)(?:_[0-9])?(?:_cuda|_C|_ext|_cpp)?(?:\.cpython-[\w-]+|\.abi3)?\.so\b")
@@ -36,25 +36,25 @@ _PARTS = {
     "-sparse": "torch-sparse",
     "-cluster": "torch-cluster",
 }
-"""Compiled modules that are named otherwise than their package."""
+"""Compiled modules whose name differs from that of their package."""
 _INSTALLED_AS = {"mmcv": "mmcv(-full)?", "paddle": "paddlepaddle(-gpu)?"}
-"""Packages of which pip has another name, or two."""
+"""Patterns for packages that pip lists under another name."""
 _OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib", "gnu"})
 
 
-def provider(case: LogContext, kind: str, name: str) -> str:
-    """What the table of providers has for a thing that is missing; empty where it does not know it."""
-    return load_guidance(case.knowledge).gives(kind, name)
+def provider(context: LogContext, kind: str, name: str) -> str:
+    """Return the entry of the provider table for a missing thing; empty if the table has none."""
+    return load_guidance(context.knowledge).gives(kind, name)
 
 
-def straight(text: str) -> str:
-    """A text whose paths go up nowhere."""
+def normalized_path(text: str) -> str:
+    """Return a text without ``folder/../`` in its paths."""
     return re.sub(r"[^/\s]+/\.\./", "", text)
 
 
 def package_in(text: str) -> str:
-    """The package that a line speaks of: the folder in site-packages, else the name of the binary."""
-    text = straight(text)
+    """Return the package that a line names: by its folder in site-packages, else by its shared object."""
+    text = normalized_path(text)
     for name in _INNER.findall(text):
         if name.split(".")[0] not in _OWN:
             return package_of(_EGG.sub("", name))
@@ -65,34 +65,36 @@ def package_in(text: str) -> str:
 
 
 def package_of(name: str) -> str:
-    """The package of a compiled module or of a folder of modules."""
+    """Return the package of a compiled module or of a folder of modules."""
     name = re.sub(r"[_-](?:[0-9]_)?(?:cuda|C)$", "", name).replace("_", "-").lower()
     return _PARTS.get(name, name)
 
 
-def again(case: LogContext, package: str) -> str:
-    """A package as pip is asked for it again: of the release that the log tells, else of the one that is installed.
+def pip_requirement(context: LogContext, package: str) -> str:
+    """Return the requirement to reinstall a package: the version of the log, else the installed version.
 
-    Without a release pip would take the newest one, which may belong to another torch. What PyPI does not have comes
-    from its sources: a package of the same name there may be somebody else's.
+    Without a version pip would take the newest, which may need another torch. A package that PyPI lacks comes from its
+    repository: PyPI may have another package under that name.
     """
-    if source := provider(case, "repository", package):
+    if source := provider(context, "repository", package):
         return source
-    release = case.packages.get(package, "")
+    release = context.packages.get(package, "")
     if release:
         return quote(f"{package}=={release}")
     pattern = _INSTALLED_AS.get(package) or re.sub(r"[-_.]", ".", package)
     return f"\"$({PIP} freeze | grep -i -m1 -E '^{pattern}[ =]')\""
 
 
-def named(case: LogContext) -> Iterator[tuple[str, str]]:
-    """What the words in capitals of a command stand for, where the log names it."""
+def placeholder_values(context: LogContext) -> Iterator[tuple[str, str]]:
+    """Yield the placeholders of a command (PACKAGE, IMAGE, TRAIN.py) and their values from the log."""
     package = (
-        package_in(case.line) or case.mentions.get("building", "") or package_in(case.mentions.get("importing", ""))
+        package_in(context.line)
+        or context.mentions.get("building", "")
+        or package_in(context.mentions.get("importing", ""))
     )
-    release = case.packages.get(package, "")
+    release = context.packages.get(package, "")
     if package:
         yield "PACKAGE", f"{package}=={release}" if release else package
     for word, name in (("IMAGE", "image"), ("TRAIN.py", "script")):
-        if case.mentions.get(name):
-            yield word, case.mentions[name]
+        if context.mentions.get(name):
+            yield word, context.mentions[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cuenv.core.regex import regex
-from cuenv.diagnosis.cures.case import Joined, LogContext, in_image, join
+from cuenv.diagnosis.cures.context import CureResult, LogContext, cure, in_docker_build
 from cuenv.diagnosis.cures.managers import PIP
 from cuenv.diagnosis.cures.names import provider
 
@@ -20,12 +20,12 @@ _TOOLKIT_LIST = (
 )
 
 
-@join
-def apt_source_twice(case: LogContext) -> Joined:
+@cure
+def apt_source_twice(context: LogContext) -> CureResult:
     """The files that older guides of the container toolkit wrote; what others wrote is not known."""
-    if "compute/cuda/repos" in case.line:
-        return Joined(command=f"sudo rm -f {_IMAGE_LISTS} && sudo apt-get update")
-    return Joined(command=f"{_OLD_LISTS} && sudo apt-get update" if "nvidia.github.io" in case.line else "")
+    if "compute/cuda/repos" in context.line:
+        return CureResult(command=f"sudo rm -f {_IMAGE_LISTS} && sudo apt-get update")
+    return CureResult(command=f"{_OLD_LISTS} && sudo apt-get update" if "nvidia.github.io" in context.line else "")
 
 
 _OLD_LISTS = "sudo rm -f " + " ".join(
@@ -34,255 +34,257 @@ _OLD_LISTS = "sudo rm -f " + " ".join(
 )
 
 
-@join
-def image_not_found(case: LogContext) -> Joined:
+@cure
+def image_not_found(context: LogContext) -> CureResult:
     """What tries a GPU in a container, where the tag of the old guide is gone."""
-    asked = re.match(r"docker: Error response", case.line) and re.search(r"nvidia/cuda:[\w.]*-?base", case.line)
-    return Joined(command="docker run --rm --gpus all ubuntu nvidia-smi" if asked else "")
+    asked = re.match(r"docker: Error response", context.line) and re.search(r"nvidia/cuda:[\w.]*-?base", context.line)
+    return CureResult(command="docker run --rm --gpus all ubuntu nvidia-smi" if asked else "")
 
 
 _IMAGE_LISTS = "/etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia-ml.list"
 """What the images of CUDA before April 2022 have."""
 
 
-@join
-def apt_no_release(case: LogContext) -> Joined:
+@cure
+def apt_no_release(context: LogContext) -> CureResult:
     """What takes an address out of apt's lists at which nothing is, where it is known which file names it."""
-    found = re.search(r"The repository 'https?://([^'\s]+)", case.line)
+    found = re.search(r"The repository 'https?://([^'\s]+)", context.line)
     url, update = found[1] if found else "", "sudo apt-get update"
     if "nvidia.github.io" in url:
         remedy = "use the NVIDIA Container Toolkit repository that supports all system releases"
-        return Joined(remedy=remedy, command=f"{_OLD_LISTS}; {_TOOLKIT_LIST} && {update}")
+        return CureResult(remedy=remedy, command=f"{_OLD_LISTS}; {_TOOLKIT_LIST} && {update}")
     if found := re.search(r"ppa\.launchpad\w*\.net/([\w.+-]+)/([\w.+-]+)/", url):
-        return Joined(command=f"sudo add-apt-repository -y --remove ppa:{found[1]}/{found[2]} && {update}")
+        return CureResult(command=f"sudo add-apt-repository -y --remove ppa:{found[1]}/{found[2]} && {update}")
     if "compute/machine-learning/" in url:
-        return Joined(command=f"sudo rm -f {_IMAGE_LISTS} && {update}")
+        return CureResult(command=f"sudo rm -f {_IMAGE_LISTS} && {update}")
     if url.endswith("compute/cuda/repos//"):
         lists = "$(grep -rlF 'compute/cuda/repos//' /etc/apt/sources.list.d)"
-        return Joined(command=f"sudo sed -i '\\|compute/cuda/repos//|d' {lists} && {update}")
-    return Joined()
+        return CureResult(command=f"sudo sed -i '\\|compute/cuda/repos//|d' {lists} && {update}")
+    return CureResult()
 
 
-@join
-def apt_package(case: LogContext) -> Joined:
+@cure
+def apt_package(context: LogContext) -> CureResult:
     """A package of the system under its name of today; what NVIDIA has is found in NVIDIA's repository alone."""
-    name = case.told.get("name", "")
+    name = context.groups.get("name", "")
     if name.startswith(("nvidia-container", "nvidia-docker", "libnvidia-container")):
         remedy = "add the repository of the NVIDIA Container Toolkit first"
-        return Joined(remedy=remedy, command=f"{_TOOLKIT_LIST} && sudo apt-get update")
+        return CureResult(remedy=remedy, command=f"{_TOOLKIT_LIST} && sudo apt-get update")
     if name == "nvidia-cuda-toolkit":
         remedy = (
             "allow the part of the system's repositories that has it: contrib and non-free in Debian, multiverse in "
         )
-        return Joined(remedy=f"{remedy}Ubuntu; or take the toolkit from NVIDIA's repository or a devel image")
+        return CureResult(remedy=f"{remedy}Ubuntu; or take the toolkit from NVIDIA's repository or a devel image")
     if re.fullmatch(r"cuda-toolkit-dev(?:el)?|cuda-(?:nvcc|dev|devel|tools)", name):
         remedy = (
             f"NVIDIA has no package {name}: add its repository and install cuda-toolkit-X-Y, of one release of CUDA"
         )
-        return Joined(remedy=remedy, command="")
+        return CureResult(remedy=remedy, command="")
     if "nvidia" in name or name.startswith(("cuda", "libcudnn", "libnccl", "libnvinfer", "tensorrt", "datacenter-gpu")):
-        return Joined(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
-    renamed = provider(case, "renamed", name)
-    if not renamed and "has no installation candidate" in case.line:  # the lists are there, and name no release of it
-        return Joined(remedy=f"{name} is not in the repositories of this system release: install its replacement")
+        return CureResult(remedy="add the repository of NVIDIA first: the package cuda-keyring does it")
+    renamed = provider(context, "renamed", name)
+    if (
+        not renamed and "has no installation candidate" in context.line
+    ):  # the lists are there, and name no release of it
+        return CureResult(remedy=f"{name} is not in the repositories of this system release: install its replacement")
     wanted = renamed or name
-    return Joined(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
+    return CureResult(command=f"sudo apt-get update && sudo apt-get install -y {wanted}" if wanted else "")
 
 
-@join
-def apt_refused(case: LogContext) -> Joined:
+@cure
+def apt_refused(context: LogContext) -> CureResult:
     """What apt itself could not do: without root it does nothing, and lists of packages that are old are fetched."""
-    if re.search(r"Permission denied|are you root", case.line):
-        return Joined(remedy="run apt as root, with sudo before the command")
-    if re.search(r"[Cc]ould not get lock|is another process using it", case.line):
-        return Joined(remedy="wait until the other apt or dpkg has ended (the line may name it), and try again")
-    if re.search(r"Failed to fetch|404 +Not Found|Hash Sum mismatch|some archives", case.line):
-        return Joined(remedy="fetch the lists of packages again", command="sudo apt-get update")
-    return Joined()
+    if re.search(r"Permission denied|are you root", context.line):
+        return CureResult(remedy="run apt as root, with sudo before the command")
+    if re.search(r"[Cc]ould not get lock|is another process using it", context.line):
+        return CureResult(remedy="wait until the other apt or dpkg has ended (the line may name it), and try again")
+    if re.search(r"Failed to fetch|404 +Not Found|Hash Sum mismatch|some archives", context.line):
+        return CureResult(remedy="fetch the lists of packages again", command="sudo apt-get update")
+    return CureResult()
 
 
-@join
-def apt_key(case: LogContext) -> Joined:
+@cure
+def apt_key(context: LogContext) -> CureResult:
     """The key of NVIDIA's repository that the line names; other repositories have other keys."""
-    if "nvidia.github.io" in case.line or "DDCAE044F796ECB0" in case.line:
-        return Joined(command=f"{_TOOLKIT_KEY} && sudo chmod 644 {_RING}")
-    if "A4B469963BF863CC" not in case.line and not _REPOSITORY.search(case.line):
-        return Joined()
-    found = _REPOSITORY.search(case.line)
+    if "nvidia.github.io" in context.line or "DDCAE044F796ECB0" in context.line:
+        return CureResult(command=f"{_TOOLKIT_KEY} && sudo chmod 644 {_RING}")
+    if "A4B469963BF863CC" not in context.line and not _REPOSITORY.search(context.line):
+        return CureResult()
+    found = _REPOSITORY.search(context.line)
     system = found[1] if found else "$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)"
     package = f"https://developer.download.nvidia.com/compute/cuda/repos/{system}/x86_64/cuda-keyring_1.1-1_all.deb"
-    return Joined(command=f"curl -fsSLO {package} && sudo dpkg -i cuda-keyring_1.1-1_all.deb")
+    return CureResult(command=f"curl -fsSLO {package} && sudo dpkg -i cuda-keyring_1.1-1_all.deb")
 
 
-@join
-def rpm_key(case: LogContext) -> Joined:
+@cure
+def rpm_key(context: LogContext) -> CureResult:
     """The key of the NVIDIA Container Toolkit; that of CUDA's repository differs from system to system."""
-    of_toolkit = re.search(r"nvidia-(?:container|docker)|libnvidia-container", case.line)
-    return Joined(command=f"sudo rpm --import {_TOOLKIT}/gpgkey" if of_toolkit else "")
+    of_toolkit = re.search(r"nvidia-(?:container|docker)|libnvidia-container", context.line)
+    return CureResult(command=f"sudo rpm --import {_TOOLKIT}/gpgkey" if of_toolkit else "")
 
 
-@join
-def apt_dependencies(case: LogContext) -> Joined:
+@cure
+def apt_dependencies(context: LogContext) -> CureResult:
     """What apt itself proposes, where an earlier installation was left half done."""
-    if case.mentions.get("newer"):
-        asked = case.mentions["newer"]
+    if context.mentions.get("newer"):
+        asked = context.mentions["newer"]
         says = f"the packages need glibc {asked}: their repository is for a newer release of the distribution"
-        return Joined(because=(says,), remedy="use the repository for this release instead, and run apt update")
-    if case.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in case.line:
-        if "toolkit" not in case.mentions:
-            return _driver_packages(case)
-        name = case.mentions["toolkit"].replace("cuda", "cuda-toolkit")
+        return CureResult(because=(says,), remedy="use the repository for this release instead, and run apt update")
+    if context.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in context.line:
+        if "toolkit" not in context.mentions:
+            return _driver_packages(context)
+        name = context.mentions["toolkit"].replace("cuda", "cuda-toolkit")
         remedy = f"install {name} instead of cuda, which would install another driver beside the existing one"
-        return Joined(remedy=remedy, command=f"sudo apt-get install -y {name}")
+        return CureResult(remedy=remedy, command=f"sudo apt-get install -y {name}")
     remedy = (
         "let apt finish the interrupted installation; if it cannot, keep one "
         "source of the packages named below, and remove those of the other"
     )
-    return Joined(remedy=remedy, command="sudo apt-get --fix-broken install -y")
+    return CureResult(remedy=remedy, command="sudo apt-get --fix-broken install -y")
 
 
-def _driver_packages(case: LogContext) -> Joined:
+def _driver_packages(context: LogContext) -> CureResult:
     """The driver of Ubuntu anew, where packages of two of its releases hold each other."""
-    name = case.mentions.get("driver-package")
+    name = context.mentions.get("driver-package")
     if not name:
-        return Joined()
+        return CureResult()
     remedy = (
         "remove all driver packages, including those of other releases and "
         "repositories, and install only {name}; the display may need a restart"
     )
     purge = "sudo apt-get purge -y '^nvidia-.*' '^libnvidia-.*'"
-    return Joined(remedy=remedy, command=f"{purge} && sudo apt-get update && sudo apt-get install -y {name}")
+    return CureResult(remedy=remedy, command=f"{purge} && sudo apt-get update && sudo apt-get install -y {name}")
 
 
-@join
-def cmake_words(case: LogContext) -> Joined:
+@cure
+def cmake_words(context: LogContext) -> CureResult:
     """What CMake says below the head of its error."""
-    words = case.mentions.get("cmake")
-    return Joined(because=(f"it says: {words}",)) if words else Joined()
+    words = context.mentions.get("cmake")
+    return CureResult(because=(f"it says: {words}",)) if words else CureResult()
 
 
-@join
-def dnf_dependencies(case: LogContext) -> Joined:
+@cure
+def dnf_dependencies(context: LogContext) -> CureResult:
     """Packages of the kernel that are older than the kernel that is there; a repository that brings what lacks."""
-    if "kernel" in case.line:
+    if "kernel" in context.line:
         remedy = "update the kernel and its packages to the same release, and reboot; a mirror may be some hours behind"
-        return Joined(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
-    if case.mentions.get("hint") == "allowerasing" and "transaction" in case.mentions:
+        return CureResult(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
+    if context.mentions.get("hint") == "allowerasing" and "transaction" in context.mentions:
         remedy = "let dnf replace the conflicting packages: it lists them, and asks before it removes any"
-        return Joined(remedy=remedy, command=f"sudo {case.mentions['transaction']} --allowerasing")
-    release = re.search(r"\.(?:el|rhel)([0-9])", case.line)
-    lacks = case.mentions.get("lacks", "")
-    if release and (lacks in _OF_EPEL or re.search(r"nothing provides dkms\b|Package: \S*-dkms-", case.line)):
-        return Joined(command=f"sudo {'yum' if release[1] in '67' else 'dnf'} install -y epel-release")
+        return CureResult(remedy=remedy, command=f"sudo {context.mentions['transaction']} --allowerasing")
+    release = re.search(r"\.(?:el|rhel)([0-9])", context.line)
+    lacks = context.mentions.get("lacks", "")
+    if release and (lacks in _OF_EPEL or re.search(r"nothing provides dkms\b|Package: \S*-dkms-", context.line)):
+        return CureResult(command=f"sudo {'yum' if release[1] in '67' else 'dnf'} install -y epel-release")
     if lacks.startswith(("nvidia", "kmod-nvidia", "cuda")):
         says = f"the repository has no {lacks} of that release"
         remedy = "renew the lists (yum clean all), or install the release before; a repository may be some hours behind"
-        return Joined(because=(says,), remedy=remedy)
-    return Joined()
+        return CureResult(because=(says,), remedy=remedy)
+    return CureResult()
 
 
 _OF_EPEL = frozenset({"dkms", "ocl-icd", "opencl-filesystem", "vulkan-filesystem", "libvdpau", "egl-wayland"})
 """What the packages of the driver need and Red Hat does not have."""
 
 
-@join
-def pacman(case: LogContext) -> Joined:
+@cure
+def pacman(context: LogContext) -> CureResult:
     """Files that no package owns are those of the driver's own installer, which renewing does not remove."""
-    if "conflicting files" not in case.line:
-        return Joined()
+    if "conflicting files" not in context.line:
+        return CureResult()
     remedy = (
         "run pacman -Qo on the files named below; if no package "
         "owns them, NVIDIA's installer created them: sudo nvidia-installer --uninstall removes its driver"
     )
-    return Joined(remedy=remedy, command="")
+    return CureResult(remedy=remedy, command="")
 
 
-@join
-def dnf_modular(case: LogContext) -> Joined:
+@cure
+def dnf_modular(context: LogContext) -> CureResult:
     """The stream of NVIDIA's own repository; RPM Fusion brings the driver without one."""
-    if "rpmfusion" in case.line or "xorg-x11-drv-nvidia" in case.line:
-        return Joined(command="sudo dnf module disable -y nvidia-driver")
-    if "cuda-" in case.line:
+    if "rpmfusion" in context.line or "xorg-x11-drv-nvidia" in context.line:
+        return CureResult(command="sudo dnf module disable -y nvidia-driver")
+    if "cuda-" in context.line:
         stream = "sudo dnf module enable -y nvidia-driver:open-dkms"
-        return Joined(command=f"sudo dnf module reset -y nvidia-driver && {stream}")
-    return Joined()
+        return CureResult(command=f"sudo dnf module reset -y nvidia-driver && {stream}")
+    return CureResult()
 
 
-@join
-def own_environment(case: LogContext) -> Joined:
+@cure
+def own_environment(context: LogContext) -> CureResult:
     """An environment of the user's own, of the kind that was refused."""
-    if re.search(r"(?<!Environment)NotWritableError: ", case.line):
+    if re.search(r"(?<!Environment)NotWritableError: ", context.line):
         remedy = "keep conda's packages in your own directory"
-        return Joined(remedy=remedy, command="export CONDA_PKGS_DIRS=~/.conda/pkgs")
-    conda = re.search(r"EnvironmentNotWritable|NoWritable|target environment", case.line)
-    return Joined(
+        return CureResult(remedy=remedy, command="export CONDA_PKGS_DIRS=~/.conda/pkgs")
+    conda = re.search(r"EnvironmentNotWritable|NoWritable|target environment", context.line)
+    return CureResult(
         command="conda create -y -n mine python pip && conda activate mine"
         if conda
         else "python3 -m venv ~/venv && . ~/venv/bin/activate"
     )
 
 
-@join
-def registry(case: LogContext) -> Joined:
+@cure
+def registry(context: LogContext) -> CureResult:
     """The registry that wants an account."""
-    if not re.search(r"toomanyrequests|unauthorized", case.line):
-        return Joined()
-    found = re.search(r"\b((?:nvcr|ghcr|quay)\.io|[\w.-]{1,60}\.azurecr\.io)\b", case.line)
-    return Joined(command=f"docker login {found[1]}" if found else "docker login")
+    if not re.search(r"toomanyrequests|unauthorized", context.line):
+        return CureResult()
+    found = re.search(r"\b((?:nvcr|ghcr|quay)\.io|[\w.-]{1,60}\.azurecr\.io)\b", context.line)
+    return CureResult(command=f"docker login {found[1]}" if found else "docker login")
 
 
-@join
-def disk(case: LogContext) -> Joined:
+@cure
+def disk(context: LogContext) -> CureResult:
     """The folder of temporary files elsewhere, where pip or a compiler fills it; docker's disk, where it builds."""
-    if "slurmstepd" in case.line or "pyxis" in case.line:
-        return Joined(remedy="let enroot unpack on a large disk: set ENROOT_TEMP_PATH and ENROOT_CACHE_PATH")
-    if in_image(case):
-        return Joined(command="docker builder prune -f")
+    if "slurmstepd" in context.line or "pyxis" in context.line:
+        return CureResult(remedy="let enroot unpack on a large disk: set ENROOT_TEMP_PATH and ENROOT_CACHE_PATH")
+    if in_docker_build(context):
+        return CureResult(command="docker builder prune -f")
     if re.search(
-        r"install packages due to|pip|tmp|/include/|error while writing generated|when writing output", case.line
+        r"install packages due to|pip|tmp|/include/|error while writing generated|when writing output", context.line
     ):
-        return Joined(command="mkdir -p ~/tmp && export TMPDIR=~/tmp PIP_NO_CACHE_DIR=1")
-    return Joined()
+        return CureResult(command="mkdir -p ~/tmp && export TMPDIR=~/tmp PIP_NO_CACHE_DIR=1")
+    return CureResult()
 
 
-@join
-def certificate(case: LogContext) -> Joined:
+@cure
+def certificate(context: LogContext) -> CureResult:
     """A certificate that has expired is not of this machine: only its clock may be."""
-    if "Could not handshake" in case.line:  # so apt speaks
+    if "Could not handshake" in context.line:  # so apt speaks
         remedy = (
             "put the certificate of the proxy into /usr/local/share/ca-certificates and run update-ca-certificates; an "
             "image without the package ca-certificates knows none at all, and takes https from no repository"
         )
-        return Joined(remedy=remedy, command="")
-    if "Problem with the SSL CA cert" in case.line:  # so the curl of yum and dnf speaks
+        return CureResult(remedy=remedy, command="")
+    if "Problem with the SSL CA cert" in context.line:  # so the curl of yum and dnf speaks
         remedy = "install the package ca-certificates again: curl cannot read the file of certificates"
-        return Joined(
-            remedy=remedy, command="sudo yum reinstall -y ca-certificates" if "[Errno 14]" in case.line else ""
+        return CureResult(
+            remedy=remedy, command="sudo yum reinstall -y ca-certificates" if "[Errno 14]" in context.line else ""
         )
-    if "has expired" not in case.line:
-        return Joined()
+    if "has expired" not in context.line:
+        return CureResult()
     remedy = "check this machine's clock (date); if it is right, the server must renew its certificate"
-    return Joined(remedy=remedy, command="")
+    return CureResult(remedy=remedy, command="")
 
 
-@join
-def hashes(case: LogContext) -> Joined:
+@cure
+def hashes(context: LogContext) -> CureResult:
     """A lock whose hashes are of other files is made anew: no cache is at fault where the lock is named."""
-    if not re.search(r"Pipfile\.lock|poetry\.lock|uv\.lock|pdm\.lock", case.line):
-        return Joined()
+    if not re.search(r"Pipfile\.lock|poetry\.lock|uv\.lock|pdm\.lock", context.line):
+        return CureResult()
     remedy = "make the lock again from the index that the installation uses: its hashes are of another index's files"
-    return Joined(remedy=remedy, command="")
+    return CureResult(remedy=remedy, command="")
 
 
-@join
-def download(case: LogContext) -> Joined:
+@cure
+def download(context: LogContext) -> CureResult:
     """What the tool of the line offers against a slow network, or a download that was cut."""
-    if _UNNAMED.search(case.line):  # no patience finds a host that has no address
-        return Joined(command="")
-    if re.search(r"\b404\b", case.line):
+    if _UNNAMED.search(context.line):  # no patience finds a host that has no address
+        return CureResult(command="")
+    if re.search(r"\b404\b", context.line):
         remedy = "compare the address with the publisher's page: the server has no such file, and it may have moved"
-        return Joined(remedy=remedy, command="")
-    return Joined(command=next((command for words, command in _DOWNLOADS if re.search(words, case.line)), ""))
+        return CureResult(remedy=remedy, command="")
+    return CureResult(command=next((command for words, command in _DOWNLOADS if re.search(words, context.line)), ""))
 
 
 _UNNAMED = regex(
@@ -307,19 +309,21 @@ _DOWNLOADS = (
 _BUILDS = r"pip3? install|setup\.py|\b(?:make|cmake|ninja)\b|-m build"
 
 
-@join
-def host_memory(case: LogContext) -> Joined:
+@cure
+def host_memory(context: LogContext) -> CureResult:
     """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
-    if re.search(r"\b(?:Error|exit) code: -9", case.line):
+    if re.search(r"\b(?:Error|exit) code: -9", context.line):
         remedy = "run pip again without its cache, or give the machine or container more memory"
-        return Joined(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
-    if in_image(case) and re.search(r"exit code: 137", case.line) and re.search(_BUILDS, case.line):
-        return Joined(
+        return CureResult(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
+    if in_docker_build(context) and re.search(r"exit code: 137", context.line) and re.search(_BUILDS, context.line):
+        return CureResult(
             remedy="build with fewer parallel jobs: ENV MAX_JOBS=2 before the step", command="export MAX_JOBS=2"
         )
-    of_pip = case.raised is not None and case.raised.package == "pip"
-    fetched = case.mentions.get("building") and not {"script", "importing"} & case.mentions.keys()
-    if not of_pip and not (fetched and case.line.strip() == "Killed"):
-        return Joined()
+    of_pip = context.frame is not None and context.frame.package == "pip"
+    fetched = context.mentions.get("building") and not {"script", "importing"} & context.mentions.keys()
+    if not of_pip and not (fetched and context.line.strip() == "Killed"):
+        return CureResult()
     remedy = "run pip without its cache, or give the machine or container more memory"
-    return Joined(remedy=remedy, command=f"{PIP} install --no-cache-dir {case.mentions.get('building') or 'torch'}")
+    return CureResult(
+        remedy=remedy, command=f"{PIP} install --no-cache-dir {context.mentions.get('building') or 'torch'}"
+    )

@@ -14,33 +14,42 @@ from packaging.version import Version
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import version_or_none
-from cuenv.diagnosis.cures.case import RESOLVE, Joined, LogContext, host_of, join, level_of, resolve_anew, torch_of
+from cuenv.diagnosis.cures.context import (
+    RESOLVE,
+    CureResult,
+    LogContext,
+    cure,
+    driver_cuda,
+    resolve_command,
+    rule_host,
+    torch_of,
+)
 from cuenv.diagnosis.cures.managers import PIP
 from cuenv.diagnosis.cures.solvers import of_pyg
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.wheels import INDEX, runs_on
 
 
-@join
-def dgl(case: LogContext) -> Joined:
+@cure
+def dgl(context: LogContext) -> CureResult:
     """The wheel of DGL for this torch; the last release that DGL serves is 2.4."""
-    told, cuda = torch_of(case)
-    asked = case.told.get("torch", "") or str(told or "")
+    told, cuda = torch_of(context)
+    asked = context.groups.get("torch", "") or str(told or "")
     release = ".".join(asked.split(".")[:2])
     if release not in ("2.1", "2.2", "2.3", "2.4"):
-        return Joined(remedy="install torch 2.4, the last that DGL has libraries for, or use another graph package")
+        return CureResult(remedy="install torch 2.4, the last that DGL has libraries for, or use another graph package")
     tag = f"cu{cuda.major}{cuda.minor}" if cuda else f"cu$({ASK_TAG})"
     index = f"https://data.dgl.ai/wheels/torch-{release}/{tag}/repo.html"
     command = f'{PIP} install --force-reinstall --no-deps dgl -f "{index}"'
-    return Joined(remedy=f"install DGL for torch {release} from its own index", command=command)
+    return CureResult(remedy=f"install DGL for torch {release} from its own index", command=command)
 
 
-@join
-def functional_tensor(case: LogContext) -> Joined:
+@cure
+def functional_tensor(context: LogContext) -> CureResult:
     """The file of BasicSR that names the module which torchvision removed, corrected; others have a newer release."""
-    if "pytorchvideo" in case.mentions.get("importing", ""):
-        return Joined(command=f"{PIP} install git+https://github.com/facebookresearch/pytorchvideo")
-    return Joined()
+    if "pytorchvideo" in context.mentions.get("importing", ""):
+        return CureResult(command=f"{PIP} install git+https://github.com/facebookresearch/pytorchvideo")
+    return CureResult()
 
 
 _ASK_RELEASE = "python -c \"import torch; print(torch.__version__.split('+')[0])\""
@@ -51,27 +60,27 @@ _ASK_PARTNER = (
 """torchvision 0.16 belongs to torch 2.1, and 0.14 to torch 1.13 (pytorch/vision, README)."""
 
 
-def is_wheel(case: LogContext) -> bool:
+def is_wheel(context: LogContext) -> bool:
     """Whether torch is known to come from pip."""
-    if case.prefix:
-        return case.prefix.package("pytorch") is None
-    return "pytorch" not in case.builds and "pytorch-cuda" not in case.builds
+    if context.prefix:
+        return context.prefix.package("pytorch") is None
+    return "pytorch" not in context.builds and "pytorch-cuda" not in context.builds
 
 
-def fitting_wheel(case: LogContext) -> TorchWheel | None:
+def fitting_wheel(context: LogContext) -> TorchWheel | None:
     """The wheel that runs on the host: of the release that is installed, else of the next that has one.
 
     ``None`` where the release is not known, torch is not from pip, or neither driver nor GPU is known.
     """
-    release, _ = torch_of(case)
-    facts = host_of(case)
-    level = level_of(case)
-    if release is None or not is_wheel(case) or not (level or facts.capabilities):
+    release, _ = torch_of(context)
+    facts = rule_host(context)
+    level = driver_cuda(context)
+    if release is None or not is_wheel(context) or not (level or facts.capabilities):
         return None
     rows = [
-        row for row in case.knowledge.wheels if row.cuda and "index" in row.comes and row.platform == facts.platform
+        row for row in context.knowledge.wheels if row.cuda and "index" in row.comes and row.platform == facts.platform
     ]
-    python, runs = case.mentions.get("python", ""), runs_on(facts, case.knowledge)
+    python, runs = context.mentions.get("python", ""), runs_on(facts, context.knowledge)
     asked = Version(release.public)
     for wanted in (asked, *sorted({row.version for row in rows if row.version > asked})):
         able = [row for row in rows if row.version == wanted and python in ("", *row.pythons) and runs(row)]
@@ -83,12 +92,12 @@ def fitting_wheel(case: LogContext) -> TorchWheel | None:
     return None
 
 
-def with_wheel(case: LogContext, row: TorchWheel) -> str:
+def with_wheel(context: LogContext, row: TorchWheel) -> str:
     """The command that puts a wheel in the place of the torch that is installed, with its companions."""
-    release, _ = torch_of(case)
+    release, _ = torch_of(context)
     same = release is not None and Version(release.public) == row.version
-    there = [name for name in _COMPANIONS if name in case.packages or name in case.mentions.get("companions", "")]
-    companions = [_companion(case, name, row) if same else name for name in there]
+    there = [name for name in _COMPANIONS if name in context.packages or name in context.mentions.get("companions", "")]
+    companions = [_companion(context, name, row) if same else name for name in there]
     return " ".join([PIP, "install", f"torch=={row.name}", *companions, "--index-url", f"{INDEX}{row.build}"])
 
 
@@ -96,91 +105,93 @@ _COMPANIONS = ("torchvision", "torchaudio")
 """Packages whose binaries are built with those of torch: they change their CUDA build together."""
 
 
-def _companion(case: LogContext, name: str, row: TorchWheel) -> str:
+def _companion(context: LogContext, name: str, row: TorchWheel) -> str:
     """A companion of the same CUDA build: the release that is told, else the one that pins this torch."""
-    found = version_or_none(case.packages.get(name, "")) or partner_of(case, name, row.version)
+    found = version_or_none(context.packages.get(name, "")) or partner_of(context, name, row.version)
     return f"{name}=={found.public}+{row.build}" if found else name
 
 
-def partner_of(case: LogContext, name: str, release: Version) -> Version | None:
+def partner_of(context: LogContext, name: str, release: Version) -> Version | None:
     """The newest wheel of a companion that needs this release of torch."""
-    rows = [item for item in case.knowledge.extension(name) if "wheel" in item.comes]
+    rows = [item for item in context.knowledge.extension(name) if "wheel" in item.comes]
     able = [item for item in rows if item.torch and item.torch.admits(Version(release.public))]
     return max((one for item in able for one in item.releases), default=None)
 
 
-def cuda_build_again(case: LogContext) -> str:
+def cuda_build_again(context: LogContext) -> str:
     """The command that puts a CUDA build of the very release in the place of a CPU build."""
-    release, _ = torch_of(case)
-    row = fitting_wheel(case)
-    if _perhaps_of_conda(case):  # pip would leave half of a conda package behind
-        return resolve_anew(case)
+    release, _ = torch_of(context)
+    row = fitting_wheel(context)
+    if _perhaps_of_conda(context):  # pip would leave half of a conda package behind
+        return resolve_command(context)
     if row:
-        return with_wheel(case, row)
-    if not is_wheel(case) or (case.facts and case.facts.gpus):
-        return resolve_anew(case)
+        return with_wheel(context, row)
+    if not is_wheel(context) or (context.facts and context.facts.gpus):
+        return resolve_command(context)
     if release is None:
         return f'release=$({_ASK_RELEASE}) && {PIP} uninstall -y torch && {PIP} install "torch==$release"'
     return f"{PIP} uninstall -y torch && {PIP} install torch=={release.public}"
 
 
-def _perhaps_of_conda(case: LogContext) -> bool:
+def _perhaps_of_conda(context: LogContext) -> bool:
     """Whether the log shows an environment of conda, and nothing that says that pip brought its torch."""
-    release, _ = torch_of(case)
-    return not case.prefix and case.mentions.get("manager") == "conda" and not (release and release.local)
+    release, _ = torch_of(context)
+    return not context.prefix and context.mentions.get("manager") == "conda" and not (release and release.local)
 
 
-def by_wheel(case: LogContext, found: Joined) -> Joined:
+def by_wheel(context: LogContext, found: CureResult) -> CureResult:
     """A cure that would choose a whole environment anew, with the wheel of the torch at hand where one runs."""
-    row = fitting_wheel(case) if found.command is None or found.command.startswith(RESOLVE) else None
+    row = fitting_wheel(context) if found.command is None or found.command.startswith(RESOLVE) else None
     if row is None:
         return found
     remedy = f"install the build of torch {row.version} for CUDA {row.cuda}, which runs on this host"
     later = found.remedy.partition("; in the long run: ")[2]
     return replace(
-        found, remedy=remedy + (f"; in the long run: {later}" if later else ""), command=with_wheel(case, row)
+        found, remedy=remedy + (f"; in the long run: {later}" if later else ""), command=with_wheel(context, row)
     )
 
 
-@join
-def cpu_build(case: LogContext) -> Joined:
+@cure
+def cpu_build(context: LogContext) -> CureResult:
     """A CPU build in whose place the CUDA build of the same release belongs."""
-    release, _ = torch_of(case)
+    release, _ = torch_of(context)
     because = (f"torch {release} of this environment is a CPU build",) if release else ()
-    return Joined(because=because, command=cuda_build_again(case))
+    return CureResult(because=because, command=cuda_build_again(context))
 
 
-@join
-def xformers(case: LogContext) -> Joined:
+@cure
+def xformers(context: LogContext) -> CureResult:
     """The torch that xformers was built for beside the one that is there: pip chooses the release that fits."""
-    built, have = case.mentions.get("built", ""), str(torch_of(case)[0] or "")
+    built, have = context.mentions.get("built", ""), str(torch_of(context)[0] or "")
     release = version_or_none(have)
     if release is None:
-        return Joined(command=f'{PIP} install "torch==$({_ASK_RELEASE})" xformers')
+        return CureResult(command=f'{PIP} install "torch==$({_ASK_RELEASE})" xformers')
     because = (f"xformers was built for torch {built}, and torch {have} is installed",) if built else ()
     if release.local == "cpu":
-        again = f"{PIP} uninstall -y torch && {PIP} install torch=={release.public} xformers"
-        return Joined(because=because, remedy="install the CUDA build of the same torch release", command=again)
+        pip_requirement = f"{PIP} uninstall -y torch && {PIP} install torch=={release.public} xformers"
+        return CureResult(
+            because=because, remedy="install the CUDA build of the same torch release", command=pip_requirement
+        )
     index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
-    return Joined(because=because, command=f"{PIP} install torch=={have} xformers{index}")
+    return CureResult(because=because, command=f"{PIP} install torch=={have} xformers{index}")
 
 
-@join
-def torchvision(case: LogContext) -> Joined:
+@cure
+def torchvision(context: LogContext) -> CureResult:
     """The torchvision of the torch that is there, from the same place."""
-    release, _ = torch_of(case)
-    if not is_wheel(case):
-        return Joined()
+    release, _ = torch_of(context)
+    if not is_wheel(context):
+        return CureResult()
     if release is None:
         command = f'{PIP} install --force-reinstall --no-deps "torchvision==0.$({_ASK_PARTNER}).*"'
-        return Joined(command=f"{command} --index-url {INDEX}cu$({ASK_TAG})")
-    known = partner_of(case, "torchvision", release)
+        return CureResult(command=f"{command} --index-url {INDEX}cu$({ASK_TAG})")
+    known = partner_of(context, "torchvision", release)
     partner = str(known) if known else f"0.{release.minor + (15 if release.major > 1 else 1)}.*"
     index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
-    have = case.packages.get("torchvision", "")
+    have = context.packages.get("torchvision", "")
     because = (f"torch {release} belongs with torchvision {partner}" + (f", and {have} is installed" if have else ""),)
     command = f"{PIP} install --force-reinstall --no-deps 'torchvision=={partner}'{index}"
-    return Joined(because=because, command=command)
+    return CureResult(because=because, command=command)
 
 
 _WHEEL = regex(
@@ -188,88 +199,90 @@ _WHEEL = regex(
 )
 
 
-@join
-def distribution(case: LogContext) -> Joined:
+@cure
+def distribution(context: LogContext) -> CureResult:
     """A release that pip does not find: what the tables know of the wheels of torch."""
-    asked = version_or_none(case.told.get("asked", ""))
-    if wheel := _WHEEL.search(case.line):
+    asked = version_or_none(context.groups.get("asked", ""))
+    if wheel := _WHEEL.search(context.line):
         python = f"3.{wheel['minor']}"
         name = f"py{python.replace('.', '')}"
         because = (f"the file is for Python {python} on {wheel['system']}",)
         values = {"asked": "this wheel"}
         run = f"conda run -n {name} python -m pip install {quote(wheel['file'])}"
         command = f"conda create -y -n {name} -c conda-forge python={python} pip && {run}"
-        return Joined(because=because, command=command, values=values)
+        return CureResult(because=because, command=command, values=values)
     if asked is None:
-        newest = max((row for row in case.knowledge.wheels if row.cuda), key=lambda row: row.version)
+        newest = max((row for row in context.knowledge.wheels if row.cuda), key=lambda row: row.version)
         pythons = newest.pythons
         because = (f"torch {newest.version} has wheels for Python {pythons[0]} to {pythons[-1]}, on 64-bit systems",)
         environment = f"conda create -y -n torch -c conda-forge python={pythons[-2]} pip && conda run -n torch"
-        return Joined(
+        return CureResult(
             because=because, command=f"{environment} python -m pip install torch", values={"asked": "this release"}
         )
-    rows = [row for row in case.knowledge.wheels if row.version == Version(asked.public)]
+    rows = [row for row in context.knowledge.wheels if row.version == Version(asked.public)]
     if not rows:
-        return Joined(because=(f"the cuenv tables list no wheel of torch {asked.public}",))
+        return CureResult(because=(f"the cuenv tables list no wheel of torch {asked.public}",))
     local = asked.local or ""
-    if "installation candidates" in case.line:  # of Poetry, which has the index of the project already
+    if "installation candidates" in context.line:  # of Poetry, which has the index of the project already
         python = rows[-1].pythons[-2:][0]
         because = (f"torch {asked.public} has wheels for Python {rows[-1].pythons[0]} to {rows[-1].pythons[-1]}",)
-        return Joined(because=because, command=f"poetry env use python{python} && poetry install")
+        return CureResult(because=because, command=f"poetry env use python{python} && poetry install")
     if local.startswith("cu") and any(row.build == local for row in rows):
         row = next(row for row in rows if row.build == local)
         because = (f"torch {asked} is on PyTorch's own index, not on PyPI",)
-        looked = case.mentions.get("index") in {local, "torch_stable"} or case.mentions.get("versions") == "none"
-        looked = looked and "python" not in case.mentions  # every index has some torch for a Python that is not too new
-        if case.mentions.get("python", row.pythons[0]) in row.pythons and not looked:
-            return Joined(because=because, command=f"{PIP} install torch=={asked} --index-url {INDEX}{local}")
+        looked = context.mentions.get("index") in {local, "torch_stable"} or context.mentions.get("versions") == "none"
+        looked = (
+            looked and "python" not in context.mentions
+        )  # every index has some torch for a Python that is not too new
+        if context.mentions.get("python", row.pythons[0]) in row.pythons and not looked:
+            return CureResult(because=because, command=f"{PIP} install torch=={asked} --index-url {INDEX}{local}")
     pythons = rows[-1].pythons
-    python = case.mentions.get("python", "")
+    python = context.mentions.get("python", "")
     because = (
         f"torch {asked.public} has wheels for Python {pythons[0]} to {pythons[-1]}"
         + (f", not for {python}" if python and python not in pythons else ""),
     )
     index = f" --index-url {INDEX}{local}" if re.match("cu[0-9]|cpu$", local) else ""
     environment = f"conda create -y -n torch -c conda-forge python={pythons[-1]} pip && conda run -n torch"
-    return Joined(because=because, command=f"{environment} python -m pip install torch=={asked}{index}")
+    return CureResult(because=because, command=f"{environment} python -m pip install torch=={asked}{index}")
 
 
-@join
-def companion(case: LogContext) -> Joined:
+@cure
+def companion(context: LogContext) -> CureResult:
     """The library beside torch that was built for another CUDA."""
-    if other := re.search(r"\band (torch_(?:scatter|sparse|cluster|spline_conv))\b", case.line):
-        return Joined(command=f"{PIP} install --force-reinstall --no-deps {of_pyg(case, other[1])}")
-    if "torchaudio" not in case.line:
-        return torchvision(case)
-    release, _ = torch_of(case)
+    if other := re.search(r"\band (torch_(?:scatter|sparse|cluster|spline_conv))\b", context.line):
+        return CureResult(command=f"{PIP} install --force-reinstall --no-deps {of_pyg(context, other[1])}")
+    if "torchaudio" not in context.line:
+        return torchvision(context)
+    release, _ = torch_of(context)
     wanted = release.public if release else f"$({_ASK_RELEASE})"
     tag = release.local if release and (release.local or "").startswith("cu") else f"cu$({ASK_TAG})"
     command = f'{PIP} install --force-reinstall --no-deps "torchaudio=={wanted}" --index-url {INDEX}{tag}'
-    return Joined(command=command)
+    return CureResult(command=command)
 
 
-@join
-def pip_conflict(case: LogContext) -> Joined:
+@cure
+def pip_conflict(context: LogContext) -> CureResult:
     """A torchvision or torchaudio of another torch: the one for the torch that is asked for, or is there.
 
     Of other packages that are there already, those releases that the others want.
     """
-    release = version_or_none(case.mentions.get("requested", "") or case.mentions.get("torch", ""))
-    names = case.mentions.get("clashings", "").split()
+    release = version_or_none(context.mentions.get("requested", "") or context.mentions.get("torch", ""))
+    names = context.mentions.get("clashings", "").split()
     if release is None or not names:
-        others = sorted({text.rstrip(",") for text in case.mentions.get("wanteds", "").split()})
+        others = sorted({text.rstrip(",") for text in context.mentions.get("wanteds", "").split()})
         if not others or any(re.match(r"torch(?:vision|audio)?[^\w.-]", text) for text in others):
-            return Joined()
+            return CureResult()
         remedy = (
             "install the releases that the other packages need; if two need different ones, update the older of the two"
         )
-        return Joined(remedy=remedy, command=f"{PIP} install {' '.join(map(quote, others))}")
-    partners = {name: partner_of(case, name, release) for name in names}
+        return CureResult(remedy=remedy, command=f"{PIP} install {' '.join(map(quote, others))}")
+    partners = {name: partner_of(context, name, release) for name in names}
     if None in partners.values():
-        return Joined()
+        return CureResult()
     local = f"+{release.local}" if (release.local or "").startswith("cu") else ""
     because = tuple(f"torch {release.public} belongs with {name} {found}" for name, found in partners.items())
     wanted = " ".join(f"{name}=={found}{local}" for name, found in partners.items())
     index = f" --index-url {INDEX}{release.local}" if local else ""
     remedy = f"install the {' and '.join(names)} for this torch, and correct the file that requested another one"
-    return Joined(because=because, remedy=remedy, command=f"{PIP} install torch=={release} {wanted}{index}")
+    return CureResult(because=because, remedy=remedy, command=f"{PIP} install torch=={release} {wanted}{index}")

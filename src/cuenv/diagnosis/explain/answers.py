@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from packaging.version import Version
 
 from cuenv.core.versions import Capability, target_for, version
-from cuenv.diagnosis.cures.case import LogContext, floor_verdict, newest_for, with_code
+from cuenv.diagnosis.cures.context import LogContext, minimum_driver_verdict, newest_supported_cuda, text_with_code
 from cuenv.diagnosis.explain.question import MAJOR, RELEASE, AskedQuestion
 from cuenv.host.describe import gpu_text
 from cuenv.host.facts import Gpu, HostFacts, feature_sentence
@@ -34,7 +34,7 @@ def _drivers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
             yield from _lowest_driver(cuda, capability, asked, knowledge)
     for floor in () if asked.cudas else knowledge.floors:
         yield f"CUDA {floor.major}.x needs driver {floor.driver} or later"
-    case = LogContext(knowledge=knowledge, facts=facts)
+    context = LogContext(knowledge=knowledge, facts=facts)
     for cuda in asked.cudas:
         minimum, native = knowledge.minimum_driver(cuda), knowledge.native_driver(cuda)
         if minimum:
@@ -48,9 +48,9 @@ def _drivers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
         f"{facts.label} has {named}, which supports CUDA {driver.cuda}" if driver.cuda else f"{facts.label} has {named}"
     )
     for cuda in asked.cudas:
-        verdict = floor_verdict(case, cuda)
-        yield with_code(verdict) if verdict.outcome != "pass" else f"CUDA {cuda} runs on {named} of {facts.label}"
-    if not asked.cudas and (runs := newest_for(case)):
+        verdict = minimum_driver_verdict(context, cuda)
+        yield text_with_code(verdict) if verdict.outcome != "pass" else f"CUDA {cuda} runs on {named} of {facts.label}"
+    if not asked.cudas and (runs := newest_supported_cuda(context)):
         yield f"torch builds up to CUDA {runs} run on it"
 
 
@@ -242,8 +242,8 @@ def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
 def _lowest_driver(cuda: Version, capability: Capability, asked: AskedQuestion, knowledge: Knowledge) -> Iterator[str]:
     gpu = Gpu(index=0, name="", capability=capability)
     facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=(gpu,))
-    case = Context(facts=facts, request=Request(), knowledge=knowledge)
-    if lowest := minimum_driver(bare_candidate(cuda, facts.platform), case):
+    context = Context(facts=facts, request=Request(), knowledge=knowledge)
+    if lowest := minimum_driver(bare_candidate(cuda, facts.platform), context):
         yield f"{gpus_of((capability,), asked)}: CUDA {cuda} needs driver {lowest} or later"
 
 
@@ -316,10 +316,11 @@ def _able(
     """
     gpus = tuple(Gpu(index=index, name="", capability=item) for index, item in enumerate(capabilities))
     facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=gpus)
-    case = Context(facts=facts, request=Request(), knowledge=knowledge)
+    context = Context(facts=facts, request=Request(), knowledge=knowledge)
     newest = max((row.version for row in rows), default=None)
     judged = [
-        (row, verdict_of("device-code", Candidate(build=row, cuda=row.cuda, python="3"), case).outcome) for row in rows
+        (row, verdict_of("device-code", Candidate(build=row, cuda=row.cuda, python="3"), context).outcome)
+        for row in rows
     ]
     native = [row for row, outcome in judged if outcome == "pass"]
     return native, [row for row, outcome in judged if outcome == "unknown" and row.version == newest]
@@ -374,7 +375,7 @@ def _sees(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
     if facts.driver is None:
         yield f"{facts.label} has no NVIDIA driver{inside}, so no program can use a GPU there"
         return
-    runs = newest_for(LogContext(knowledge=knowledge, facts=facts))
+    runs = newest_supported_cuda(LogContext(knowledge=knowledge, facts=facts))
     upto = f", which runs torch builds up to CUDA {runs}" if runs else ""
     yield f"{facts.label} has driver {facts.driver.version or 'unknown'}{upto}, and {gpu_text(facts)}"
     for torch in facts.torch:

@@ -10,7 +10,7 @@ from packaging.version import Version
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, version
-from cuenv.diagnosis.cures.case import host_words
+from cuenv.diagnosis.cures.context import host_words
 from cuenv.diagnosis.log.scan import scan
 from cuenv.host.facts import Driver, Gpu, HostFacts
 from cuenv.knowledge.base import Knowledge

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from cuenv.core.regex import regex
 from cuenv.core.versions import target_for, version
-from cuenv.diagnosis.cures.case import LogContext, floor_verdict
+from cuenv.diagnosis.cures.context import LogContext, minimum_driver_verdict
 from cuenv.diagnosis.explain.answers import (
     capabilities_of,
     gpus_of,
@@ -73,10 +73,10 @@ def _driver(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None)
     if facts is None or driver is None or not cudas:
         return None
     has = f"{facts.label} has driver {driver.version}" if driver.version else f"{facts.label} has CUDA {driver.cuda}"
-    case = LogContext(knowledge=knowledge, facts=facts)
+    context = LogContext(knowledge=knowledge, facts=facts)
     for cuda in cudas:
         floor = knowledge.minimum_driver(cuda)
-        outcome = floor_verdict(case, cuda).outcome
+        outcome = minimum_driver_verdict(context, cuda).outcome
         if floor is None or outcome not in ("pass", "reject"):
             return None
         if outcome == "reject":
@@ -118,8 +118,8 @@ def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
 
 def _passes(rule: str, row: TorchWheel, host: HostFacts, knowledge: Knowledge) -> bool:
     candidate = Candidate(build=row, cuda=row.cuda, python=row.pythons[-1])
-    case = Context(facts=host, request=Request(), knowledge=knowledge)
-    return verdict_of(rule, candidate, case).outcome == "pass"
+    context = Context(facts=host, request=Request(), knowledge=knowledge)
+    return verdict_of(rule, candidate, context).outcome == "pass"
 
 
 def _cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:

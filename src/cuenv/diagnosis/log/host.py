@@ -1,4 +1,4 @@
-"""Of which host a log is: what it tells itself, what the options say, and whether this machine can be meant."""
+"""The host of a log: from the log, from the options, or this machine where its facts agree with the log."""
 
 from __future__ import annotations
 
@@ -20,79 +20,79 @@ class LogHost:
     """The host of a log.
 
     Attributes:
-        facts: what is known of it; ``None`` where nothing is.
-        told: what the log itself tells, of the host and of the software on it.
-        contradictions: sentences on what is told in two ways.
+        facts: the known facts; ``None`` if nothing is known.
+        pasted: the facts about the host and its software that the log shows.
+        contradictions: sentences about facts that disagree.
     """
 
     facts: HostFacts | None
-    told: PastedHost
+    pasted: PastedHost
     contradictions: tuple[str, ...] = ()
 
 
 def log_alone(found: Scan, knowledge: Knowledge, given: HostFacts | None = None) -> LogHost:
-    """The host of a log as the log tells it; one that is given counts in its place."""
-    told = pasted_host(found.told, knowledge, LABEL)
-    facts = given or (told.facts if told.says else None)
-    return LogHost(facts=facts, told=told, contradictions=_contradictions(told, given))
+    """Return the host that the log shows, or the given host."""
+    pasted = pasted_host(found.pasted, knowledge, LABEL)
+    facts = given or (pasted.facts if pasted.says else None)
+    return LogHost(facts=facts, pasted=pasted, contradictions=_contradictions(pasted, given))
 
 
 def log_host(found: Scan, options: HostOptions, knowledge: Knowledge, is_here: Callable[[str], bool]) -> LogHost:
-    """The host of a log.
+    """Return the host of a log.
 
-    Options come first, then what the log tells. This machine counts where the log tells what this machine shows, or
-    where every file of its tracebacks lies here; a log that tells nothing, or its platform alone, may be from here if
-    this machine has a GPU.
+    Options come first, then facts from the log. This machine is the host if its facts agree with those of the log, or
+    if it has every file of the tracebacks. A log without facts, or with its platform alone, may come from this machine
+    if it has a GPU.
 
     Args:
-        found: what was read.
-        options: that name a host.
+        found: the scanned log.
+        options: the options that name a host.
         knowledge: the tables.
-        is_here: whether a file is on this machine.
+        is_here: returns whether this machine has a file.
 
     Raises:
         UsageError: an option names nothing that exists.
         InputError: a recorded host cannot be read.
     """
-    told = pasted_host(found.told, knowledge, LABEL)
+    pasted = pasted_host(found.pasted, knowledge, LABEL)
     if options.given:
-        facts = host_of_log(options, told.facts, knowledge)
-        return LogHost(facts=facts, told=told, contradictions=_contradictions(told, facts))
-    paths = traceback_paths(found.told)
-    elsewhere = bool(told.system) or not all(map(is_here, paths))
+        facts = host_of_log(options, pasted.facts, knowledge)
+        return LogHost(facts=facts, pasted=pasted, contradictions=_contradictions(pasted, facts))
+    paths = traceback_paths(found.pasted)
+    elsewhere = bool(pasted.system) or not all(map(is_here, paths))
     here = None if elsewhere else host_facts(options, knowledge)
-    shown = told.facts.driver or told.facts.gpus or paths or (here and here.driver and here.gpus)
-    if here is not None and shown and (not told.says or _same(told.facts, here)):
-        return LogHost(facts=here, told=told, contradictions=told.contradictions)
-    return LogHost(facts=told.facts if told.says else None, told=told, contradictions=told.contradictions)
+    shown = pasted.facts.driver or pasted.facts.gpus or paths or (here and here.driver and here.gpus)
+    if here is not None and shown and (not pasted.says or _same(pasted.facts, here)):
+        return LogHost(facts=here, pasted=pasted, contradictions=pasted.contradictions)
+    return LogHost(facts=pasted.facts if pasted.says else None, pasted=pasted, contradictions=pasted.contradictions)
 
 
-def _same(told: HostFacts, here: HostFacts) -> bool:
-    """Whether a machine shows everything that a log tells."""
+def _same(pasted: HostFacts, here: HostFacts) -> bool:
+    """Return whether a machine has every fact that a log shows."""
     driver = here.driver.version if here.driver else None
     level = here.driver.cuda if here.driver else None
-    said = told.driver
+    said = pasted.driver
     return (
         (said is None or (said.version in (None, driver) and said.cuda in (None, level)))
-        and (not told.gpus or told.capabilities == here.capabilities)
-        and (told.libc is None or told.libc == here.libc)
-        and (told.evidence_for("platform") is None or told.platform == here.platform)
+        and (not pasted.gpus or pasted.capabilities == here.capabilities)
+        and (pasted.libc is None or pasted.libc == here.libc)
+        and (pasted.evidence_for("platform") is None or pasted.platform == here.platform)
     )
 
 
-def _contradictions(told: PastedHost, given: HostFacts | None) -> tuple[str, ...]:
-    return (*told.contradictions, *_against(told.facts, given)) if given else told.contradictions
+def _contradictions(pasted: PastedHost, given: HostFacts | None) -> tuple[str, ...]:
+    return (*pasted.contradictions, *_against(pasted.facts, given)) if given else pasted.contradictions
 
 
-def _against(told: HostFacts, given: HostFacts) -> Iterator[str]:
-    """What a log tells otherwise than the host that was named for it."""
-    said = told.driver.version if told.driver else None
+def _against(pasted: HostFacts, given: HostFacts) -> Iterator[str]:
+    """Yield a sentence for each fact of the log that contradicts the given host."""
+    said = pasted.driver.version if pasted.driver else None
     named = [item.driver.version for item in given.machines if item.driver and item.driver.version]
     if said and named and all(driver_key(said) != driver_key(item) for item in named):
         yield f"the log shows driver {said}, but {given.label} was given with driver {' and '.join(named)}"
     if said and not named and given.label != LABEL and given.asked_as:
         yield f"the log shows driver {said}, but {given.label} was given without a driver"
-    ours, theirs = set(told.capabilities), set(given.capabilities)
+    ours, theirs = set(pasted.capabilities), set(given.capabilities)
     if ours and theirs and not ours <= theirs:
         yield (
             f"the log names compute capability {', '.join(map(str, sorted(ours - theirs)))}, "

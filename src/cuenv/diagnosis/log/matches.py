@@ -21,25 +21,25 @@ class SymptomMatch:
     Attributes:
         line: number of the first line that shows it, from 1.
         text: that line, for people: no control characters, no credentials, shortened.
-        told: what its named groups hold.
+        groups: the text of each named group of the pattern.
         count: lines that show it, up to `MANY`.
         kind: as the row has it; a remark that the log proves to be more is a cause.
         grade: how the line says it; of several lines, the gravest.
         last: number of the last line that says it so.
         ranks: the first ranks whose lines show it, as far as prefixes tell.
-        raised: where the exception was raised, where a traceback near the end of the log tells.
+        frame: the frame that raised the exception, if a traceback near the end of the log shows it.
     """
 
     symptom: Symptom
     line: int
     text: str
-    told: Mapping[str, str]
+    groups: Mapping[str, str]
     count: int = 1
     kind: str = "cause"
     grade: Grade = "line"
     last: int = 0
     ranks: tuple[str, ...] = ()
-    raised: Frame | None = None
+    frame: Frame | None = None
 
     @property
     def earlier(self) -> bool:
@@ -76,7 +76,7 @@ class Scan:
         failures: lines that fail and belong to no symptom, the first and the last of them.
         weak: lines at the end of the log that may fail, in weaker words.
         mentions: what the log says in passing: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
-        told: what outputs of tools in it tell of the host and of packages.
+        pasted: the facts about the host and its packages from tool outputs in the log.
         chain: the line on which the last exception begins, with those that it is chained to; 0 without any.
         many: whether the log is of several processes.
         root: the rank that failed first, as the launcher says; empty where it does not.
@@ -89,7 +89,7 @@ class Scan:
     failures: tuple[FailedLine, ...]
     weak: tuple[FailedLine, ...] = ()
     mentions: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[PastedFact, ...] = ()
+    pasted: tuple[PastedFact, ...] = ()
     lines: int = 0
     size: int = 0
     chain: int = 0
@@ -100,6 +100,6 @@ class Scan:
     outlived: int = 0
 
 
-def told_by(found: re.Match[bytes]) -> dict[str, str]:
+def group_texts(found: re.Match[bytes]) -> dict[str, str]:
     """What the named groups of a pattern hold, as text."""
     return {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}

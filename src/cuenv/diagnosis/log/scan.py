@@ -9,7 +9,7 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis.log.frames import Frame, frame_before, frame_named
 from cuenv.diagnosis.log.lines import fails, in_rank, is_exception, of_an_installation, of_the_gpu, plain, reports
-from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, told_by
+from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, group_texts
 from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
 from cuenv.diagnosis.log.text import goes_on, installed, outlived, quoted_lines, shown, whole_lines, worked
 from cuenv.host.paste.one_host import Passages
@@ -69,7 +69,7 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         failures=failures,
         weak=weak,
         mentions=seeker.mentions,
-        told=passages.facts(),
+        pasted=passages.facts(),
         lines=total,
         size=size,
         chain=seeker.chain,
@@ -93,7 +93,7 @@ class _End:
         self.lines = tail.split(b"\n")
         self.first = total - tail.count(b"\n") + tail.endswith(b"\n")
 
-    def frame(self, number: int) -> Frame | None:
+    def raising_frame(self, number: int) -> Frame | None:
         """Where the exception of a line was raised; ``None`` where the line is not near the end."""
         lines, index = self._place(number)
         return frame_before(lines, index) if lines else None
@@ -126,7 +126,7 @@ class _End:
         """A symptom with the place where it was raised."""
         if one.grade not in ("exception", "error"):
             return one
-        return replace(one, raised=self.frame(one.line) or self.frame(one.last))
+        return replace(one, frame=self.raising_frame(one.line) or self.raising_frame(one.last))
 
     def judged(self, one: FailedLine, wanted: SoughtMarks) -> FailedLine:
         """An exception that no row knows, judged by the file in which it was raised.
@@ -137,19 +137,19 @@ class _End:
         if one.grade != "exception" or one.outer or not lines:
             return one
         line = plain(lines[index])
-        frame = self.frame(one.line) or frame_named(line)
+        frame = self.raising_frame(one.line) or frame_named(line)
         if frame is None:
             return one
         if frame.checked and reports(line):
             return replace(one, outer=True, said=None)
-        for row in wanted.raised:
+        for row in wanted.raised_rows:
             if not _judges(row, frame, line):
                 continue
             found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
             if found:
                 return replace(one, said=_raised(row, one, found, frame))
         if one.said:
-            return replace(one, said=replace(one.said, raised=frame))
+            return replace(one, said=replace(one.said, frame=frame))
         said = next((_raised(row, one, found, frame) for row in wanted.words if (found := _PYTHON.search(line))), None)
         return replace(one, said=said) if said and frame.package else one
 
@@ -170,11 +170,11 @@ def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame)
         symptom=row,
         line=one.line,
         text=one.text,
-        told=told_by(found),
+        groups=group_texts(found),
         kind=row.kind,
         grade=one.grade,
         last=one.line,
-        raised=frame,
+        frame=frame,
     )
 
 

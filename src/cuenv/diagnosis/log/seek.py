@@ -37,7 +37,7 @@ from cuenv.diagnosis.log.lines import (
     uncoloured,
 )
 from cuenv.diagnosis.log.marks import MarkIndex
-from cuenv.diagnosis.log.matches import FailedLine, SymptomMatch, told_by
+from cuenv.diagnosis.log.matches import FailedLine, SymptomMatch, group_texts
 from cuenv.diagnosis.log.text import AT_WORK, backwards, quoted_lines, shown, unboxed
 from cuenv.host.paste.one_host import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
@@ -117,11 +117,11 @@ class SoughtMarks:
     """What is looked for in a log, by a table of symptoms and by the marks of what may be pasted into one."""
 
     def __init__(self, rows: tuple[Symptom, ...], pasted: tuple[bytes, ...]) -> None:
-        self.told = {brief: mark for mark in pasted if (brief := shape_of(mark))}
+        self.pasted_marks = {brief: mark for mark in pasted if (brief := shape_of(mark))}
         self.by_mark: dict[bytes, list[Symptom]] = {}
         self.words = tuple(row for row in rows if row.kind == "words")
         raised = (row for row in rows if row.kind == "raised")
-        self.raised = tuple(sorted(raised, key=lambda row: row.within not in ("setup", "setup-code")))
+        self.raised_rows = tuple(sorted(raised, key=lambda row: row.within not in ("setup", "setup-code")))
         for row in rows:
             for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
@@ -136,7 +136,7 @@ class SoughtMarks:
         launched = (*_RANKS, _ROOT, _OTHERS, _FIRST, *_ENDED, *_BEGINS)
         special = (_TRACEBACK, *_CHAINED, *launched, *self.besides, *mentions)
         self.watched = frozenset(map(shape_of, special))
-        self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.told, *self.foreign))
+        self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.pasted_marks, *self.foreign))
 
 
 _sought = lru_cache(maxsize=2)(SoughtMarks)
@@ -207,7 +207,7 @@ class Seeker:
     def _pasted(self, shape: bytes) -> Iterable[bytes]:
         """The marks of what may be pasted in lines of a shape; where nothing else is known of it, those in itself."""
         about = self.hot[shape]
-        return about.passages if about else (mark for brief, mark in self.wanted.told.items() if brief in shape)
+        return about.passages if about else (mark for brief, mark in self.wanted.pasted_marks.items() if brief in shape)
 
     def _done(self, shape: bytes) -> bool:
         """Whether nothing more can be learnt from a shape; then it is forgotten."""
@@ -271,7 +271,7 @@ class Seeker:
         if b"&" in shape or marks & self.wanted.foreign:
             return None
         rows = {row.id: row for mark in marks for row in self.wanted.by_mark.get(mark, ())}
-        told = tuple(self.wanted.told[mark] for mark in marks if mark in self.wanted.told)
+        told = tuple(self.wanted.pasted_marks[mark] for mark in marks if mark in self.wanted.pasted_marks)
         return _LineShape(
             tuple(sorted(rows.values(), key=lambda row: self.wanted.order[row.id])),
             fails=bool(marks & self.wanted.failing),
@@ -370,7 +370,7 @@ class Seeker:
                 symptom=row,
                 line=number,
                 text=shown(part, found.start()),
-                told=told_by(found),
+                groups=group_texts(found),
                 kind=row.kind,
                 grade=grade,
                 last=number,
@@ -440,7 +440,7 @@ class Seeker:
             if found and not of_the_user(part):
                 text = shown(part, found.start() if message is part else 0)
                 return SymptomMatch(
-                    symptom=row, line=number, text=text, told={}, kind=row.kind, grade=grade, last=number
+                    symptom=row, line=number, text=text, groups={}, kind=row.kind, grade=grade, last=number
                 )
         return None
 
