@@ -27,15 +27,16 @@ class Image(Row, key=("role", "image", "tag")):
 
     role: str = column(
         one_of("cuda", "micromamba", "pytorch", "run"),
-        "what it is for: a toolkit, to install with, torch with its toolkit, to run what was installed",
+        "its use: a toolkit (`cuda`), the installation (`micromamba`), torch with its toolkit "
+        "(`pytorch`), running the installed environment (`run`)",
     )
     image: str = column(shaped(r"[a-z0-9]+([._/-][a-z0-9]+)*", "an image such as nvidia/cuda"), "its name")
-    tag: str = column(_TAG, "whole, with a release in it")
+    tag: str = column(_TAG, "complete tag, which contains a release")
     glibc: Version | None = column(
-        RELEASE, "of its C library; left out where nothing is installed beside what it holds", default=None
+        RELEASE, "its C library; left out if nothing is installed in addition to its contents", default=None
     )
-    cuda: Version | None = column(RELEASE, "minor of its CUDA toolkit", default=None)
-    torch: Version | None = column(RELEASE, "release of torch inside it", default=None)
+    cuda: Version | None = column(RELEASE, "minor release of its CUDA toolkit", default=None)
+    torch: Version | None = column(RELEASE, "release of torch that it contains", default=None)
     platforms: tuple[str, ...] = column(several(one_of(*PLATFORMS)), "conda platforms that it is built for")
 
     @property
@@ -48,7 +49,7 @@ class Action(Row, key=("action",)):
     """An action of GitHub at one commit."""
 
     action: str = column(shaped(r"[A-Za-z0-9-]+/[A-Za-z0-9_.-]+", "an action such as owner/name"), "its name")
-    tag: str = column(_TAG, "release that the commit is")
+    tag: str = column(_TAG, "release of this commit")
     sha: str = column(shaped(r"[0-9a-f]{40}", "a commit of 40 hex digits"), "the commit, which cannot be moved")
     tool: str = column(_TAG, "release of the program that it installs; left out: it installs no program", default="")
 

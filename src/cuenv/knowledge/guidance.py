@@ -71,29 +71,27 @@ def compiled(pattern: str) -> re.Pattern[bytes]:
 
 
 class Erratum(Row, key=("topic", "id")):
-    """A statement that many recipes carry, and what is true."""
+    """A wrong statement in many recipes, and the correction."""
 
     id: str = column(shaped(r"E[0-9]{2,3}", "an id such as E03"), "stable")
-    topic: str = column(
-        shaped(_WORDS, "a topic such as ld-library-path"), "what it is about, as `cuenv explain` takes it"
-    )
-    says: str = column(TEXT, "what the recipes say")
-    verdict: str = column(one_of(*VERDICTS), "on what they say")
-    truth: str = column(TEXT, "what is true", key="true")
+    topic: str = column(shaped(_WORDS, "a topic such as ld-library-path"), "its topic, as `cuenv explain` takes it")
+    says: str = column(TEXT, "statement of the recipes")
+    verdict: str = column(one_of(*VERDICTS), "verdict on that statement")
+    truth: str = column(TEXT, "the correction", key="true")
     do: str | None = column(
-        TEXT, "a command, a requirement or a sentence; left out: there is nothing to do", default=None
+        TEXT, "a command, a requirement or a sentence; left out: no action is necessary", default=None
     )
-    codes: tuple[str, ...] = column(several(_CODE), "findings by which cuenv notices it", default=())
+    codes: tuple[str, ...] = column(several(_CODE), "codes of the findings that report it", default=())
 
 
 class DeepSpeedKeys(Row, key=("section",)):
-    """What DeepSpeed reads in one section of its configuration."""
+    """The keys that DeepSpeed reads in one section of its configuration."""
 
     section: str = column(
         shaped(r"[a-z0-9_]+(\.[a-z0-9_]+)*", "a section such as zero_optimization"),
         "its path, such as `zero_optimization.offload_param`; `top` for the file itself",
     )
-    keys: tuple[str, ...] = column(several(TEXT), "their names")
+    keys: tuple[str, ...] = column(several(TEXT), "names of the keys")
     strict: bool = column(FLAG, "whether DeepSpeed refuses further keys; elsewhere it ignores them", default=False)
 
 
@@ -101,24 +99,28 @@ class FindingCode(TableRow, key=("code",)):
     """What a finding code means, as in `docs/reference.md`."""
 
     code: str = column(_CODE, "stable")
-    severities: tuple[str, ...] = column(several(one_of("error", "warning", "info")), "with which it is reported")
-    means: str = column(TEXT, "what it means, readable alone")
+    severities: tuple[str, ...] = column(
+        several(one_of("error", "warning", "info")), "severities with which it is reported"
+    )
+    means: str = column(TEXT, "its meaning, readable alone")
     by: tuple[str, ...] = column(several(TEXT), "commands that find it")
-    why: str = column(TEXT, "why it hurts, in whole sentences")
-    cure: str = column(TEXT, "what to do, with the command between backticks")
-    example: str = column(TEXT, "a case, in a few words")
+    why: str = column(TEXT, "its harm, in whole sentences")
+    cure: str = column(TEXT, "the fix, with the command between backticks")
+    example: str = column(TEXT, "an example, in a few words")
 
 
 class Advice(Row, key=("id",)):
-    """What to know when training on a GPU."""
+    """Advice for training on a GPU."""
 
     id: str = column(shaped(r"A[0-9]{2,3}", "an id such as A01"), "stable")
     about: str = column(TEXT, "data types, PCIe, DataLoader")
-    names: tuple[str, ...] = column(several(TEXT), "GPUs whose name begins so; left out: all", default=())
-    tensor: str | None = column(one_of(*NUMBERS), "kind of number that the GPU's tensor cores take", default=None)
-    lacks: str | None = column(one_of(*NUMBERS), "kind of number that they do not take", default=None)
-    says: str = column(TEXT, "what to know")
-    do: str | None = column(TEXT, "a setting or a call; left out: there is nothing to do", default=None)
+    names: tuple[str, ...] = column(
+        several(TEXT), "beginnings of the names of the GPUs; left out: all GPUs", default=()
+    )
+    tensor: str | None = column(one_of(*NUMBERS), "number format that the GPU's tensor cores support", default=None)
+    lacks: str | None = column(one_of(*NUMBERS), "number format that they do not support", default=None)
+    says: str = column(TEXT, "the advice")
+    do: str | None = column(TEXT, "a setting or a call; left out: no action is necessary", default=None)
 
     def concerns(self, name: str, tensor: tuple[str, ...]) -> bool:
         """Whether it is about a GPU of this name (empty when only its capability is known) with these numbers."""
@@ -128,30 +130,31 @@ class Advice(Row, key=("id",)):
 
 
 class AnswerPage(Row, key=("id",)):
-    """An answer to what everybody asks at the beginning."""
+    """An answer to a common question of beginners."""
 
     id: str = column(shaped(r"Q[0-9]{2,3}", "an id such as Q03"), "stable")
-    topic: str = column(
-        shaped(_WORDS, "a topic such as ld-library-path"), "what it is about, as `cuenv explain` takes it"
-    )
+    topic: str = column(shaped(_WORDS, "a topic such as ld-library-path"), "its topic, as `cuenv explain` takes it")
     asks: str = column(TEXT, "the question")
-    words: tuple[str, ...] = column(several(TEXT), "the question in other words: a question that shares them finds it")
-    says: tuple[str, ...] = column(several(TEXT), "the answer that holds everywhere, a paragraph each")
+    words: tuple[str, ...] = column(
+        several(TEXT), "words of the question in other forms; a question with these words finds the answer"
+    )
+    says: tuple[str, ...] = column(several(TEXT), "the general answer, one item per paragraph")
     short: tuple[str, ...] = column(
         several(TEXT),
-        "answers to yes-or-no questions, each begins so: the one that shares most words with the question goes first",
+        "beginnings of the answer to yes-or-no questions; cuenv prints first the one that shares most "
+        "words with the question",
         default=(),
     )
-    do: str = column(TEXT, "the command that shows it, or does it")
+    do: str = column(TEXT, "command that shows it or does it")
     join: str | None = column(
         shaped(r"[a-z]+(_[a-z]+)*", "a name such as drivers"),
-        "what of the tables and of the host answers it further, a name in `diagnosis/explain/answers.py`",
+        "name in `diagnosis/explain/answers.py` of a function that adds facts from the tables and the host",
         default=None,
     )
 
 
 class Provider(Row, key=("kind", "name")):
-    """What provides a thing that a log misses.
+    """The provider of a thing that is missing in a log.
 
     A module that is not listed gets no command: it may be the program's own, and a package of its name somebody else's.
     """
@@ -176,64 +179,67 @@ class Provider(Row, key=("kind", "name")):
 
 
 class Symptom(Row, key=("id",)):
-    """An error message, what it means and what cures it."""
+    """An error message, its meaning and its fix."""
 
     id: str = column(shaped(_WORDS, "an id such as cusparse-header"), "stable")
     layer: str = column(one_of(*LAYERS), "where it fails")
     kind: str = column(
         one_of("cause", "effect", "remark", "words", "raised"),
-        "a cause; an effect, which something else has caused; a remark, which harms nothing; words, an error of which "
-        "only what it says is known: it counts where no other row leads; raised, an exception that is judged by the "
-        "file in which it was raised (`within`): it counts where no row but one of words leads",
+        "`cause`: a cause; `effect`: the effect of another cause; `remark`: a harmless message; `words`: "
+        "an error of which only the message is known, which counts if no other row does; `raised`: an "
+        "exception that is judged by the file that raised it (`within`), which counts if at most a row "
+        "of `words` does",
         default="cause",
     )
     within: str | None = column(
         one_of("program", "check", "package", "setup", "setup-code"),
-        "of an exception that is raised: the last frame of its traceback is in a file of the program itself, is a "
-        "`raise` or `assert` there, one in a package, which refuses what it is given, one in a setup.py, or a line of "
-        "a setup.py that Python cannot run",
+        "for `raised`, the last frame of the traceback: in a file of the program (`program`), a `raise` "
+        "or `assert` there (`check`) or in a package that refuses its input (`package`), one in a "
+        "setup.py (`setup`), or a line of a setup.py that Python cannot run (`setup-code`)",
         default=None,
     )
-    says: str = column(TEXT, "what it is, in one sentence")
-    marks: tuple[str, ...] = column(several(TEXT), "only lines that hold one of these, letter by letter, are looked at")
+    says: str = column(TEXT, "the problem, in one sentence")
+    marks: tuple[str, ...] = column(several(TEXT), "literal texts; only a line that contains one of them is examined")
     patterns: tuple[str, ...] = column(
-        several(TEXT), "one of these regular expressions is found in the line; named groups are what the line tells"
+        several(TEXT), "regular expressions, one of which matches in the line; named groups are the facts in the line"
     )
     statuses: tuple[str, ...] = column(
         several(shaped(r"[A-Za-z_0-9]+", "a name such as cudaErrorInvalidValue, or a number")),
-        "what CUDA and its libraries return for it: names, and numbers that never meant anything else",
+        "status codes that CUDA and its libraries return for it: names, and numbers that never had another meaning",
         default=(),
     )
     beside: tuple[str, ...] = column(
-        several(TEXT), "one of these stands somewhere in the log; left out: the line alone is enough", default=()
+        several(TEXT), "texts, one of which must be in the log; left out: the line alone is enough", default=()
     )
     proof: tuple[str, ...] = column(
-        several(TEXT), "of a remark: where one of these stands in the log, it is the cause", default=()
+        several(TEXT), "for a remark: if the log contains one of these, the remark is the cause", default=()
     )
     unless: tuple[str, ...] = column(
-        several(TEXT), "where one of these stands in the log, the fault was mended, and it is a remark", default=()
+        several(TEXT), "if the log contains one of these, the problem was solved, and the row is a remark", default=()
     )
-    cause: str = column(TEXT, "why it happens; `{name}` is what the line or the host tells")
-    remedy: str = column(TEXT, "what helps, in words")
+    cause: str = column(TEXT, "its reason; `{name}` stands for a fact from the line or the host")
+    remedy: str = column(TEXT, "the fix, in words")
     command: str = column(
-        TEXT, "the one command; `{host}` stands for the options that name the host; left out: none helps", default=""
+        TEXT,
+        "one command that fixes it; `{host}` stands for the options that name the host; left out: no command fixes it",
+        default="",
     )
     join: str | None = column(
         shaped(r"[a-z]+(_[a-z]+)*", "a name such as driver_floor"),
-        "what of the host and the environment it is compared with, the name of a function in `diagnosis/cures`",
+        "name of a function in `diagnosis/cures` that compares it with the host and the environment",
         default=None,
     )
     follows: tuple[str, ...] = column(
         several(shaped(rf"any|layer:[a-z-]+|{_WORDS}", "an id, layer:NAME or any")),
-        "causes whose mere effect it is",
+        "causes of which it is only an effect",
         default=(),
     )
     codes: tuple[str, ...] = column(
-        several(_CODE), "findings by which cuenv notices the cause before it fails", default=()
+        several(_CODE), "codes of the findings that report the cause before the program fails", default=()
     )
     seen: tuple[str, ...] = column(
         several(shaped(r"[\w.-]+/[\w.-]+#[0-9]+", "a thread such as owner/repository#1")),
-        "threads where it was met",
+        "threads that report it",
         default=(),
     )
 

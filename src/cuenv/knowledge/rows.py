@@ -50,16 +50,16 @@ NUMBERS = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4")
 class Source(TableRow, key=("id",)):
     """Where facts were read."""
 
-    id: str = column(shaped(r"[a-z0-9][a-z0-9_]*", "a word of a-z, 0-9 and _"), "by which rows cite it")
-    title: str = column(TEXT, "of what was read")
-    publisher: str = column(TEXT, "who says it; `cuenv` for own measurements and derivations")
-    locator: str = column(TEXT, "where in it")
+    id: str = column(shaped(r"[a-z0-9][a-z0-9_]*", "a word of a-z, 0-9 and _"), "id that rows cite")
+    title: str = column(TEXT, "title of the document")
+    publisher: str = column(TEXT, "publisher of the document; `cuenv` for own measurements and derivations")
+    locator: str = column(TEXT, "place in the document")
     url: str = column(
         shaped(r"https://[!-~]+", "an address that begins with https://"),
         "its address; left out for own measurements",
         default="",
     )
-    read_on: str = column(DAY, "when it was read")
+    read_on: str = column(DAY, "day on which it was read")
 
     @property
     def shown(self) -> str:
@@ -71,9 +71,7 @@ class Row(TableRow):
     """What every row but a source carries."""
 
     sources: tuple[str, ...] = column(several(TEXT), "ids of its sources", key="src")
-    low: bool = column(
-        FLAG, "whether its confidence is low, which every verdict that rests on the row shows", default=False
-    )
+    low: bool = column(FLAG, "whether its confidence is low; every verdict that uses the row shows this", default=False)
     note: str = column(TEXT, "a remark in a few words; needed with `low`", default="")
 
 
@@ -85,9 +83,11 @@ class Toolkit(Row, key=("version",)):
 
     version: Version = column(RELEASE, "X.Y.Z")
     driver: str | None = column(
-        DRIVER, "that belongs to it on Linux: all features, and JIT compilation of its PTX", default=None
+        DRIVER,
+        "first Linux driver with all features of the release, including JIT compilation of its PTX",
+        default=None,
     )
-    branch: int | None = column(WHOLE, "driver branch that belongs to it", default=None)
+    branch: int | None = column(WHOLE, "driver branch of that driver", default=None)
     hard: bool = column(
         FLAG, "whether the driver is a hard minimum (CUDA 10.x, before minor-version compatibility)", default=False
     )
@@ -99,7 +99,7 @@ class Cuda(Row, key=("version",)):
     version: Version = column(RELEASE, "X.Y")
     isa: Version | None = column(RELEASE, "version of the PTX that its nvcc writes", default=None)
     targets: tuple[Capability, ...] = column(
-        several(CAPABILITY, empty=True), "capabilities that its nvcc compiles for; empty: unknown", default=()
+        several(CAPABILITY, empty=True), "compute capabilities that its nvcc supports; empty: unknown", default=()
     )
     gcc_min: int | None = column(WHOLE, "oldest major of GCC that its nvcc accepts", default=None)
     gcc_max: int | None = column(WHOLE, "newest major of GCC that its nvcc accepts", default=None)
@@ -114,10 +114,11 @@ class Cuda(Row, key=("version",)):
     )
     binds: tuple[str, ...] = column(
         several(TEXT, empty=True),
-        "what binds, in the channel nvidia, the packages on which `pytorch-cuda` of this release sets no upper bound",
+        "specs that bound, in the channel nvidia, the packages for which `pytorch-cuda` of this release "
+        "sets no upper bound",
         default=(),
     )
-    glibc: Version | None = column(RELEASE, "oldest glibc that its libraries on conda-forge need", default=None)
+    glibc: Version | None = column(RELEASE, "minimum glibc that its libraries on conda-forge need", default=None)
 
     @property
     def conda(self) -> bool:
@@ -129,25 +130,25 @@ class Branch(Row, key=("number",)):
     """A driver branch, and the CUDA release that its drivers support."""
 
     number: int = column(WHOLE, "such as 535")
-    cuda: Version = column(RELEASE, "newest CUDA that its drivers support (12.7 is known from drivers alone)")
+    cuda: Version = column(RELEASE, "newest CUDA release that its drivers support (12.7 is known only from drivers)")
     base: bool = column(
         FLAG,
-        "whether it is known to carry a newer forward-compatibility library; New Feature Branches carry no such "
-        "library",
+        "whether the branch is known to support a newer forward-compatibility library; New Feature "
+        "Branches do not support one",
         default=False,
     )
     ends: str = column(
         shaped(r"20[0-9]{2}-(0[1-9]|1[0-2])", "a month YYYY-MM"),
-        "when its support for data centers ends; left out: unknown",
+        "month in which NVIDIA's data center support ends; left out: unknown",
         default="",
     )
 
 
 class MinimumDriver(Row, key=("major",)):
-    """The lowest driver that runs programs of a CUDA major at all (minor-version compatibility)."""
+    """The minimum driver for a CUDA major version (minor-version compatibility)."""
 
-    major: int = column(WHOLE, "of CUDA; for 10.x see `hard` in `toolkits`")
-    driver: str = column(DRIVER, "the lowest")
+    major: int = column(WHOLE, "CUDA major version; for 10.x see `hard` in `toolkits`")
+    driver: str = column(DRIVER, "minimum driver")
 
 
 class ComputeCapability(Row, key=("capability",)):
@@ -155,15 +156,15 @@ class ComputeCapability(Row, key=("capability",)):
 
     capability: Capability = column(CAPABILITY, "compute capability")
     architecture: str = column(TEXT, "its name")
-    first_branch: int | None = column(WHOLE, "first driver branch that drives it", default=None)
+    first_branch: int | None = column(WHOLE, "first driver branch that supports it", default=None)
     first_driver: str | None = column(
-        DRIVER, "very first driver, where not every driver of the first branch drives it", default=None
+        DRIVER, "first driver that supports it, if not every driver of the first branch does", default=None
     )
     last_branch: int | None = column(
-        WHOLE, "last driver branch that drives it; left out: unknown, or still driven", default=None
+        WHOLE, "last driver branch that supports it; left out: unknown, or still supported", default=None
     )
-    first_cuda: Version | None = column(RELEASE, "first toolkit whose nvcc compiles for it", default=None)
-    last_cuda: Version | None = column(RELEASE, "last toolkit whose nvcc compiles for it", default=None)
+    first_cuda: Version | None = column(RELEASE, "first toolkit whose nvcc supports it", default=None)
+    last_cuda: Version | None = column(RELEASE, "last toolkit whose nvcc supports it", default=None)
     module: str | None = column(
         one_of("any", "open", "proprietary"), "flavour of the kernel module that it needs", default=None
     )
@@ -175,15 +176,15 @@ class GpuModel(Row, key=("name",)):
     name: str = column(TEXT, 'marketing name without "NVIDIA"')
     aka: tuple[str, ...] = column(
         several(TEXT, empty=True),
-        "further names (suffixes for memory, bus, Laptop and vGPU profiles are stripped, so they need no names here)",
+        "other names (cuenv strips suffixes for memory, bus, Laptop and vGPU profiles, so they need no names here)",
         default=(),
     )
     capability: Capability = column(CAPABILITY, "compute capability")
     architecture: str = column(TEXT, "its name")
     chip: str = column(TEXT, "such as GA102", default="")
-    kind: str = column(one_of("datacenter", "desktop-soc", "geforce", "jetson", "workstation"), "line of products")
+    kind: str = column(one_of("datacenter", "desktop-soc", "geforce", "jetson", "workstation"), "product line")
     memory_gb: tuple[int, ...] = column(
-        several(WHOLE, empty=True), "sizes of memory that are sold, in GB; decides nothing", default=()
+        several(WHOLE, empty=True), "memory sizes of the product, in GB; for information only", default=()
     )
     pci: tuple[str, ...] = column(
         several(shaped(r"[0-9a-f]{4}", "four hex digits in lower case"), empty=True),
@@ -207,7 +208,7 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
     """A build of PyTorch in a conda channel, for one platform."""
 
     stack: str = column(one_of(*STACKS), "the stack, which is also its channel")
-    version: Version = column(RELEASE, "of PyTorch")
+    version: Version = column(RELEASE, "PyTorch version")
     cuda: Version | None = column(RELEASE, "CUDA minor that it was built with; left out: the CPU build", default=None)
     build: str = column(TEXT, "glob over the build string, such as `cuda129*`")
     platform: str = column(one_of(*PLATFORMS), "conda platform")
@@ -221,24 +222,29 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
         key="arch_list",
         joined=lambda row, text: device_code(text, row.cuda),
     )
-    glibc: Version | None = column(RELEASE, "oldest glibc that the build itself asks for", default=None)
+    glibc: Version | None = column(RELEASE, "minimum glibc that the build itself requires", default=None)
     cudnn: Requirement | None = column(
-        REQUIREMENT, "cuDNN that it asks for (the loosest bound of its builds), or the release inside it", default=None
+        REQUIREMENT,
+        "cuDNN that it requires (the loosest bound of its builds), or the release that it contains",
+        default=None,
     )
     nccl: Requirement | None = column(
-        REQUIREMENT, "NCCL that it asks for (the loosest bound of its builds), or the release inside it", default=None
+        REQUIREMENT,
+        "NCCL that it requires (the loosest bound of its builds), or the release that it contains",
+        default=None,
     )
     seen: str | None = column(
         DAY,
-        "newest day of which a record of it in its channel is known: of the upload where the record tells it, else of"
-        " the reading, or of the commit by which another package of the channel was built against it; left out: only"
-        " the recipe is known, and a build that was seen is preferred",
+        "newest day on which its channel is known to have had it: the day of the upload if the record "
+        "has it, else the day on which the record was read, or the day of the commit by which another "
+        "package of the channel was built against it; left out: only the recipe is known, and cuenv "
+        "prefers a build with a day",
         default=None,
     )
     since: str | None = column(
         DAY,
-        "oldest day of which a record of it in its channel is known, where the record tells it; left out: `seen` alone"
-        " says that it was there",
+        "oldest day on which its channel is known to have had it, if the record has the day; left out: "
+        "only `seen` is known",
         default=None,
     )
 
@@ -278,14 +284,14 @@ class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
     )
     comes: tuple[str, ...] = column(
         several(one_of("index", "pypi")),
-        "where it lies: in PyTorch's own index of its tag, as `2.7.1+cu126`, or on PyPI, as `2.7.1`",
+        "its location: PyTorch's own index for its tag, as `2.7.1+cu126`, or PyPI, as `2.7.1`",
     )
     pins: tuple[str, ...] = column(
         several(TEXT, empty=True),
-        "what its metadata requires of the wheels of NVIDIA and of triton; left out: it holds them inside, or unknown",
+        "NVIDIA wheels and triton that its metadata requires; left out: the wheel contains them, or unknown",
         default=(),
     )
-    released: str = column(DAY, "when the release was first uploaded to PyPI")
+    released: str = column(DAY, "day of the first upload of the release to PyPI")
 
     @property
     def name(self) -> str:
@@ -302,21 +308,24 @@ class LibrarySupport(Row, key=("library", "first", "cuda")):
     """From which capability on a range of releases of a library supports GPUs."""
 
     library: str = column(one_of("cudnn", "nccl"), "the library")
-    first: Version | None = column(RELEASE, "first release; left out: from the beginning", default=None)
-    below: Version | None = column(RELEASE, "first release that the row no longer covers; left out: open", default=None)
+    first: Version | None = column(RELEASE, "first release; left out: no lower bound", default=None)
+    below: Version | None = column(
+        RELEASE, "first release that the row no longer covers; left out: no upper bound", default=None
+    )
     serves_from: Capability = column(CAPABILITY, "lowest capability that they support")
     cuda: int | None = column(
         WHOLE,
-        "CUDA major that the builds are for, and later ones up to the next with rows (builds for older CUDA may support"
-        " older GPUs)",
+        "CUDA major version of the builds; the row also covers later major versions up to the next one "
+        "with rows (builds for older CUDA may support older GPUs)",
         default=None,
     )
     forward: str = column(
         one_of("yes", "no"),
-        "whether they run on GPUs of a later architecture, whose driver compiles their PTX; left out: unknown",
+        "whether they also run on GPUs of a later architecture, because the driver compiles their PTX; "
+        "left out: unknown",
         default="",
     )
-    glibc: Version | None = column(RELEASE, "oldest glibc that conda-forge's packages of them need", default=None)
+    glibc: Version | None = column(RELEASE, "minimum glibc that conda-forge's packages of them need", default=None)
 
     def sort_key(self) -> Any:
         """Rows without a first release stand before others."""
@@ -327,15 +336,15 @@ class Component(Row, key=("name",)):
     """An NVIDIA package that must come from the one channel of its stack."""
 
     name: str = column(TEXT, "the package, or a glob such as `libcu*` (no package is matched by two rows)")
-    role: str = column(one_of("cudatoolkit-dev", "cudnn", "nccl"), "which part it plays", default="")
-    headers: tuple[str, ...] = column(several(TEXT, empty=True), "header files that it brings", default=())
+    role: str = column(one_of("cudatoolkit-dev", "cudnn", "nccl"), "its role", default="")
+    headers: tuple[str, ...] = column(several(TEXT, empty=True), "header files that it contains", default=())
     parts: tuple[str, ...] = column(
         several(TEXT, empty=True),
-        "of a metapackage of the nvidia channel: what every release of it asks for, without an upper bound",
+        "for a metapackage of the nvidia channel: packages that every release of it requires without an upper bound",
         default=(),
     )
     whole: bool = column(
-        FLAG, "whether one package of it holds all of one release and brings no other component", default=False
+        FLAG, "whether one package contains a whole release and requires no other component", default=False
     )
 
 
@@ -343,14 +352,14 @@ class CudaVariant(Row, key=("channel", "package")):
     """A package with CPU and CUDA builds under one name."""
 
     package: str = column(TEXT, "its name")
-    channel: str = column(TEXT, "where it is")
+    channel: str = column(TEXT, "its channel")
     guard: str = column(
         TEXT,
-        "glob of a CUDA build, with `{cuda}` for 129 and `{dotted}` for 12.9; neither where the package is built for"
-        " other CUDA minors than torch, or does not name the minor",
+        "glob of a CUDA build, with `{cuda}` for 129 and `{dotted}` for 12.9; without both if the "
+        "package is built for other CUDA minors than torch, or does not name the minor",
     )
     any_cuda: str = column(
-        TEXT, "glob of every CUDA build (of the newest release where their names changed), and of no CPU build"
+        TEXT, "glob that matches every CUDA build (of the newest release, if their names changed) and no CPU build"
     )
     essential: bool = column(FLAG, "whether the CPU build defeats the purpose of a CUDA environment")
 
@@ -358,8 +367,8 @@ class CudaVariant(Row, key=("channel", "package")):
 class LabelFit(Row, key=("cuda", "label")):
     """A label of the nvidia channel whose libraries fit inside the bounds of a `pytorch-cuda` build."""
 
-    cuda: Version = column(RELEASE, "of the `pytorch-cuda`")
-    build: str = column(TEXT, "glob of its build string")
+    cuda: Version = column(RELEASE, "CUDA release of the `pytorch-cuda` build")
+    build: str = column(TEXT, "glob over its build string")
     label: str = column(_PATCH, "such as 12.1.1")
 
     def sort_key(self) -> Any:
@@ -371,35 +380,36 @@ class Discontinued(Row, key=("channel", "package")):
     """A discontinued package."""
 
     package: str = column(TEXT, "its name")
-    channel: str = column(TEXT, "where it was")
-    versions: tuple[str, ...] = column(several(TEXT), "releases that it had")
-    says: str = column(TEXT, "that it was discontinued, and when")
-    instead: str = column(TEXT, "what to take instead")
+    channel: str = column(TEXT, "its channel")
+    versions: tuple[str, ...] = column(several(TEXT), "its releases")
+    says: str = column(TEXT, "statement that it was discontinued, and when")
+    instead: str = column(TEXT, "package to use instead")
     alone: bool = column(FLAG, "whether no channel of another owner has it", default=False)
 
 
 class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
-    """What one set of releases of a library that uses PyTorch needs of torch, CUDA, the GPU and the compiler.
+    """Requirements of releases of a library that uses PyTorch: torch, CUDA, the GPU and the compiler.
 
     Several rows on one release are alternatives (builds for CUDA 12 and for CUDA 13): one that suits is enough.
     """
 
     package: str = column(TEXT, "its name, in conda and in pip alike")
     comes: tuple[str, ...] = column(
-        several(one_of("conda-forge", "pytorch", "source", "wheel")), "ways in which they come"
+        several(one_of("conda-forge", "pytorch", "source", "wheel")), "sources of these releases"
     )
     releases: tuple[Version, ...] = column(
-        several(RELEASE, empty=True), "the very releases, where each pins another torch; else a range", default=()
+        several(RELEASE, empty=True), "the exact releases, if each pins another torch; else a range", default=()
     )
-    first: Version | None = column(RELEASE, "first release of a range; left out: open", default=None)
-    below: Version | None = column(RELEASE, "first release after a range; left out: open", default=None)
+    first: Version | None = column(RELEASE, "first release of a range; left out: no lower bound", default=None)
+    below: Version | None = column(RELEASE, "first release after a range; left out: no upper bound", default=None)
     torch: Requirement | None = column(SPAN, "torch that it needs; left out: any", default=None)
     cuda: tuple[Version, ...] = column(
         several(RELEASE, empty=True), "CUDA minors that its binaries are for; left out: any", default=()
     )
     match: str = column(
         one_of("exact", "major", "toolkit"),
-        "what `cuda` is compared with: torch's own CUDA, its major, or the runtime of the environment",
+        "the version to compare with `cuda`: torch's CUDA release, its major version, or the CUDA "
+        "runtime of the environment",
         default="exact",
     )
     platforms: tuple[str, ...] = column(
@@ -413,18 +423,18 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
     )
     builds: bool = column(
         FLAG,
-        "whether that is when it is installed, by a setup that imports torch",
+        "whether it compiles during installation, by a setup that imports torch",
         default=False,
     )
-    repository: str = column(TEXT, "its repository on GitHub, where the name is another: NVIDIA/apex", default="")
+    repository: str = column(TEXT, "its repository on GitHub, if that has another name: NVIDIA/apex", default="")
     checks: bool = column(
         FLAG,
-        "whether it compares nvcc, where there is one, with torch's CUDA, and refuses another minor",
+        "whether it compares an installed nvcc with torch's CUDA release, and refuses another minor version",
         default=False,
     )
     tolerates: tuple[Version, ...] = column(
         several(RELEASE, empty=True),
-        "CUDA minors among which, major for major, `checks` lets the two differ",
+        "CUDA minors that `checks` accepts in place of each other, within a major version",
         default=(),
     )
     headers: tuple[str, ...] = column(
@@ -436,7 +446,7 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
 
     ptxas: tuple[Version, ...] = column(
         several(RELEASE, empty=True),
-        "CUDA minors of the ptxas that it holds inside, with which it compiles for each GPU when it is used",
+        "CUDA minors of the ptxas that it contains, with which it compiles for each GPU at run time",
         default=(),
     )
 
@@ -475,10 +485,10 @@ class Regression(Row, key=("package", "releases")):
     """Releases of a library that are known to fail."""
 
     package: str = column(TEXT, "its name")
-    releases: tuple[Version, ...] = column(several(RELEASE), "that fail")
-    when: str = column(one_of("offload"), "what has to be done for it to show")
-    says: str = column(TEXT, "what happens, in the words of the error")
-    issue: str = column(TEXT, "where it is reported")
+    releases: tuple[Version, ...] = column(several(RELEASE), "releases that fail")
+    when: str = column(one_of("offload"), "use that triggers the failure")
+    says: str = column(TEXT, "the failure, with the text of the error")
+    issue: str = column(TEXT, "issue that reports it")
     mended: Version = column(RELEASE, "first later release without it")
 
 
@@ -505,8 +515,8 @@ class Conflict(Row, key=("package", "torch_below")):
     stacks: tuple[str, ...] = column(several(one_of(*STACKS, WHEELS)), "whose builds of torch fail")
     needed: bool = column(FLAG, "whether each of these builds requires the package", default=False)
     python: Version | None = column(RELEASE, "oldest Python that these releases have; left out: any", default=None)
-    says: str = column(TEXT, "what happens, with the words of the error")
-    issue: str = column(TEXT, "where it is reported")
+    says: str = column(TEXT, "the failure, with the text of the error")
+    issue: str = column(TEXT, "issue that reports it")
 
     @property
     def bound(self) -> str:
@@ -515,23 +525,21 @@ class Conflict(Row, key=("package", "torch_below")):
 
 
 class Feature(Row, key=("capability", "chip")):
-    """What GPUs of a compute capability can do."""
+    """Features of the GPUs of a compute capability."""
 
     capability: Capability = column(CAPABILITY, "compute capability")
     chip: str = column(
-        TEXT, "the only chip that the row is about; left out: all without a row of their own", default=""
+        TEXT, "the only chip that the row describes; left out: all chips without their own row", default=""
     )
     tensor: tuple[str, ...] = column(
-        several(one_of(*NUMBERS), empty=True), "kinds of number that its tensor cores take; empty: no tensor cores"
+        several(one_of(*NUMBERS), empty=True), "number formats that its tensor cores support; empty: no tensor cores"
     )
-    bf16: bool = column(FLAG, "whether it computes in bfloat16 outside of tensor cores as well", default=False)
-    fp64: int | None = column(
-        WHOLE, "how many times as fast as in FP64 it computes in FP32, outside of tensor cores", default=None
-    )
+    bf16: bool = column(FLAG, "whether it also computes in bfloat16 outside of tensor cores", default=False)
+    fp64: int | None = column(WHOLE, "FP32 speed divided by FP64 speed, outside of tensor cores", default=None)
 
 
 class State(Row, key=("about",)):
     """What a state of a machine means for CUDA programs."""
 
-    about: str = column(TEXT, "the state, which a finding names")
-    says: str = column(TEXT, "what it means, in a sentence")
+    about: str = column(TEXT, "the state that a finding names")
+    says: str = column(TEXT, "its meaning, in a sentence")
