@@ -573,7 +573,7 @@ def test_jax_is_given_a_newer_ptxas_and_no_other_torch() -> None:
 )
 def test_what_is_no_program_for_torch_gets_no_command_of_pip_or_conda(log: str) -> None:
     cause = led(log)
-    assert (cause.sighting.kind, cause.command) == ("cause", "")
+    assert (cause.match.kind, cause.command) == ("cause", "")
 
 
 @collect("address", ["git@github.com:", "git://github.com/"])

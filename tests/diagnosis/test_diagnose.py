@@ -21,7 +21,7 @@ import cuenv
 from cases import collect, quick_and_slow
 from cuenv.core.versions import Capability
 from cuenv.diagnosis.causes import Diagnosis, diagnose
-from cuenv.diagnosis.lead import folded
+from cuenv.diagnosis.lead import group_by_cause
 from cuenv.diagnosis.log.scan import scan
 from cuenv.diagnosis.log.seek import MANY
 from cuenv.diagnosis.log.text import LINE
@@ -85,7 +85,7 @@ def test_the_first_cause_leads_and_envelopes_are_folded() -> None:
     found = read(CUSPARSE)
     assert names(found) == ["cusparse-header"]
     assert followers(found) == ["ninja-failed", "error-building-extension"]
-    assert found.causes[0].sighting.line == 4
+    assert found.causes[0].match.line == 4
 
 
 def test_a_cause_that_stands_after_its_followers_still_leads() -> None:
@@ -105,7 +105,7 @@ def test_every_cause_swallows_every_envelope(step: int) -> None:
         if case.parent.name in causes:
             found = read(envelope + case.read_bytes())
             last = found.causes[-1]
-            if last.sighting.grade == "warning" and last.symptom.layer in ("solve", "device", "driver"):
+            if last.match.grade == "warning" and last.symptom.layer in ("solve", "device", "driver"):
                 continue  # the installation went on after it, or a build does not need what it warns of
             assert names(found) == [case.parent.name], case
             assert "error-building-extension" in followers(found)
@@ -156,9 +156,9 @@ def test_a_branch_is_judged_as_resolve_judges_it(driver: str, says: str) -> None
 
 def test_lines_that_show_a_symptom_again_are_counted() -> None:
     found = read(OOM * 5)
-    assert found.causes[0].sighting.count == 5
-    assert found.causes[0].sighting.line == 1
-    assert read(OOM * (MANY + 50)).causes[0].sighting.count == MANY
+    assert found.causes[0].match.count == 5
+    assert found.causes[0].match.line == 1
+    assert read(OOM * (MANY + 50)).causes[0].match.count == MANY
 
 
 @given(st.lists(st.sampled_from(CASES), min_size=1, max_size=6))
@@ -166,8 +166,8 @@ def test_lines_that_show_a_symptom_again_are_counted() -> None:
 @examples(60)
 def test_nothing_is_lost_by_folding(cases: list[Path]) -> None:
     _, guidance = tables()
-    found = scan([b"".join(case.read_bytes() for case in cases)], guidance.symptoms).sightings
-    told = [name.symptom.id for root, under in folded(found) for name in (root, *under)]
+    found = scan([b"".join(case.read_bytes() for case in cases)], guidance.symptoms).matches
+    told = [name.symptom.id for root, under in group_by_cause(found) for name in (root, *under)]
     assert sorted(told) == sorted(item.symptom.id for item in found)
 
 
@@ -356,7 +356,7 @@ def test_what_no_row_knows_is_unknown_and_never_guessed(log: bytes) -> None:
     found = read(log)
     assert found.verdict == "unknown"
     assert not found.causes
-    assert found.strange
+    assert found.unexplained
     assert not found.fine
 
 
@@ -394,7 +394,7 @@ def test_any_bytes_are_read_and_what_is_shown_is_printable(data: bytes, size: in
     mixed = data + b"\x1b[31mCUDA out of memory\x1b[0m " + data + b"\nKeyError: " + data
     found = diagnose(pieces(mixed, size), guidance.symptoms, knowledge)
     assert found.size == len(mixed)
-    for text in (*(cause.sighting.text for cause in found.causes), *(text for _, text in found.strange)):
+    for text in (*(cause.match.text for cause in found.causes), *(text for _, text in found.unexplained)):
         assert text.isprintable()
 
 
@@ -408,7 +408,7 @@ def test_how_the_log_arrives_changes_nothing(logs: list[bytes], size: int) -> No
 
 def test_line_numbers_are_those_of_an_editor() -> None:
     found = read(b"one\r\ntwo\rtwo\n\x1b[31m\nCUDA error: out of memory")
-    assert found.causes[0].sighting.line == 4
+    assert found.causes[0].match.line == 4
     assert found.lines == 4
 
 
@@ -426,9 +426,9 @@ def test_an_endless_line_is_read_in_bounded_memory() -> None:
     found = scan(endless(), guidance.symptoms)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [item.symptom.id for item in found.sightings] == ["cuda-out-of-memory"]
-    assert found.sightings[0].line == 1
-    assert len(found.sightings[0].text) < 400
+    assert [item.symptom.id for item in found.matches] == ["cuda-out-of-memory"]
+    assert found.matches[0].line == 1
+    assert len(found.matches[0].text) < 400
     assert peak < 24 * LINE
 
 
@@ -452,7 +452,7 @@ def test_a_long_line_of_marks_is_read_in_linear_time() -> None:
 
 def test_credentials_and_escapes_of_a_log_are_not_shown() -> None:
     log = b"\x1b]0;title\x07CUDA error: out of memory at https://user:secret@host/t/tk-12345678901234/x \x07\x9b31m\n"
-    shown = read(log).causes[0].sighting.text
+    shown = read(log).causes[0].match.text
     assert "secret" not in shown
     assert "tk-12345678901234" not in shown
     assert "\x1b" not in shown
@@ -500,7 +500,7 @@ def test_the_public_function_takes_text_and_bytes() -> None:
 def test_what_micromamba_calls_an_error_is_never_clean(line: str) -> None:
     found = read(f"Transaction starting\n{line}\n".encode())
     assert found.verdict == "known"
-    assert line in found.causes[0].sighting.text
+    assert line in found.causes[0].match.text
 
 
 def test_what_micromamba_only_says_is_clean() -> None:

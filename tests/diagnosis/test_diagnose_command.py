@@ -25,7 +25,7 @@ from commands import run as process
 from cuenv.cli.main import COMMANDS
 from cuenv.core.findings import CheckResult, Finding, report
 from cuenv.core.versions import version
-from cuenv.diagnosis.diagnose import look
+from cuenv.diagnosis.diagnose import diagnose_host
 from cuenv.diagnosis.explain.code import code_page
 from cuenv.host.select import HostOptions
 from cuenv.resolver.candidates import Candidate
@@ -217,13 +217,13 @@ def test_a_library_path_that_shadows_is_not_called_fine(tmp_path: Path, monkeypa
     host["environment"]["library_path"] = [{"path": "/usr/local/cuda/lib64", "libraries": ["libcublas.so.12"]}]
     (tmp_path / "host.json").write_text(json.dumps(host))
     options = HostOptions(hosts=(str(tmp_path / "host.json"),), environ={})
-    alone = look(options, base())
+    alone = diagnose_host(options, base())
     assert "CU312" in {item.code for item in alone.report.findings}
     wins = Finding(code="CU232", severity="warning", subject="libcublas.so.12", message="it wins")
     seen = CheckResult(report=report("env", [wins]), host="")
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
     monkeypatch.setattr("cuenv.prefix.check.run_check_request", lambda *_: (seen,))
-    told = look(options, base(), tmp_path / "env")
+    told = diagnose_host(options, base(), tmp_path / "env")
     assert {item.code for item in told.report.findings} & {"CU232", "CU312"} == {"CU232"}
     assert not [line for line in (*alone.fine, *told.fine) if line.startswith("LD_LIBRARY_PATH")]
     _, text = on_a_terminal(tmp_path, "-q", "--host", "host.json")

@@ -78,5 +78,5 @@ def test_a_scan_is_the_same_with_the_sieve_and_without(step: int, monkeypatch: p
             monkeypatch.setattr(seek, "MarkIndex", partial(MarkIndex, sieved=sieved))
             monkeypatch.setattr(seek, "_is_varied", lambda flat, varied=varied: varied and b"\x1b" not in flat)
             found.append(scan(blocks, tables()[1].symptoms))
-    assert len(found[0].sightings) > 500 // step
+    assert len(found[0].matches) > 500 // step
     assert all(one == found[0] for one in found)

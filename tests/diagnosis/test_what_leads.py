@@ -45,7 +45,7 @@ def ids(found: Diagnosis) -> list[str]:
 @cache
 def is_failure(case: Path) -> bool:
     """Whether what a log tells is more than a warning."""
-    return read(case.read_bytes()).causes[0].sighting.grade != "warning"
+    return read(case.read_bytes()).causes[0].match.grade != "warning"
 
 
 @pytest.mark.parametrize("step", quick_and_slow(32 * len(NOTICES), 1))
@@ -70,7 +70,7 @@ def test_the_users_own_error_after_notices_is_shown_and_none_of_them_leads(name:
     error = b"json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
     found = read(NOTICES[name] + TRACEBACK + error + b"\n")
     assert (found.verdict, ids(found)[0]) == ("known", "data-refused")
-    assert found.causes[0].sighting.text == error.decode()
+    assert found.causes[0].match.text == error.decode()
 
 
 def test_a_notice_is_a_cause_where_the_log_proves_it() -> None:
@@ -85,7 +85,7 @@ def test_of_two_exceptions_the_one_that_ended_the_run_leads() -> None:
     last = TRACEBACK + OOM.replace(b"[rank0]: ", b"")
     found = read(first + b"plugin skipped\n" + last)
     assert ids(found) == ["cuda-out-of-memory", "libcudart-missing"]
-    assert found.causes[0].leads == f"it is the exception that ended the run (line {found.lines})"
+    assert found.causes[0].reason == f"it is the exception that ended the run (line {found.lines})"
 
 
 def test_of_chained_exceptions_the_first_is_the_cause() -> None:
@@ -107,7 +107,7 @@ Root Cause (first observed failure):
 """
     found = read(log)
     assert ids(found)[0] == "cuda-out-of-memory"
-    assert found.causes[0].leads.startswith("rank 3, which failed first, shows it")
+    assert found.causes[0].reason.startswith("rank 3, which failed first, shows it")
 
 
 def test_a_rank_that_torchrun_itself_stops_says_nothing_of_memory() -> None:
@@ -148,7 +148,7 @@ def test_an_envelope_with_an_exception_inside_shows_the_exception() -> None:
     assert (found.verdict, ids(found)[0]) == ("known", "program-key")
     strange = read(TRACEBACK + b"ValueError: bad\n" + envelope)
     assert strange.verdict == "unknown"
-    assert "ValueError: bad" in [text for _, text in strange.strange]
+    assert "ValueError: bad" in [text for _, text in strange.unexplained]
 
 
 @collect(
@@ -192,7 +192,7 @@ def test_what_fails_is_never_clean(line: str) -> None:
         assert not found.fine
         assert found.verdict in ("unknown", "effect", "known")
         if found.verdict == "unknown":
-            assert line.strip()[:40] in " ".join(text for _, text in found.strange)
+            assert line.strip()[:40] in " ".join(text for _, text in found.unexplained)
 
 
 @collect(
@@ -214,7 +214,7 @@ def test_what_fails_is_never_clean(line: str) -> None:
     ],
 )
 def test_what_does_not_fail_is_clean(log: str) -> None:
-    assert read(log.encode()).fine, read(log.encode()).strange
+    assert read(log.encode()).fine, read(log.encode()).unexplained
 
 
 LONG = {
@@ -238,7 +238,7 @@ def test_a_message_that_is_broken_over_lines_or_stands_in_a_box_is_found(width: 
         for lines in (words, hard, box):
             found = read(TRACEBACK + "\n".join(lines).encode() + b"\n")
             assert (found.verdict, ids(found)) == ("known", [name]), lines
-            assert found.causes[0].sighting.line >= 3
+            assert found.causes[0].match.line >= 3
 
 
 @collect(
@@ -252,7 +252,7 @@ def test_a_message_that_is_broken_over_lines_or_stands_in_a_box_is_found(width: 
 def test_a_log_from_another_system_is_said_to_be_one(log: str, name: str) -> None:
     found = read(TRACEBACK + log.encode() + b"\nAssertionError: Torch not compiled with CUDA enabled\n")
     assert ids(found)[0] == name
-    assert found.causes[0].leads == "the log is from a system that cuenv does not support"
+    assert found.causes[0].reason == "the log is from a system that cuenv does not support"
 
 
 WELL = {
@@ -278,7 +278,7 @@ WELL = {
 @collect("name", WELL)
 def test_what_tools_print_when_all_is_well_is_fine(name: str) -> None:
     found = read(WELL[name].encode())
-    assert found.fine, (ids(found), found.strange)
+    assert found.fine, (ids(found), found.unexplained)
 
 
 SAYS = "RuntimeError: the reactor was not told which colour to use"
@@ -287,9 +287,9 @@ SAYS = "RuntimeError: the reactor was not told which colour to use"
 def test_an_error_that_no_row_knows_leads_with_its_own_words_and_stays_unknown() -> None:
     found = read(TRACEBACK + SAYS.encode() + b"\n")
     assert (found.verdict, ids(found)) == ("unknown", ["error-in-words"])
-    assert found.causes[0].sighting.text == SAYS
+    assert found.causes[0].match.text == SAYS
     assert (found.causes[0].kind, found.causes[0].command) == ("words", "")
-    assert [text for _, text in found.strange] == [SAYS]
+    assert [text for _, text in found.unexplained] == [SAYS]
     build = b"  error: subprocess-exited-with-error\n  error: the widget cannot be bent so far\n"
     found = read(build + b"  ERROR: Failed building wheel for widget\n")
     assert ids(found) == ["error-in-words"]
@@ -301,14 +301,14 @@ def test_an_exception_whose_message_stands_below_it_is_not_hidden_by_the_report_
         TRACEBACK + b"pkg.FooException: \n   You asked for blue\nsrun: error: n1: task 0: Exited with exit code 1\n"
     )
     assert found.verdict == "unknown"
-    assert [text for _, text in found.strange] == ["pkg.FooException:"]
+    assert [text for _, text in found.unexplained] == ["pkg.FooException:"]
 
 
 def test_a_record_of_json_that_says_in_words_what_failed_leads() -> None:
     says = '{"time": "10:00", "level": "ERROR", "message": "the shard is lost", "errors": 0, "on_error": "stop"}'
     found = read(f"starting\n{says}\n".encode())
     assert (found.verdict, ids(found)) == ("unknown", ["error-in-words"])
-    assert found.causes[0].sighting.text == says
+    assert found.causes[0].match.text == says
 
 
 @collect(
@@ -334,7 +334,7 @@ def test_the_end_of_a_process_is_read_in_the_words_of_each_launcher(line: str, n
 def test_an_error_without_a_sentence_stays_unknown(name: str) -> None:
     found = read(TRACEBACK + name.encode() + b"\n")
     assert (found.verdict, ids(found)) == ("unknown", [])
-    assert name in found.strange[-1][1]
+    assert name in found.unexplained[-1][1]
 
 
 def test_what_a_row_knows_leads_before_the_words_of_the_last_error() -> None:
@@ -396,7 +396,7 @@ def test_what_the_run_survived_did_not_end_it(name: str, end: str) -> None:
         assert ids(found)[0] == own
         return
     assert found.verdict == "unknown", ids(found)
-    assert any(end[:30] in text for _, text in found.strange)
+    assert any(end[:30] in text for _, text in found.unexplained)
 
 
 @collect(
@@ -450,7 +450,7 @@ def test_what_leads_is_the_same_behind_any_head_of_a_line(name: str) -> None:
     for said, verdict in ((SAYS, "unknown"), ("RuntimeError: CUDA error: an illegal memory access", "known")):
         log = f"{STEPS}{TRACEBACK.decode()}{said} was encountered\n"
         found = read("".join(HEADS[name] + line for line in log.splitlines(keepends=True)).encode())
-        assert (found.verdict, said in found.causes[0].sighting.text) == (verdict, True), ids(found)
+        assert (found.verdict, said in found.causes[0].match.text) == (verdict, True), ids(found)
 
 
 def test_notices_of_the_start_never_lead_over_an_envelope_of_the_end() -> None:
@@ -463,7 +463,7 @@ def test_frames_behind_the_head_of_a_logger_are_no_errors() -> None:
     head = "(EngineCore_DP0 pid=68) ERROR 05-07 02:14:18 [core.py:396] "
     log = f"{TRACEBACK.decode()}    engine = EngineCoreProc(a, b, c)\n             ^^^^^^^^^^\n{SAYS}\n"
     found = read("".join(head + line for line in log.splitlines(keepends=True)).encode())
-    assert (found.verdict, found.causes[0].sighting.text) == ("unknown", head.partition(") ")[2] + SAYS)
+    assert (found.verdict, found.causes[0].match.text) == ("unknown", head.partition(") ")[2] + SAYS)
 
 
 def test_the_next_line_of_a_warning_is_a_warning() -> None:
@@ -521,11 +521,11 @@ def test_the_root_leads_whatever_hands_it_on(around: str) -> None:
         log = AROUND[around].format(**about, direct=DIRECT)
         found = read(log.encode())
         if name != "program-key" or 'File "' in log:  # else nothing tells in which file it was raised
-            assert ids(found)[:1] == [name], (name, found.strange)
-            assert error in found.causes[0].sighting.text
+            assert ids(found)[:1] == [name], (name, found.unexplained)
+            assert error in found.causes[0].match.text
         else:
             assert found.verdict == "unknown", ids(found)
-            assert any(error in text for _, text in found.strange)
+            assert any(error in text for _, text in found.unexplained)
 
 
 def test_an_exception_that_python_only_prints_ends_no_run() -> None:
@@ -565,7 +565,7 @@ def test_what_an_exception_of_compiled_code_says_leads_before_the_abort() -> Non
   what():  [/opt/dali/util/cuda_utils.h:80] CUDA driver api error "resource not mapped"
 """
     found = read(log)
-    assert (found.verdict, ids(found)[0], found.strange[0][0]) == ("unknown", "error-in-words", 2)
+    assert (found.verdict, ids(found)[0], found.unexplained[0][0]) == ("unknown", "error-in-words", 2)
 
 
 def test_an_exception_whose_name_says_not_found_is_seen() -> None:
@@ -583,9 +583,9 @@ LONG_RUN = b"".join(b"Epoch %d: loss 1.25 accuracy 0.5\n" % step for step in ran
 
 def test_an_error_that_a_run_goes_on_long_after_did_not_end_it() -> None:
     found = read(REFUSED + LONG_RUN)
-    assert (found.verdict, found.outlived, ids(found)) == ("unknown", True, ["options-refused"])
+    assert (found.verdict, found.survived, ids(found)) == ("unknown", True, ["options-refused"])
     assert not found.causes[0].command
-    assert "a later run after it (line 1)" in found.causes[0].leads
+    assert "a later run after it (line 1)" in found.causes[0].reason
 
 
 def test_what_a_program_wrote_before_its_error_may_stand_behind_it() -> None:
@@ -599,8 +599,8 @@ def test_the_error_of_an_earlier_run_does_not_lead_over_that_of_the_last() -> No
     found = read(REFUSED + LONG_RUN + memory)
     assert (found.verdict, ids(found)) == ("known", ["cuda-out-of-memory", "options-refused"])
     words = read(memory + LONG_RUN + TRACEBACK + b"ValueError: no file of the split val has the name 0017\n")
-    assert (words.verdict, words.causes[0].sighting.text[:10]) == ("unknown", "ValueError")
-    assert words.causes[1].leads.startswith("the log shows a later run")
+    assert (words.verdict, words.causes[0].match.text[:10]) == ("unknown", "ValueError")
+    assert words.causes[1].reason.startswith("the log shows a later run")
 
 
 def test_an_error_that_leaves_a_run_without_its_gpu_is_told_where_the_run_goes_on() -> None:
@@ -641,7 +641,7 @@ def test_the_last_try_of_pip_explains_why_it_found_nothing() -> None:
 def test_the_statement_that_raises_an_error_is_no_evidence_of_it() -> None:
     frame = b'  File "urllib3/response.py", line 40, in read\n    raise IncompleteRead(data, amt-len(data))\n'
     found = read(TRACEBACK + frame + b"urllib3.exceptions.ProtocolError: IncompleteRead(4835 bytes read)\n")
-    assert (ids(found), found.causes[0].sighting.line) == (["download-failed"], 5)
+    assert (ids(found), found.causes[0].match.line) == (["download-failed"], 5)
 
 
 def test_an_unexplained_error_of_an_earlier_run_does_not_lead_over_the_end_of_the_last() -> None:
@@ -692,8 +692,8 @@ def test_a_count_of_nothing_that_failed_is_no_failure() -> None:
 
 def test_an_error_that_no_row_knows_and_that_the_run_survived_is_said_to_be_so() -> None:
     found = read(b"10:00 - ERROR - tools - Saving directory (out) should be a directory\n" + HEALTHY * 300)
-    assert (found.verdict, found.outlived, found.causes) == ("unknown", True, ())
-    assert [number for number, _ in found.strange] == [1]
+    assert (found.verdict, found.survived, found.causes) == ("unknown", True, ())
+    assert [number for number, _ in found.unexplained] == [1]
 
 
 def test_what_goes_on_without_an_import_is_no_failure() -> None:
@@ -713,7 +713,7 @@ def test_the_job_that_slurm_cancelled_last_leads() -> None:
     end = b"slurmstepd: error: *** JOB %d ON node1 CANCELLED AT 2026-01-06T04:52:18 ***\n"
     found = read(memory + end % 1 + MORE_STEPS + end % 2)
     assert (found.verdict, ids(found)[0]) == ("effect", "slurm-cancelled")
-    assert "JOB 2 " in found.causes[0].sighting.text
+    assert "JOB 2 " in found.causes[0].match.text
     assert ids(read(memory + end % 1))[0] == "cuda-out-of-memory"
 
 
@@ -728,7 +728,7 @@ def test_a_traceback_whose_message_is_cut_off_is_not_clean() -> None:
     frame = b'  File "/opt/env/lib/python3.9/site-packages/accelerate/state.py", line 944, in __init__\n'
     found = read(frame + b"    raise ValueError(\nPlease make sure to initialize your accelerator first.\n")
     assert found.verdict == "unknown"
-    assert [number for number, _ in found.strange] == [2]
+    assert [number for number, _ in found.unexplained] == [2]
 
 
 def test_the_message_of_a_bare_exception_may_be_an_outer_error() -> None:
@@ -851,7 +851,7 @@ def test_an_exception_of_any_name_is_one_where_a_traceback_ends_with_it() -> Non
     found = read(
         b'Traceback (most recent call last):\n  File "feed.py", line 3, in run\nfeeds.NoFrames: the feed is empty\n'
     )
-    assert (found.verdict, found.strange) == ("unknown", ((3, "feeds.NoFrames: the feed is empty"),))
+    assert (found.verdict, found.unexplained) == ("unknown", ((3, "feeds.NoFrames: the feed is empty"),))
     assert read(b"feeds.NoFrames: the feed is empty\n").verdict == "clean"
     ignored = b"Exception ignored in: <function Feed.__del__ at 0x7f>\n"
     assert read(ignored + TRACEBACK + b"feeds.NoFrames: the feed is empty\n").fine
@@ -866,9 +866,9 @@ def test_of_several_runs_of_a_launcher_in_one_log_the_last_counts() -> None:
     library = b"[rank0]: ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory\n"
     runs = begin + OOM + end % (0, 0) + begin + library + end % (0, 0)
     assert ids(read(runs)) == ["libcudart-missing", "cuda-out-of-memory"]
-    assert read(runs).causes[1].sighting.earlier
+    assert read(runs).causes[1].match.survived
     twice = read(begin + library + end % (0, 0) + begin + library + end % (0, 0))
-    assert twice.causes[0].sighting.line == 9
+    assert twice.causes[0].match.line == 9
 
 
 def test_a_traceback_in_a_record_of_json_is_read_as_its_lines() -> None:
@@ -889,7 +889,7 @@ def test_a_process_that_its_launcher_kills_says_nothing_of_memory() -> None:
     says = b"Received sigquit from a child process. It usually means the child failed.\nKilled\n"
     found = read(FRAMES.encode() + b"streams.StreamError: the part has no end\n\n" + says)
     assert found.verdict == "unknown"
-    assert found.causes[0].sighting.text == "streams.StreamError: the part has no end"
+    assert found.causes[0].match.text == "streams.StreamError: the part has no end"
     assert (read(says).verdict, ids(read(says))[0]) == ("effect", "child-failed")
     hung = read(b"[2026-01-18 04:11:55 TP0] Watchdog timeout (self.watchdog_timeout=300)\n" + says)
     assert (hung.verdict, ids(hung)[0]) == ("effect", "sglang-watchdog")
@@ -899,7 +899,7 @@ def test_a_failure_deep_in_an_endless_line_is_found_at_its_number() -> None:
     bulk = b'{"id": 7, "text": "' + b"lorem ipsum " * 60_000
     found = read(b"start\n" + bulk + OOM.strip() + bulk + b'"}\n' + b"KeyError: 'after'\n")
     assert ids(found)[0] == "cuda-out-of-memory"
-    assert found.causes[0].sighting.line == 2
+    assert found.causes[0].match.line == 2
     assert (found.lines, found.size) == (3, 2 * len(bulk) + len(OOM.strip()) + 27)
 
 
@@ -1013,7 +1013,7 @@ def test_what_a_shown_command_would_print_is_no_message() -> None:
 def test_weak_words_right_above_an_effect_are_shown() -> None:
     log = b"Could not find libops.so in ../build.\nSet OPS_PATH to its place\nmake: *** [ops.done] Error 1\n"
     found = read(log)
-    assert (found.verdict, [line for line, _ in found.strange]) == ("unknown", [1])
+    assert (found.verdict, [line for line, _ in found.unexplained]) == ("unknown", [1])
 
 
 def test_cmake_that_found_nvcc_and_no_headers_lacks_no_compiler() -> None:

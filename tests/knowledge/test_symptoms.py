@@ -96,7 +96,7 @@ def test_what_a_line_tells_is_short_and_safe_in_a_command(step: int) -> None:
     for case in CASES[::step]:
         data = case.read_bytes()
         for text in (data, re.sub(rb"[0-9]+", lambda found: found[0] + hostile, data)):
-            for item in scan([text], guidance.symptoms).sightings:
+            for item in scan([text], guidance.symptoms).matches:
                 for value in item.groups.values():
                     assert re.fullmatch(r"[\w.+/ -]{1,80}", value), value
     assert knowledge.edition

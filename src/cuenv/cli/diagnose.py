@@ -64,7 +64,7 @@ def _diagnose_log(log: str, prefix: Path | None, values: DiagnoseValues) -> int:
     diagnosis, guidance = found.diagnosis, found.guidance
     if values["as_json"] or values["form"] != "text":
         emit_findings(
-            report.results(diagnosis, log), values, lambda: report.plain(diagnosis, guidance, knowledge), list
+            report.results(diagnosis, log), values, lambda: report.document(diagnosis, guidance, knowledge), list
         )
     else:
         lines = report.lines(diagnosis, guidance, knowledge, verbose=values["verbose"], brief=values["quiet"])
@@ -73,10 +73,10 @@ def _diagnose_log(log: str, prefix: Path | None, values: DiagnoseValues) -> int:
 
 
 def _diagnose_host(prefix: Path | None, values: DiagnoseValues) -> int:
-    from cuenv.diagnosis.diagnose import look  # noqa: PLC0415 - not needed for --help
+    from cuenv.diagnosis.diagnose import diagnose_host  # noqa: PLC0415 - not needed for --help
     from cuenv.host.describe import host_line  # noqa: PLC0415 - as above
 
-    found = look(host_from(values), knowledge_from(values), prefix)
+    found = diagnose_host(host_from(values), knowledge_from(values), prefix)
     fails = bool(found.report.errors)
 
     def document() -> HostDiagnosisDocument:

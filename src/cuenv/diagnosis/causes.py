@@ -16,7 +16,7 @@ from cuenv.diagnosis.cures.build import other_major
 from cuenv.diagnosis.cures.context import RESOLVE, CureResult, LogContext, host_words
 from cuenv.diagnosis.cures.managers import PIP, for_manager
 from cuenv.diagnosis.cures.names import placeholder_values
-from cuenv.diagnosis.lead import Ranked, RankedSymptom, Verdict, ranked
+from cuenv.diagnosis.lead import RankedSymptom, SymptomRanking, Verdict, rank_symptoms
 from cuenv.diagnosis.log.host import LogHost, log_alone
 from cuenv.diagnosis.log.matches import Scan, SymptomMatch
 from cuenv.diagnosis.log.scan import scan
@@ -58,15 +58,15 @@ class Cause:
     """A symptom that nothing else in the log explains.
 
     Attributes:
-        leads: the reason for its rank among the causes.
+        reason: the reason for its rank among the causes.
         why: the general cause.
         because: evidence from the host, the environment and the line, one sentence each.
         command: the command that cures it.
         followers: the symptoms that follow from it, in the order of the log.
     """
 
-    sighting: SymptomMatch
-    leads: str
+    match: SymptomMatch
+    reason: str
     why: str
     because: tuple[str, ...]
     remedy: str
@@ -81,12 +81,12 @@ class Cause:
     @property
     def symptom(self) -> Symptom:
         """Return the table row."""
-        return self.sighting.symptom
+        return self.match.symptom
 
     @property
     def kind(self) -> str:
         """Return the kind of the row, or ``cause`` for a remark that the log proves to be a cause."""
-        return self.sighting.kind
+        return self.match.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +101,19 @@ class Diagnosis:
             of the kind ``words`` can have ended the run: cuenv knows its message and nothing else.
         facts: the host of the log, from the log or from the options.
         contradictions: facts about the host that disagree.
-        strange: the failures that no symptom explains; only if the verdict is ``unknown``.
-        outlived: whether the run continued after every error.
+        unexplained: the failures that no symptom explains; only if the verdict is ``unknown``.
+        survived: whether the run continued after every error.
     """
 
     verdict: Verdict
     causes: tuple[Cause, ...]
-    strange: tuple[tuple[int, str], ...]
+    unexplained: tuple[tuple[int, str], ...]
     lines: int
     size: int
     mentions: Mapping[str, str] = field(default_factory=dict)
     facts: HostFacts | None = None
     contradictions: tuple[str, ...] = ()
-    outlived: bool = False
+    survived: bool = False
 
     @property
     def fine(self) -> bool:
@@ -156,39 +156,40 @@ def diagnose_scan(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Pref
         knowledge=knowledge,
         facts=host.facts,
         prefix=prefix,
-        mentions={**found.mentions, **host.pasted.others, **({"ranks": "many"} if found.many else {})},
+        mentions={**found.mentions, **host.pasted.others, **({"ranks": "many"} if found.many_processes else {})},
         packages=host.pasted.packages,
         builds=host.pasted.builds,
     )
-    order = ranked(found)
-    said = {code for root in order.roots for code in root.sighting.symptom.codes}
-    beside = (f"{item.message} ({item.code})" for item in other_major(base) if item.code not in said)
+    ranking = rank_symptoms(found)
+    named = {code for entry in ranking.symptoms for code in entry.match.symptom.codes}
+    beside = (f"{item.message} ({item.code})" for item in other_major(base) if item.code not in named)
     return Diagnosis(
-        verdict=order.verdict,
+        verdict=ranking.verdict,
         causes=tuple(
-            _cause(root, base, may=_may_suggest_command(index, root, order)) for index, root in enumerate(order.roots)
+            _cause(entry, base, may=_may_suggest_command(index, entry, ranking))
+            for index, entry in enumerate(ranking.symptoms)
         ),
-        strange=tuple((one.line, one.text) for one in order.strange),
+        unexplained=tuple((one.line, one.text) for one in ranking.unexplained),
         lines=found.lines,
         size=found.size,
         mentions=mentions,
         facts=host.facts,
         contradictions=(*host.contradictions, *beside),
-        outlived=order.outlived,
+        survived=ranking.survived,
     )
 
 
-def _may_suggest_command(index: int, root: RankedSymptom, order: Ranked) -> bool:
+def _may_suggest_command(index: int, entry: RankedSymptom, ranking: SymptomRanking) -> bool:
     """Return whether a command can help: not for an effect, nor for a warning below the first cause."""
-    one = root.sighting
-    alone = order.verdict == "known" and not any(each.sighting.symptom.layer == "scope" for each in order.roots)
+    one = entry.match
+    alone = ranking.verdict == "known" and not any(each.match.symptom.layer == "scope" for each in ranking.symptoms)
     return alone and one.kind == "cause" and (not index or one.grade in ("exception", "error"))
 
 
-def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
-    row = root.sighting.symptom
-    groups = decode_groups(root.sighting.groups)
-    context = replace(base, groups=groups, line=root.sighting.text, frame=root.sighting.frame)
+def _cause(entry: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
+    row = entry.match.symptom
+    groups = decode_groups(entry.match.groups)
+    context = replace(base, groups=groups, line=entry.match.text, frame=entry.match.frame)
     cure = CURES[row.join](context) if row.join else CureResult()
     where = quote(base.prefix.path) if base.prefix else "$CONDA_PREFIX"
     values = {**_DEFAULT_VALUES, **groups, **cure.values, "host": host_words(base.facts), "prefix": where}
@@ -201,13 +202,13 @@ def _cause(root: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
     kept = may and not _PLACEHOLDER.search(command) and not beside
     command = for_manager(context, command) if kept else ""
     return Cause(
-        sighting=root.sighting,
-        leads=root.leads,
+        match=entry.match,
+        reason=entry.reason,
         why=fill_slots(row.cause, values),
         because=(*cure.because, *_missing_gpu(base.facts, command)),
         remedy=cure.remedy or fill_slots(row.remedy, values),
         command=command,
-        followers=root.followers,
+        followers=entry.followers,
     )
 
 

@@ -1,4 +1,4 @@
-"""Diagnose a log on a host and in an environment; without a log, say what will fail here and what is fine."""
+"""Diagnose a log for a host and an environment; without a log, check the host and its active environment."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _PIPE = "python train.py 2>&1 | cuenv diagnose -"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagnosed:
-    """A diagnosis, and the tables that it rests on."""
+class LogDiagnosis:
+    """A diagnosis and the tables that it is based on."""
 
     diagnosis: Diagnosis
     guidance: Guidance
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
-    """What a host and its active environment promise, without a log.
+class HostDiagnosis:
+    """The findings on a host and its active environment, without a log.
 
     Attributes:
-        report: what will fail or may; each finding has a code.
-        fine: what is, one line each.
-        shows: for each code the symptoms by which it would show.
+        report: the findings: what fails or may fail.
+        fine: what works, one line each.
+        shows: the symptoms that each finding code would cause in a log.
     """
 
     report: Report
@@ -65,15 +65,15 @@ def diagnose_log(
     knowledge: Knowledge,
     prefix: Path | None = None,
     say: Progress | None = None,
-) -> Diagnosed:
-    """Read a log.
+) -> LogDiagnosis:
+    """Diagnose a log.
 
     Args:
         log: a path, or ``-`` for standard input.
-        options: the host that it is from; else it is the one that the log tells of.
+        options: the options that name the host of the log; without them the log decides.
         knowledge: the tables.
-        prefix: the environment that it is from.
-        say: called with how much was read.
+        prefix: the environment of the log.
+        say: called with the progress.
 
     Raises:
         UsageError: the log and a host both want standard input.
@@ -85,25 +85,27 @@ def diagnose_log(
     environment = find_prefix(prefix) if prefix else None
     blocks = log_blocks(log)
     if say is not None:
-        blocks = _told(blocks, 0 if log == STDIN else size_of(Path(log)), say)
+        blocks = _with_progress(blocks, 0 if log == STDIN else size_of(Path(log)), say)
     read = scan(blocks, guidance.symptoms)
     if not read.size:
         raise InputError(f"{'standard input' if log == STDIN else printable(log)} is empty", hint=_PIPE)
     found = diagnose_scan(read, knowledge, log_host(read, options, knowledge, is_file_here), environment)
     if is_file(ENVIRONMENT):
-        found = replace(found, causes=tuple(replace(item, command=_kept(item.command)) for item in found.causes))
-    return Diagnosed(diagnosis=found, guidance=guidance)
+        found = replace(
+            found, causes=tuple(replace(item, command=_keep_environment_file(item.command)) for item in found.causes)
+        )
+    return LogDiagnosis(diagnosis=found, guidance=guidance)
 
 
 def is_file_here(path: str) -> bool:
-    """Whether a file of a traceback lies on this machine."""
+    """Return whether this machine has a file of a traceback."""
     return is_file(Path(path))
 
 
-def _kept(command: str) -> str:
-    """A command that writes environment.yml where one lies: it is repaired, or the new one stands beside it.
+def _keep_environment_file(command: str) -> str:
+    """Keep an existing environment.yml: the command repairs it, or writes another file.
 
-    What is asked for besides the host is no option of a repair.
+    A command with more options than those of the host cannot become a repair, so it writes another file.
     """
     words = shlex.split(command)
     if words[:2] != ["cuenv", "resolve"] or words[-2:] != ["-o", ENVIRONMENT]:
@@ -114,8 +116,8 @@ def _kept(command: str) -> str:
     return shlex.join([*words[:-1], NEW])
 
 
-def _told(blocks: Iterator[bytes], size: int, say: Progress) -> Iterator[bytes]:
-    """The blocks, each said as it is read."""
+def _with_progress(blocks: Iterator[bytes], size: int, say: Progress) -> Iterator[bytes]:
+    """Yield the blocks and report the progress of reading."""
     whole = f" of {size / _MEGA:.0f}" if size else ""
     done = 0
     for block in blocks:
@@ -124,8 +126,8 @@ def _told(blocks: Iterator[bytes], size: int, say: Progress) -> Iterator[bytes]:
         yield block
 
 
-def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None) -> Looked:
-    """Look at a host and at an environment: the one that is named, else the active one, else the lock in this folder.
+def diagnose_host(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None) -> HostDiagnosis:
+    """Check a host and an environment: the named one, else the active one, else the lock in this folder.
 
     Raises:
         InputError: the named folder is not an environment.
@@ -135,7 +137,7 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
 
     guidance = load_guidance(knowledge)
     facts = host_facts(options, knowledge)
-    what = _at_hand(options, prefix)
+    what = _environment_to_check(options, prefix)
     found: list[Finding] = []
     fine: list[str] = []
     for one in run_check_request(what, options, knowledge) if what else ():
@@ -144,17 +146,17 @@ def look(options: HostOptions, knowledge: Knowledge, prefix: Path | None = None)
     if what is None or what.prefix is None:
         found += machine_findings(facts, None, knowledge)
     codes = {finding.code for finding in found}
-    found += () if codes & {"CU409", "CU417"} else _gpus(facts)
-    found += () if "CU232" in codes else _shadows(facts)
+    found += () if codes & {"CU409", "CU417"} else _missing_gpus(facts)
+    found += () if "CU232" in codes else _shadowing_libraries(facts)
     shows = {item.code: tuple(row.id for row in guidance.symptoms if item.code in row.codes) for item in found}
     looked = [str(path) for path in (what.lock, what.prefix) if path] if what else []
     title = f"{facts.label}: {' and '.join(looked) or 'no environment is active, and this directory has no lock'}"
-    fine += _fine(facts, found)
-    return Looked(report=report(title, found), fine=tuple(fine), shows=shows, facts=facts, guidance=guidance)
+    fine += _working_parts(facts, found)
+    return HostDiagnosis(report=report(title, found), fine=tuple(fine), shows=shows, facts=facts, guidance=guidance)
 
 
-def _at_hand(options: HostOptions, prefix: Path | None) -> CheckRequest | None:
-    """The environment that is named; else the lock in this folder, and on the machine at hand what is active."""
+def _environment_to_check(options: HostOptions, prefix: Path | None) -> CheckRequest | None:
+    """Return the named environment; else the active one of this machine, or the lock in this folder."""
     from cuenv.prefix.check import parse_check_request  # noqa: PLC0415 - a log needs none of it
 
     environ = {} if options.given else options.environ
@@ -169,7 +171,7 @@ def _at_hand(options: HostOptions, prefix: Path | None) -> CheckRequest | None:
     return what
 
 
-def _gpus(facts: HostFacts) -> Iterator[Finding]:
+def _missing_gpus(facts: HostFacts) -> Iterator[Finding]:
     for machine in facts.machines:
         if machine.detected and (machine.driver is None or not machine.gpus):
             missing = "no NVIDIA driver" if machine.driver is None else "no GPU"
@@ -184,7 +186,7 @@ def _gpus(facts: HostFacts) -> Iterator[Finding]:
             )
 
 
-def _shadows(facts: HostFacts) -> Iterator[Finding]:
+def _shadowing_libraries(facts: HostFacts) -> Iterator[Finding]:
     for machine in facts.machines:
         for entry in machine.environment.library_path:
             yield Finding(
@@ -197,8 +199,8 @@ def _shadows(facts: HostFacts) -> Iterator[Finding]:
             )
 
 
-def _fine(facts: HostFacts, found: Iterable[Finding]) -> Iterator[str]:
-    """What is fine about the host itself: what was known and raised no finding."""
+def _working_parts(facts: HostFacts, found: Iterable[Finding]) -> Iterator[str]:
+    """Yield what works on the host: known facts without a finding."""
     from cuenv.host.describe import gpu_text  # noqa: PLC0415 - as above
 
     codes = {finding.code for finding in found}

@@ -1,10 +1,10 @@
-"""What ended the run: which of the causes in a log leads and why, what merely follows, and what no row explains.
+"""Rank the symptoms of a log: the one that ended the run comes first, with the symptoms that follow from it.
 
-An exception or an error leads before a line that only mentions something, and that before a warning. Of several
-exceptions the last one leads, where one process ran; of several ranks, the one that failed first. A warning, or a line
-in passing, does not lead where the run was ended by something that has nothing to do with it. An exception that no row
-explains is the program's own where the last frame of its traceback is in the program's file. An error that no row
-explains, and whose message is a sentence, leads with that sentence; what it means stays unknown.
+Exceptions and errors rank before lines that only mention a problem, and these before warnings. In the log of one
+process the last exception ranks first; with several ranks, the exception of the rank that failed first. A warning or a
+mention does not rank first if an unrelated failure ended the run. An exception without a table row belongs to the
+program if the last frame of its traceback is in a file of the program. An error without a row ranks by its message if
+that is a sentence; the verdict stays unknown.
 """
 
 from __future__ import annotations
@@ -16,168 +16,175 @@ from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch
 
 Verdict = Literal["known", "effect", "harmless", "unknown", "clean"]
 
-_KINDS = {"cause": 0, "effect": 1, "remark": 2}
-_GRADES = {"exception": 0, "error": 0, "line": 1, "warning": 2}
-_BEFOREHAND = ("install", "solve")
-"""Layers whose warnings come before a program runs: its own warnings say more."""
-_OF_MACHINE = ("driver", "device", "loader", "container", "scope")
-"""Layers whose errors a program may survive without its GPU: the missing GPU is the fault."""
-_ANYWHERE = ("scope", "memory")
-"""The layer that leads, and one whose errors have the same causes on every system."""
-_BY_HAND, _KILLED, _REPORTED = "interrupted", "host-out-of-memory", "child-failed"
-_BARE = "Killed"
-_STRANGE = 3
-_NEAR = 6
-"""How far above the end of a build words that fail weakly may name its cause."""
-_IN_WORDS = "it is an error (line {}) that cuenv knows only by its words, which say what failed"
-_RAISED = "it is the exception that ended the run (line {}); the last frame of its traceback shows where it comes from"
+_KIND_ORDER = {"cause": 0, "effect": 1, "remark": 2}
+_GRADE_ORDER = {"exception": 0, "error": 0, "line": 1, "warning": 2}
+_INSTALL_LAYERS = ("install", "solve")
+"""Layers whose warnings come from an installation, before the program runs: the program's own warnings rank first."""
+_MACHINE_LAYERS = ("driver", "device", "loader", "container", "scope")
+"""Layers whose errors a program can survive by running without its GPU."""
+_SCOPE_LAYERS = ("scope", "memory")
+"""The layer that ranks first, and the layer whose errors have the same causes on every system."""
+_INTERRUPTED, _KILLED, _CHILD_FAILED = "interrupted", "host-out-of-memory", "child-failed"
+_KILLED_TEXT = "Killed"
+_SHOWN_FAILURES = 3
+_NEAR_LINES = 6
+"""Lines above the end of a build in which a weak failure may name its cause."""
+_MESSAGE_REASON = "it is an error (line {}) that cuenv knows only by its words, which say what failed"
+_RAISED_REASON = (
+    "it is the exception that ended the run (line {}); the last frame of its traceback shows where it comes from"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedSymptom:
-    """A symptom that nothing else in the log explains.
+    """A symptom that no other symptom of the log explains.
 
     Attributes:
-        followers: what it explains, in the order of the log.
-        leads: why it stands where it stands, in one sentence.
+        followers: the symptoms that follow from it, in the order of the log.
+        reason: the reason for its rank, in one sentence.
     """
 
-    sighting: SymptomMatch
+    match: SymptomMatch
     followers: tuple[SymptomMatch, ...]
-    leads: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
-    """What a scan means.
+class SymptomRanking:
+    """The verdict on a scanned log, and its symptoms in rank order.
 
     Attributes:
-        roots: the one that leads first; where the verdict is ``unknown``, only one of the kind ``words`` does.
-        strange: the lines that fail and that nothing explains; only where the verdict is ``unknown``.
-        outlived: whether the run went on after each of them.
+        symptoms: the symptoms that no other symptom explains, in rank order.
+        unexplained: the failures that no symptom explains; only if the verdict is ``unknown``.
+        survived: whether the run continued after every error.
     """
 
     verdict: Verdict
-    roots: tuple[RankedSymptom, ...]
-    strange: tuple[FailedLine, ...] = ()
-    outlived: bool = False
+    symptoms: tuple[RankedSymptom, ...]
+    unexplained: tuple[FailedLine, ...] = ()
+    survived: bool = False
 
 
-def ranked(found: Scan) -> Ranked:
-    """Put the symptoms of a log in order, and say what the log means."""
-    if _goes_on_after_all(found):
-        if told := _none_ended(found):
-            return told
-        found = replace(found, outlived=0)
-    order = _Order(found)
-    sightings = tuple(_stopped(_survived(one, found), found) for one in found.sightings)
-    groups = sorted(folded(sightings), key=lambda group: order.place(group[0]))
-    roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in groups)
-    since = max(found.outlived, 0 if found.many else found.worked)
+def rank_symptoms(found: Scan) -> SymptomRanking:
+    """Return the verdict on a log and its symptoms in rank order."""
+    if _survives_every_failure(found):
+        if ranking := _rank_survived_errors(found):
+            return ranking
+        found = replace(found, survived_until=0)
+    order = _RankOrder(found)
+    matches = tuple(_as_effect_if_stopped(_as_remark_if_survived(one, found), found) for one in found.matches)
+    groups = sorted(group_by_cause(matches), key=lambda group: order.sort_key(group[0]))
+    symptoms = tuple(RankedSymptom(match=one, followers=under, reason=order.reason(one)) for one, under in groups)
+    since = max(found.survived_until, 0 if found.many_processes else found.last_step)
     failed = tuple(one for one in found.failures if one.line > since)
-    if not any(one.kind != "remark" and one.last > found.outlived > 0 for one in sightings):
+    if not any(one.kind != "remark" and one.last > found.survived_until > 0 for one in matches):
         failed = failed or found.failures
-    inner = tuple(one for one in failed if not one.outer)
-    first = roots[0].sighting if roots else None
-    quiet = all(one.kind == "remark" or one.grade == "warning" for one in sightings)
-    scoped = all(one.kind == "remark" or (one.symptom.layer == "scope" and one.grade == "line") for one in sightings)
-    if first is not None and scoped and not (found.failures or found.weak):
-        return Ranked(verdict="harmless", roots=roots)
-    if first is not None and quiet and found.goes_on > first.last and not (found.failures or found.weak):
-        return Ranked(verdict="harmless", roots=roots)
+    inner = tuple(one for one in failed if not one.without_cause)
+    first = symptoms[0].match if symptoms else None
+    quiet = all(one.kind == "remark" or one.grade == "warning" for one in matches)
+    scoped = all(one.kind == "remark" or (one.symptom.layer == "scope" and one.grade == "line") for one in matches)
+    if first is not None and scoped and not (found.failures or found.weak_failures):
+        return SymptomRanking(verdict="harmless", symptoms=symptoms)
+    if first is not None and quiet and found.last_activity > first.last and not (found.failures or found.weak_failures):
+        return SymptomRanking(verdict="harmless", symptoms=symptoms)
     if first is not None and first.kind == "cause":
-        ending = _ending(first, inner, found)
+        ending = _failures_that_ended_run(first, inner, found)
         if first.last < since:
             ending = ending or tuple(one for one in failed if one.line > since)
-        return _in_words(ending, roots, found) or Ranked(
-            verdict="unknown" if ending else "known", roots=roots, strange=_told(ending)
+        return _rank_by_message(ending, symptoms, found) or SymptomRanking(
+            verdict="unknown" if ending else "known", symptoms=symptoms, unexplained=_shown_failures(ending)
         )
-    if said := _in_words(inner, roots, found):
-        return said
+    if by_message := _rank_by_message(inner, symptoms, found):
+        return by_message
     if first is not None and first.kind == "effect":
-        ends = _above_an_effect(first, inner, found)
-        return Ranked(verdict="unknown" if ends else "effect", roots=roots, strange=_told(ends))
-    strange = _told(inner) or _told(failed) or found.weak
-    verdict: Verdict = "unknown" if strange else "harmless" if roots else "clean"
-    return Ranked(verdict=verdict, roots=roots, strange=strange)
+        endings = _failures_above_effect(first, inner, found)
+        return SymptomRanking(
+            verdict="unknown" if endings else "effect", symptoms=symptoms, unexplained=_shown_failures(endings)
+        )
+    failures = _shown_failures(inner) or _shown_failures(failed) or found.weak_failures
+    verdict: Verdict = "unknown" if failures else "harmless" if symptoms else "clean"
+    return SymptomRanking(verdict=verdict, symptoms=symptoms, unexplained=failures)
 
 
-def _above_an_effect(first: SymptomMatch, inner: tuple[FailedLine, ...], found: Scan) -> tuple[FailedLine, ...]:
-    """Lines that fail where only an effect is known; at the end of a build also those that say so weakly."""
-    ends = tuple(one for one in inner if one.grade != "warning")
-    if ends or first.symptom.layer != "build":
-        return ends
-    return tuple(one for one in found.weak if 0 < first.line - one.line <= _NEAR)
+def _failures_above_effect(first: SymptomMatch, inner: tuple[FailedLine, ...], found: Scan) -> tuple[FailedLine, ...]:
+    """Return the failures in a log that has only an effect; for a build, also weak failures just above its end."""
+    endings = tuple(one for one in inner if one.grade != "warning")
+    if endings or first.symptom.layer != "build":
+        return endings
+    return tuple(one for one in found.weak_failures if 0 < first.line - one.line <= _NEAR_LINES)
 
 
-def _survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
-    """What stood before the run made further steps did not end it: a warning is a notice, and a line a warning.
+def _as_remark_if_survived(one: SymptomMatch, found: Scan) -> SymptomMatch:
+    """Downgrade a match that did not end the run.
 
-    Of several processes the steps may be those of another one than the line.
+    A survived error becomes a remark, and so does a warning before the last step of the run. Another line before that
+    step becomes a warning, but not with several processes: the step may come from another process than the line.
     """
-    if _outlived(one, found):
+    if _is_survived(one, found):
         return replace(one, kind="remark")
-    if one.kind != "cause" or one.grade == "exception" or one.last >= found.worked:
+    if one.kind != "cause" or one.grade == "exception" or one.last >= found.last_step:
         return one
     if one.grade == "warning":
         return replace(one, kind="remark")
-    return one if found.many or not found.chain else replace(one, grade="warning")
+    return one if found.many_processes or not found.last_exception else replace(one, grade="warning")
 
 
-def _stopped(one: SymptomMatch, found: Scan) -> SymptomMatch:
-    """A process that was ended follows from the exception before it that no row knows.
+def _as_effect_if_stopped(one: SymptomMatch, found: Scan) -> SymptomMatch:
+    """Make a stopped process an effect if an exception without a row came before it.
 
-    By hand, since the program hung behind it; by its launcher, since that had said that a process failed. A shell's
-    bare word that a process was killed follows from such a report alone.
+    The user stops a program that hangs after the exception; a launcher stops the processes after it reported a failure.
+    The shell's message "Killed" follows from such a report even without an exception.
     """
-    told = any(item.symptom.id == _REPORTED and item.line < one.line for item in found.sightings)
-    if told and one.symptom.id == _KILLED and one.text.strip() == _BARE:
+    reported = any(item.symptom.id == _CHILD_FAILED and item.line < one.line for item in found.matches)
+    if reported and one.symptom.id == _KILLED and one.text.strip() == _KILLED_TEXT:
         return replace(one, kind="effect")
-    failed = (item for item in found.failures if item.grade == "exception" and not item.outer)
-    if not any(found.outlived < item.line < one.line for item in failed):
+    failed = (item for item in found.failures if item.grade == "exception" and not item.without_cause)
+    if not any(found.survived_until < item.line < one.line for item in failed):
         return one
-    ended = one.symptom.id == _BY_HAND or (one.symptom.id == _KILLED and told)
+    ended = one.symptom.id == _INTERRUPTED or (one.symptom.id == _KILLED and reported)
     return replace(one, kind="effect") if ended else one
 
 
-def _outlived(one: SymptomMatch, found: Scan) -> bool:
-    """Whether it is an error that the run, or a later one in the same log, made steps long after."""
-    return one.kind != "remark" and one.grade in ("exception", "error") and one.last <= found.outlived
+def _is_survived(one: SymptomMatch, found: Scan) -> bool:
+    """Return whether the run, or a later run in the same log, continued long after this error."""
+    return one.kind != "remark" and one.grade in ("exception", "error") and one.last <= found.survived_until
 
 
-def _goes_on_after_all(found: Scan) -> bool:
-    """Whether the run goes on long after all that failed."""
-    graver = (one for one in found.sightings if one.kind != "remark" and one.grade != "warning")
-    return all(one <= found.outlived for one in (*(one.last for one in graver), *(one.line for one in found.failures)))
+def _survives_every_failure(found: Scan) -> bool:
+    """Return whether the run continued long after every failure."""
+    graver = (one for one in found.matches if one.kind != "remark" and one.grade != "warning")
+    return all(
+        one <= found.survived_until for one in (*(one.last for one in graver), *(one.line for one in found.failures))
+    )
 
 
-def _none_ended(found: Scan) -> Ranked | None:
-    """Errors of which none ended the run: what they mean for it, nobody knows.
+def _rank_survived_errors(found: Scan) -> SymptomRanking | None:
+    """Return the ranking for a run that survived all its errors, with the verdict ``unknown``.
 
-    ``None`` where there are none, or where one of the machine may say what the run goes on without.
+    Return ``None`` if the log has no such error, or if one of them may mean that the run continues without its GPU.
     """
-    gone = tuple(one for one in found.sightings if _outlived(one, found))
-    if any(one.symptom.layer in _OF_MACHINE for one in gone):
+    gone = tuple(one for one in found.matches if _is_survived(one, found))
+    if any(one.symptom.layer in _MACHINE_LAYERS for one in gone):
         return None
-    if not gone and not (found.failures and all(one.kind == "remark" for one in found.sightings)):
+    if not gone and not (found.failures and all(one.kind == "remark" for one in found.matches)):
         return None
-    order = _Order(found)
-    shown = folded(gone or found.sightings)
-    roots = tuple(RankedSymptom(sighting=one, followers=under, leads=order.why(one)) for one, under in shown)
+    order = _RankOrder(found)
+    shown = group_by_cause(gone or found.matches)
+    symptoms = tuple(RankedSymptom(match=one, followers=under, reason=order.reason(one)) for one, under in shown)
     errors = (
         tuple(FailedLine(line=one.line, text=one.text, grade="error") for one, _ in shown) if gone else found.failures
     )
-    return Ranked(verdict="unknown", roots=roots, strange=_told(errors), outlived=True)
+    return SymptomRanking(verdict="unknown", symptoms=symptoms, unexplained=_shown_failures(errors), survived=True)
 
 
-def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:
-    """What nothing else explains, causes first and then by place, each with what it explains."""
+def group_by_cause(matches: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tuple[SymptomMatch, ...]], ...]:
+    """Return the symptoms that no other symptom explains, causes first, each with the symptoms that follow from it."""
     parents: dict[str, SymptomMatch] = {}
-    for one in sightings:
-        explains = [other for other in sightings if _follows(one, other)]
+    for one in matches:
+        explains = [other for other in matches if _is_explained_by(one, other)]
         if explains:
-            parents[one.symptom.id] = min(explains, key=_by_kind)
-    for one in sorted(sightings, key=_by_kind):  # where each of a ring follows another, the gravest of them leads
+            parents[one.symptom.id] = min(explains, key=_severity_order)
+    for one in sorted(matches, key=_severity_order):  # in a cycle, the most severe match comes first
         above = parents.get(one.symptom.id)
         passed = {one.symptom.id}
         while above and above.symptom.id not in passed:
@@ -185,9 +192,9 @@ def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tup
             above = parents.get(above.symptom.id)
         if above and above.symptom.id == one.symptom.id:
             del parents[one.symptom.id]
-    roots = [one for one in sightings if one.symptom.id not in parents]
+    symptoms = [one for one in matches if one.symptom.id not in parents]
     under: dict[str, list[SymptomMatch]] = {}
-    for one in sightings:
+    for one in matches:
         top = one.symptom.id
         seen = {top}
         while top in parents and parents[top].symptom.id not in seen:
@@ -195,72 +202,87 @@ def folded(sightings: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatch, tup
             seen.add(top)
         if top != one.symptom.id:
             under.setdefault(top, []).append(one)
-    return tuple((one, tuple(under.get(one.symptom.id, ()))) for one in sorted(roots, key=_by_kind))
+    return tuple((one, tuple(under.get(one.symptom.id, ()))) for one in sorted(symptoms, key=_severity_order))
 
 
-def _follows(one: SymptomMatch, other: SymptomMatch) -> bool:
-    """Whether another symptom explains this one; a remark explains nothing, unless the log proves it."""
-    if other.kind == "remark" or one.earlier or not one.symptom.follower_of(other.symptom, other.kind):
+def _is_explained_by(one: SymptomMatch, other: SymptomMatch) -> bool:
+    """Return whether another symptom explains this one; a remark explains no other symptom."""
+    if other.kind == "remark" or one.survived or not one.symptom.follower_of(other.symptom, other.kind):
         return False
-    if one.kind == "effect" and one.grade in ("exception", "error") and (_went_on(other) or _no_build(one, other)):
+    if (
+        one.kind == "effect"
+        and one.grade in ("exception", "error")
+        and (_is_solver_warning(other) or _is_irrelevant_to_build(one, other))
+    ):
         return False
     named = other.symptom.id in one.symptom.follows or f"layer:{other.symptom.layer}" in one.symptom.follows
-    if one.symptom.general and _GRADES[other.grade] > _GRADES[one.grade]:
+    if one.symptom.general and _GRADE_ORDER[other.grade] > _GRADE_ORDER[one.grade]:
         return named
     return named or other.grade != "warning" or one.kind == "effect"
 
 
-def _went_on(one: SymptomMatch) -> bool:
-    """Whether it is a warning of a solver, after which the installation went on."""
+def _is_solver_warning(one: SymptomMatch) -> bool:
+    """Return whether it is a solver warning, after which the installation continued."""
     return one.grade == "warning" and one.symptom.layer == "solve"
 
 
-def _no_build(one: SymptomMatch, other: SymptomMatch) -> bool:
-    """Whether a build fails beside a warning that it sees no GPU or driver, which a build does not need."""
+def _is_irrelevant_to_build(one: SymptomMatch, other: SymptomMatch) -> bool:
+    """Return whether ``other`` warns that a failed build sees no GPU or driver; a build needs neither."""
     return one.symptom.layer == "build" and other.grade == "warning" and other.symptom.layer in ("device", "driver")
 
 
-def _kind_of(one: SymptomMatch) -> int:
-    return _KINDS[one.kind] + _went_on(one)
+def _kind_order(one: SymptomMatch) -> int:
+    return _KIND_ORDER[one.kind] + _is_solver_warning(one)
 
 
-def _by_kind(sighting: SymptomMatch) -> tuple[int, int, int]:
-    return _kind_of(sighting), _GRADES[sighting.grade], sighting.line
+def _severity_order(match: SymptomMatch) -> tuple[int, int, int]:
+    return _kind_order(match), _GRADE_ORDER[match.grade], match.line
 
 
-class _Order:
-    """Where a symptom stands among those of a log."""
+class _RankOrder:
+    """The rank order of the symptoms of a log."""
 
     def __init__(self, found: Scan) -> None:
         self.found = found
-        self.ahead = _ANYWHERE if any(one.symptom.layer == "scope" for one in found.sightings) else ()
-        self.built = [one for one in found.sightings if one.kind == "effect" and one.grade in ("exception", "error")]
+        self.preferred_layers = _SCOPE_LAYERS if any(one.symptom.layer == "scope" for one in found.matches) else ()
+        self.failed_effects = [
+            one for one in found.matches if one.kind == "effect" and one.grade in ("exception", "error")
+        ]
 
-    def ends(self, one: SymptomMatch) -> bool:
-        """Whether it is in the last exception of a log of one process."""
+    def is_last_exception(self, one: SymptomMatch) -> bool:
+        """Return whether it belongs to the last exception in the log of one process."""
         found = self.found
-        return bool(found.chain) and not found.many and one.grade == "exception" and one.last >= found.chain
-
-    def first_rank(self, one: SymptomMatch) -> bool:
-        """Whether the rank that failed first shows it."""
-        return bool(self.found.root) and self.found.root in one.ranks
-
-    def place(self, one: SymptomMatch) -> tuple[int, ...]:
-        """Less is further ahead."""
         return (
-            _kind_of(one) + any(_no_build(failed, one) for failed in self.built),
-            one.symptom.layer not in self.ahead,
-            one.kind == "effect" and one.symptom.id in (_REPORTED, _KILLED),
-            _GRADES[one.grade] + (one.grade == "warning" and one.symptom.layer in _BEFOREHAND),
+            bool(found.last_exception)
+            and not found.many_processes
+            and one.grade == "exception"
+            and one.last >= found.last_exception
+        )
+
+    def on_first_failed_rank(self, one: SymptomMatch) -> bool:
+        """Return whether the rank that failed first shows it."""
+        return bool(self.found.first_failed_rank) and self.found.first_failed_rank in one.ranks
+
+    def sort_key(self, one: SymptomMatch) -> tuple[int, ...]:
+        """Return the sort key: the smallest ranks first."""
+        return (
+            _kind_order(one) + any(_is_irrelevant_to_build(failed, one) for failed in self.failed_effects),
+            one.symptom.layer not in self.preferred_layers,
+            one.kind == "effect" and one.symptom.id in (_CHILD_FAILED, _KILLED),
+            _GRADE_ORDER[one.grade] + (one.grade == "warning" and one.symptom.layer in _INSTALL_LAYERS),
             one.grade == "warning" and one.symptom.layer != "driver",
-            not self.first_rank(one),
-            not self.ends(one),
+            not self.on_first_failed_rank(one),
+            not self.is_last_exception(one),
             one.line,
         )
 
-    def why(self, one: SymptomMatch) -> str:
-        """The reason of its place."""
-        if one.symptom.kind != "remark" and one.grade in ("exception", "error") and one.last <= self.found.outlived:
+    def reason(self, one: SymptomMatch) -> str:
+        """Return the reason for its rank, in one sentence."""
+        if (
+            one.symptom.kind != "remark"
+            and one.grade in ("exception", "error")
+            and one.last <= self.found.survived_until
+        ):
             return f"the log shows a later run after it (line {one.last}), so it did not end the last run"
         if one.kind == "remark":
             return "it is a notice that does not end a run"
@@ -272,49 +294,53 @@ class _Order:
             return f"it is a warning (line {one.line}), and no error of the log explains it"
         if one.grade == "line":
             return f"line {one.line} says so, and no error of the log explains it"
-        if self.first_rank(one):
-            return f"rank {self.found.root}, which failed first, shows it (line {one.line})"
-        if self.ends(one):
+        if self.on_first_failed_rank(one):
+            return f"rank {self.found.first_failed_rank}, which failed first, shows it (line {one.line})"
+        if self.is_last_exception(one):
             return f"it is the exception that ended the run (line {one.last})"
         return f"it is an error (line {one.line}) that nothing else in the log explains"
 
 
-def _ending(first: SymptomMatch, failures: tuple[FailedLine, ...], found: Scan) -> tuple[FailedLine, ...]:
-    """What ended the run instead of the first cause; empty where the cause did, or may have done so."""
+def _failures_that_ended_run(
+    first: SymptomMatch, failures: tuple[FailedLine, ...], found: Scan
+) -> tuple[FailedLine, ...]:
+    """Return the failures that ended the run instead of the first cause; empty if that cause may have ended it."""
     if first.symptom.layer == "scope":
         return ()
     later = [one for one in failures if one.grade in ("exception", "error") and one.line > first.last]
     if not later:
         return ()
     if first.grade in ("exception", "error"):
-        other = (one for one in later if one.own or not one.gpu)
-        alone = [one for one in other if found.chain > first.last and not found.many]
+        other = (one for one in later if one.user_error or not one.gpu_related)
+        alone = [one for one in other if found.last_exception > first.last and not found.many_processes]
         foreign = any(one.grade == "exception" for one in alone)  # else a row knows it: the lines after it echo it
         return tuple(alone) if foreign and alone[-1] is later[-1] else ()
-    ends = [one for one in later if one.grade == "exception"] or (later if first.grade == "warning" else [])
-    return () if any(one.gpu for one in ends) else tuple(ends)
+    endings = [one for one in later if one.grade == "exception"] or (later if first.grade == "warning" else [])
+    return () if any(one.gpu_related for one in endings) else tuple(endings)
 
 
-def _in_words(failures: tuple[FailedLine, ...], roots: tuple[RankedSymptom, ...], found: Scan) -> Ranked | None:
-    """An error of which only its words are known: the exception of the end, or of the first rank, else the first."""
-    ends = [one for one in failures if one.grade == "exception" and not one.outer]
-    errors = [one for one in failures if one.grade == "error" and not one.outer]
-    one = (ends[0 if found.many else -1] if ends else errors[0]) if ends or errors else None
-    if one is None or one.said is None:
+def _rank_by_message(
+    failures: tuple[FailedLine, ...], symptoms: tuple[RankedSymptom, ...], found: Scan
+) -> SymptomRanking | None:
+    """Return a ranking by the message of the last exception (the first with several ranks), else of the first error."""
+    endings = [one for one in failures if one.grade == "exception" and not one.without_cause]
+    errors = [one for one in failures if one.grade == "error" and not one.without_cause]
+    one = (endings[0 if found.many_processes else -1] if endings else errors[0]) if endings or errors else None
+    if one is None or one.match is None:
         return None
-    effects = tuple(root.sighting for root in roots if root.sighting.kind == "effect")
-    rest = tuple(root for root in roots if root.sighting.kind != "effect")
-    if one.said.kind == "raised":
-        raised = RankedSymptom(sighting=one.said, followers=effects, leads=_RAISED.format(one.line))
-        return Ranked(verdict="known", roots=(raised, *rest))
-    words = RankedSymptom(sighting=one.said, followers=effects, leads=_IN_WORDS.format(one.line))
-    return Ranked(verdict="unknown", roots=(words, *rest), strange=(one,))
+    effects = tuple(entry.match for entry in symptoms if entry.match.kind == "effect")
+    rest = tuple(entry for entry in symptoms if entry.match.kind != "effect")
+    if one.match.kind == "raised":
+        raised = RankedSymptom(match=one.match, followers=effects, reason=_RAISED_REASON.format(one.line))
+        return SymptomRanking(verdict="known", symptoms=(raised, *rest))
+    words = RankedSymptom(match=one.match, followers=effects, reason=_MESSAGE_REASON.format(one.line))
+    return SymptomRanking(verdict="unknown", symptoms=(words, *rest), unexplained=(one,))
 
 
-def _told(failures: tuple[FailedLine, ...]) -> tuple[FailedLine, ...]:
-    """The few that are shown: the exception of the end, the first and the last lines."""
-    if len(failures) <= _STRANGE:
+def _shown_failures(failures: tuple[FailedLine, ...]) -> tuple[FailedLine, ...]:
+    """Return the failures to show: the last exception, the first failure and the last ones."""
+    if len(failures) <= _SHOWN_FAILURES:
         return failures
     exceptions = [one for one in failures if one.grade == "exception"]
     chosen = {one.line: one for one in (*exceptions[-1:], failures[0], failures[-1], failures[-2])}
-    return tuple(sorted(list(chosen.values())[:_STRANGE], key=lambda one: one.line))
+    return tuple(sorted(list(chosen.values())[:_SHOWN_FAILURES], key=lambda one: one.line))

@@ -1,4 +1,4 @@
-"""A diagnosis as text for people, and as plain data, schema ``cuenv/diagnosis/1``."""
+"""Write a diagnosis as text, as findings, and as the JSON document ``cuenv/diagnosis/1``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.diagnosis.documents import CauseFields, LogDiagnosisDocument, SymptomFields
 
 SEND = "cuenv inspect --json > host.json"
-"""The command whose output belongs to a log that nobody could explain."""
+"""The command whose output helps to explain an unknown log."""
 
 _HEADS = {
     "known": "",
@@ -28,21 +28,21 @@ _HEADS = {
     "unknown": "the log shows a failure that cuenv does not know",
     "clean": "the log shows nothing that looks like a failure",
 }
-_OUTLIVED = "the run continued long after each error in the log, so none of them ended it"
+_SURVIVED = "the run continued long after each error in the log, so none of them ended it"
 _IN_WORDS = "cuenv knows nothing about this failure beyond the error message"
 
 
 def lines(found: Diagnosis, guidance: Guidance, knowledge: Knowledge, *, verbose: bool, brief: bool) -> list[str]:
-    """A diagnosis as lines, each with a word in front."""
+    """Return a diagnosis as lines of text, each with a label."""
     size = counted(found.lines, "line")
     text: list[str] = []
     words = found.in_words
     if found.verdict != "known":
-        head = _IN_WORDS if words else _OUTLIVED if found.outlived else _HEADS[found.verdict]
+        head = _IN_WORDS if words else _SURVIVED if found.survived else _HEADS[found.verdict]
         text.append(f"{found.verdict}  {size}: {head}")
     if found.verdict == "unknown" and not words:
-        told = {cause.sighting.line for cause in found.causes}
-        text += [f"         line {number}: {line}" for number, line in found.strange if number not in told]
+        shown = {cause.match.line for cause in found.causes}
+        text += [f"         line {number}: {line}" for number, line in found.unexplained if number not in shown]
     for index, cause in enumerate(found.causes):
         word = "also" if index or found.verdict == "unknown" else "cause"
         text += _cause(cause, guidance, knowledge, word=word, verbose=verbose, brief=brief)
@@ -62,13 +62,13 @@ def _cause(
 ) -> list[str]:
     row = cause.symptom
     mark = {"cause": word, "effect": "effect", "remark": "harmless", "words": "error", "raised": word}[cause.kind]
-    mark = "earlier" if cause.sighting.earlier else mark
-    says = cause.sighting.text if cause.kind == "words" and brief else row.says
+    mark = "earlier" if cause.match.survived else mark
+    says = cause.match.text if cause.kind == "words" and brief else row.says
     text = [f"{mark:8} {says} ({row.id})"]
     if brief:
         return [*text, *([f"         {cause.command}"] if cause.command else [])]
     by = "do       (an administrator, when the machine is idle)" if cause.for_administrators else "do      "
-    text += _seen(cause.sighting)
+    text += _line_text(cause.match)
     text.append(f"why      {cause.why}")
     text += [f"here     {item}" for item in cause.because]
     text.append(f"{by} {cause.remedy}")
@@ -81,9 +81,9 @@ def _cause(
         names = ", ".join(f"{item.symptom.id} (line {item.line})" for item in cause.followers)
         text.append(f"follows  {names}")
     if verbose:
-        text.append(f"leads    {cause.leads}")
+        text.append(f"leads    {cause.reason}")
         for item in cause.followers:
-            text += _seen(item)
+            text += _line_text(item)
         text += [f"source   {source.shown}" for source in sources_of(row, guidance, knowledge)]
         if row.seen:
             text.append(f"seen     {', '.join(row.seen)}")
@@ -92,13 +92,13 @@ def _cause(
     return text
 
 
-def _seen(item: SymptomMatch) -> list[str]:
+def _line_text(item: SymptomMatch) -> list[str]:
     more = f" (and {item.count - 1}{'+' if item.count >= MANY else ''} more)" if item.count > 1 else ""
     return [f"line {item.line}{more}: {item.text}"]
 
 
 def results(found: Diagnosis, log: str) -> list[CheckResult]:
-    """The causes as findings, each at its line of the log; the code is the symptom's."""
+    """Return the causes as findings at their lines of the log; the finding code is the id of the symptom."""
     severities: dict[str, Severity] = {"cause": "error", "words": "error", "raised": "error", "effect": "warning"}
     findings = [
         Finding(
@@ -106,15 +106,15 @@ def results(found: Diagnosis, log: str) -> list[CheckResult]:
             severity=severities.get(cause.kind, "info"),
             subject=cause.symptom.layer,
             message=f"{cause.symptom.says}: {cause.why}",
-            evidence=(cause.sighting.text, *cause.because),
+            evidence=(cause.match.text, *cause.because),
             fix=cause.command or None,
-            at=(cause.sighting.line, 1),
+            at=(cause.match.line, 1),
         )
         for cause in found.causes
     ]
     findings += [
         Finding(code="unknown", severity="error", subject="log", message=text, at=(number, 1))
-        for number, text in found.strange
+        for number, text in found.unexplained
         if not found.in_words
     ]
     size = counted(found.lines, "line")
@@ -122,8 +122,8 @@ def results(found: Diagnosis, log: str) -> list[CheckResult]:
     return [CheckResult(report=report, host=host_line(found.facts) if found.facts else "", file=printable(log))]
 
 
-def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> LogDiagnosisDocument:
-    """A diagnosis as plain data."""
+def document(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> LogDiagnosisDocument:
+    """Return a diagnosis as its JSON document."""
     return {
         "schema": "cuenv/diagnosis/1",
         "verdict": found.verdict,
@@ -137,35 +137,35 @@ def plain(found: Diagnosis, guidance: Guidance, knowledge: Knowledge) -> LogDiag
         ],
         "contradictions": list(found.contradictions),
         "mentions": dict(found.mentions),
-        "causes": [_plain(cause, rank, guidance, knowledge) for rank, cause in enumerate(found.causes, 1)],
-        "unknown": [{"line": number, "text": text} for number, text in found.strange],
+        "causes": [_cause_fields(cause, rank, guidance, knowledge) for rank, cause in enumerate(found.causes, 1)],
+        "unknown": [{"line": number, "text": text} for number, text in found.unexplained],
         "send": SEND if found.verdict in ("unknown", "effect") else None,
     }
 
 
-def _plain(cause: Cause, rank: int, guidance: Guidance, knowledge: Knowledge) -> CauseFields:
+def _cause_fields(cause: Cause, rank: int, guidance: Guidance, knowledge: Knowledge) -> CauseFields:
     row = cause.symptom
     return {
-        **_sighting(cause.sighting),
+        **_symptom_fields(cause.match),
         "layer": row.layer,
         "kind": cause.kind,
         "rank": rank,
-        "leads": cause.leads,
-        "told": dict(cause.sighting.groups),
+        "leads": cause.reason,
+        "told": dict(cause.match.groups),
         "why": cause.why,
         "because": list(cause.because),
         "remedy": cause.remedy,
         "command": cause.command,
         "administrator": cause.for_administrators,
         "codes": list(row.codes),
-        "followers": [_sighting(item) for item in cause.followers],
+        "followers": [_symptom_fields(item) for item in cause.followers],
         "confidence": "low" if row.low else "high",
         "sources": [source_fields(source) for source in sources_of(row, guidance, knowledge)],
         "seen": list(row.seen),
     }
 
 
-def _sighting(item: SymptomMatch) -> SymptomFields:
+def _symptom_fields(item: SymptomMatch) -> SymptomFields:
     return {
         "symptom": item.symptom.id,
         "says": item.symptom.says,

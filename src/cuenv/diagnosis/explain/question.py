@@ -81,7 +81,7 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
     cudas = tuple(dict.fromkeys(version(text) for text in _CUDA.findall(question)))
     lost = _LIBRARY.fullmatch(question.strip()) or (LACKS.search(question.lower()) and _LIBRARY.search(question))
     pasted = f"{lost[0]}: cannot open shared object file" if lost else question
-    shown = scan([pasted.encode()], guidance.symptoms).sightings
+    shown = scan([pasted.encode()], guidance.symptoms).matches
     exact = tuple(item.symptom for item in shown if item.symptom.kind != "remark")[:1]
     named = {item.major for item in cudas} | set(map(int, MAJOR.findall(question)))
     hits = ranked(f"{rest} gpu" if models else rest, _concerned(pages(guidance), guidance, named if gpus else set()))

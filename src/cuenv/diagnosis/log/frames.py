@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
-from cuenv.diagnosis.log.lines import in_box, plain, rank_of
-from cuenv.diagnosis.log.text import shown
+from cuenv.diagnosis.log.lines import clean_line, rank_of, without_border
+from cuenv.diagnosis.log.text import printable_line
 
 _REACH = 60
 """Lines before an exception in which its last frame stands."""
@@ -78,9 +78,9 @@ def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
         lines: the lines of a log.
         index: the exception among them.
     """
-    rank = rank_of(plain(lines[index]))
+    rank = rank_of(clean_line(lines[index]))
     above = lines[max(0, index - _APART) : index]
-    whole = any(b"Traceback" in line and rank_of(plain(line)) == rank for line in above)
+    whole = any(b"Traceback" in line and rank_of(clean_line(line)) == rank for line in above)
     return (_frame(lines, index, rank) if whole else None) or _frame(lines, index, None)
 
 
@@ -99,10 +99,10 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
     code = inline = ""
     built = bool(_BUILT.search(lines[index]))
     for at in range(index - 1, max(-1, index - 1 - _REACH), -1):
-        line = plain(lines[at])
+        line = clean_line(lines[at])
         if rank is not None and rank_of(line) != rank:
             continue
-        line = in_box(line) or b""
+        line = without_border(line) or b""
         found = _FRAME.search(line)
         if found is None:
             if _OTHER.search(line):
@@ -110,7 +110,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
             built = built or bool(_BUILT.search(line))
             if not passed and (check := _CHECKS.search(line)):
                 checked = True
-                code = shown(line[line.index(b"assert", check.start()) :]) if b"assert" in check[0] else ""
+                code = printable_line(line[line.index(b"assert", check.start()) :]) if b"assert" in check[0] else ""
             continue
         file = (found["file"] or found["path"] or b"").decode("utf-8", "replace")
         standard = bool(_STANDARD.search(file))

@@ -260,19 +260,19 @@ def shape_of(text: bytes) -> bytes:
     return text.translate(_ENDS, _DELETED)
 
 
-def ended(text: bytes) -> bytes:
+def with_line_breaks(text: bytes) -> bytes:
     """The same text, in which a carriage return ends a line as well."""
     return text.translate(_ENDS) if b"\r" in text else text
 
 
-def uncoloured(text: bytes) -> bytes:
+def without_colours(text: bytes) -> bytes:
     """Without what colours it."""
     return _COLOURS.sub(b"", text) if b"\x1b" in text else text
 
 
-def plain(line: bytes) -> bytes:
+def clean_line(line: bytes) -> bytes:
     """A line without colours and with plain spaces."""
-    line = _WRITER.sub(b"", uncoloured(line))
+    line = _WRITER.sub(b"", without_colours(line))
     if b"%20" in line or b"&" in line:
         line = _WEB.sub(lambda found: _OF_WEB[found[0]], line)
     if b"(from versions: " in line:  # what pip might have installed, which is of every kind
@@ -284,7 +284,7 @@ def plain(line: bytes) -> bytes:
     return line
 
 
-def english(line: bytes) -> bytes:
+def to_english(line: bytes) -> bytes:
     """A line in which the messages of the C library, of gcc and of shells are English."""
     pattern, meanings, firsts = _translations()
     if line.isascii() and not any(first in line for first in firsts):
@@ -378,7 +378,7 @@ def _says(words: re.Pattern[bytes], line: bytes) -> bool:
     return not _HARMLESS_WORDS.search(line) or bool(words.search(_HARMLESS_WORDS.sub(b" ", line)))
 
 
-def spoken(line: bytes) -> bytes:
+def without_echo(line: bytes) -> bytes:
     """A line without what a command that make or a shell shows would print, and without the comment behind it."""
     return _UNSAID.sub(b" ", line) if b" && " in line or b" || " in line else line
 
@@ -386,27 +386,27 @@ def spoken(line: bytes) -> bytes:
 _UNSAID = regex(rb"\becho (?:-[en]{1,2} )?(?:\"[^\"]{0,300}\"|'[^']{0,300}')|(?<= )# [A-Z][^\n]{0,300}$")
 
 
-def is_envelope(line: bytes) -> bool:
+def lacks_cause(line: bytes) -> bool:
     """Whether it says that something failed and not what."""
     return bool(_ENVELOPE.search(line))
 
 
-def reports(line: bytes) -> bool:
+def is_report(line: bytes) -> bool:
     """Whether an exception only reports that something else failed, whose own words stand above."""
     return bool(_REPORT.search(line))
 
 
-def of_the_gpu(line: bytes) -> bool:
+def is_gpu_related(line: bytes) -> bool:
     """Whether a failure may have to do with GPUs, torch or what is installed, so that a warning can explain it."""
     return bool(_OF_GPU.search(line)) and not _USERS_OWN.search(line)
 
 
-def of_the_user(line: bytes) -> bool:
+def is_user_error(line: bytes) -> bool:
     """Whether an exception is of the user's own data or program, and of nothing that is installed."""
     return bool(_USERS_OWN.search(line)) and not _CUDA_FILE.search(line)
 
 
-def of_an_installation(line: bytes) -> bool:
+def is_installation_check(line: bytes) -> bool:
     """Whether a check that failed may be one of what is installed, or of the GPU."""
     return bool(_OF_INSTALLATION.search(line))
 
@@ -417,13 +417,13 @@ def rank_of(line: bytes) -> str:
     return (found[1] or found[2]).decode() if found else ""
 
 
-def in_rank(line: bytes) -> bytes:
+def without_rank(line: bytes) -> bytes:
     """A line without the rank before it."""
     found = _RANK.search(line)
     return line[found.end() :].removeprefix(b" ") if found else line
 
 
-def in_box(line: bytes) -> bytes | None:
+def without_border(line: bytes) -> bytes | None:
     """What stands between the borders of a box; ``None`` where the line is the border itself."""
     if _BORDER_ROW.search(line):
         return None

@@ -1,4 +1,4 @@
-"""What a scan finds in a log: symptoms, lines that fail and belong to none, and what the log tells in passing."""
+"""The result of a scan: symptom matches, failures without a symptom, and facts that other lines mention."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from collections.abc import Mapping
 
 from cuenv.core.record import dataclass, field
 from cuenv.diagnosis.log.frames import Frame
-from cuenv.diagnosis.log.lines import (
-    Grade,
-)
+from cuenv.diagnosis.log.lines import Grade
 from cuenv.host.paste.reader import PastedFact
 from cuenv.knowledge.guidance import Symptom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymptomMatch:
-    """A symptom in a log.
+    """A symptom that lines of a log match.
 
     Attributes:
-        line: number of the first line that shows it, from 1.
-        text: that line, for people: no control characters, no credentials, shortened.
+        line: the number of the first matching line, from 1.
+        text: that line, shortened, without control characters and credentials.
         groups: the text of each named group of the pattern.
-        count: lines that show it, up to `MANY`.
-        kind: as the row has it; a remark that the log proves to be more is a cause.
-        grade: how the line says it; of several lines, the gravest.
-        last: number of the last line that says it so.
-        ranks: the first ranks whose lines show it, as far as prefixes tell.
+        count: the number of matching lines, up to `MANY`.
+        kind: the kind of the row, or ``cause`` for a remark that the log proves to be a cause.
+        grade: the most severe grade of the matching lines.
+        last: the number of the last line with that grade.
+        ranks: the first ranks whose lines match, from the prefixes of the lines.
         frame: the frame that raised the exception, if a traceback near the end of the log shows it.
     """
 
@@ -42,64 +40,64 @@ class SymptomMatch:
     frame: Frame | None = None
 
     @property
-    def earlier(self) -> bool:
-        """Whether it is an error that was made a remark, because the run went on long after it."""
+    def survived(self) -> bool:
+        """Return whether it is an error that became a remark because the run continued long after it."""
         return self.kind == "remark" and self.symptom.kind != "remark" and self.grade in ("exception", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedLine:
-    """A line that fails and belongs to no symptom.
+    """A line that reports a failure and matches no symptom.
 
     Attributes:
-        outer: it says that something failed and not what.
-        gpu: it may have to do with GPUs, torch or what is installed.
-        own: it is an exception of the user's own data or program.
-        said: the row that lets it speak for itself, where its message is a sentence.
+        without_cause: whether it reports a failure without its cause ("returned non-zero exit status").
+        gpu_related: whether it may concern GPUs, torch or installed packages.
+        user_error: whether the exception comes from the user's data or program.
+        match: the match with a row for any error message, if the message is a sentence.
     """
 
     line: int
     text: str
     grade: Grade
-    outer: bool = False
-    gpu: bool = False
-    own: bool = False
-    said: SymptomMatch | None = None
+    without_cause: bool = False
+    gpu_related: bool = False
+    user_error: bool = False
+    match: SymptomMatch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What a log holds.
+    """The content of a log.
 
     Attributes:
-        sightings: in the order of their first lines.
-        failures: lines that fail and belong to no symptom, the first and the last of them.
-        weak: lines at the end of the log that may fail, in weaker words.
-        mentions: what the log says in passing: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
+        matches: the symptom matches, in the order of their first lines.
+        failures: the first and the last failures that match no symptom.
+        weak_failures: lines at the end of the log that may report a failure ("cannot", "not found").
+        mentions: versions that lines mention: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
         pasted: the facts about the host and its packages from tool outputs in the log.
-        chain: the line on which the last exception begins, with those that it is chained to; 0 without any.
-        many: whether the log is of several processes.
-        root: the rank that failed first, as the launcher says; empty where it does not.
-        goes_on: the last line that shows a run at work; 0 where none near the end does.
-        worked: the last line of a run that makes steps before its last failure; 0 without any.
-        outlived: what stands up to this line has not ended the run, which makes steps long after it; 0 without any.
+        last_exception: the line where the last chain of exceptions begins, or 0.
+        many_processes: whether several processes wrote the log.
+        first_failed_rank: the rank that failed first according to the launcher, or an empty text.
+        last_activity: the last line near the end that shows a running program, or 0.
+        last_step: the last line with a step of the run (training, progress) before its last failure, or 0.
+        survived_until: the run continued long after this line, so that no error up to it ended the run; or 0.
     """
 
-    sightings: tuple[SymptomMatch, ...]
+    matches: tuple[SymptomMatch, ...]
     failures: tuple[FailedLine, ...]
-    weak: tuple[FailedLine, ...] = ()
+    weak_failures: tuple[FailedLine, ...] = ()
     mentions: Mapping[str, str] = field(default_factory=dict)
     pasted: tuple[PastedFact, ...] = ()
     lines: int = 0
     size: int = 0
-    chain: int = 0
-    many: bool = False
-    root: str = ""
-    goes_on: int = 0
-    worked: int = 0
-    outlived: int = 0
+    last_exception: int = 0
+    many_processes: bool = False
+    first_failed_rank: str = ""
+    last_activity: int = 0
+    last_step: int = 0
+    survived_until: int = 0
 
 
 def group_texts(found: re.Match[bytes]) -> dict[str, str]:
-    """What the named groups of a pattern hold, as text."""
+    """Return the text of each named group of a match."""
     return {name: value.decode("ascii", "replace") for name, value in found.groupdict().items() if value}

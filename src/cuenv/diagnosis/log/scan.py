@@ -8,23 +8,39 @@ from collections.abc import Iterable, Iterator
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis.log.frames import Frame, frame_before, frame_named
-from cuenv.diagnosis.log.lines import fails, in_rank, is_exception, of_an_installation, of_the_gpu, plain, reports
+from cuenv.diagnosis.log.lines import (
+    clean_line,
+    fails,
+    is_exception,
+    is_gpu_related,
+    is_installation_check,
+    is_report,
+    without_rank,
+)
 from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, group_texts
 from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
-from cuenv.diagnosis.log.text import goes_on, installed, outlived, quoted_lines, shown, whole_lines, worked
+from cuenv.diagnosis.log.text import (
+    last_activity,
+    last_step,
+    pip_success,
+    printable_line,
+    quoted_lines,
+    survived_until,
+    whole_lines,
+)
 from cuenv.host.paste.one_host import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
-_BUFFERED, _BUFFERED_OF_MANY, _OF_MANY = 16 * 1024, 32 * 1024, 128 * 1024
+_DISTANCE, _DISTANCE_MANY_AT_WORK, _DISTANCE_MANY_PROCESSES = 16 * 1024, 32 * 1024, 128 * 1024
 
 _TRACEBACK = b"Traceback (most recent call last"
 _PIP_FAILED = "pip-build-failed"
-_UNNAMED = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")
+_CAPITALIZED_NAME = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")
 """An exception of any name."""
-_PYTHON = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
+_PYTHON_ERROR = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
 """What Python itself raises."""
-_OF_CODE = regex(rb"\b(?:Key|Index|Type|Attribute|ZeroDivision|UnboundLocal|Name)Error\b")
+_PROGRAMMING_ERROR = regex(rb"\b(?:Key|Index|Type|Attribute|ZeroDivision|UnboundLocal|Name)Error\b")
 """The same, as far as hardly a program raises it to refuse something."""
 
 
@@ -49,44 +65,44 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     seeker.look_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
     if len(head) >= _HEAD:
         seeker.look_wrapped(head, 1)
-    weak = seeker.weak(tail, total)
-    ends = _End(tail, total)
-    sightings = tuple(ends.placed(one) for one in seeker.sightings())
+    weak = seeker.weak_failures(tail, total)
+    log_end = _LogEnd(tail, total)
+    matches = tuple(log_end.with_frame(one) for one in seeker.matches())
     failed = seeker.failures(total)
-    known = {*(one.line for one in failed), *(line for where in seeker.where.values() for line in where)}
-    failed = tuple(sorted((*failed, *ends.unnamed(known)), key=lambda one: one.line))
-    failures = tuple(ends.judged(one, seeker.wanted) for one in failed)
-    done = 0 if seeker.chain else installed(tail, total)
-    if done and not any(one.symptom.id == _PIP_FAILED for one in sightings):
+    known = {*(one.line for one in failed), *(line for where in seeker.lines_of.values() for line in where)}
+    failed = tuple(sorted((*failed, *log_end.unnamed_exceptions(known)), key=lambda one: one.line))
+    failures = tuple(log_end.classified(one, seeker.sought) for one in failed)
+    done = 0 if seeker.last_exception else pip_success(tail, total)
+    if done and not any(one.symptom.id == _PIP_FAILED for one in matches):
         failures = tuple(one for one in failures if one.line > done)
-        sightings = tuple(_probed(one) if one.last < done else one for one in sightings)
-    causes = [one.last for one in sightings if one.kind != "remark" and one.grade != "warning"]
+        matches = tuple(_as_remark_if_built(one) if one.last < done else one for one in matches)
+    causes = [one.last for one in matches if one.kind != "remark" and one.grade != "warning"]
     last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
-    on = goes_on(tail, total)
-    far = (_BUFFERED_OF_MANY if on > last else _OF_MANY) if seeker.many else _BUFFERED
+    on = last_activity(tail, total)
+    far = (_DISTANCE_MANY_AT_WORK if on > last else _DISTANCE_MANY_PROCESSES) if seeker.many_processes else _DISTANCE
     return Scan(
-        sightings=sightings,
+        matches=matches,
         failures=failures,
-        weak=weak,
+        weak_failures=weak,
         mentions=seeker.mentions,
         pasted=passages.facts(),
         lines=total,
         size=size,
-        chain=seeker.chain,
-        many=seeker.many,
-        root=seeker.root,
-        goes_on=on,
-        worked=worked(tail, total, _last_failure(sightings, (*failures, *weak), seeker.chain)),
-        outlived=max(seeker.begun, outlived(tail, total, far, ends=on > last)),
+        last_exception=seeker.last_exception,
+        many_processes=seeker.many_processes,
+        first_failed_rank=seeker.first_failed_rank,
+        last_activity=on,
+        last_step=last_step(tail, total, _last_failure(matches, (*failures, *weak), seeker.last_exception)),
+        survived_until=max(seeker.later_run, survived_until(tail, total, far, ends=on > last)),
     )
 
 
-def _probed(one: SymptomMatch) -> SymptomMatch:
+def _as_remark_if_built(one: SymptomMatch) -> SymptomMatch:
     """What a build only tried, which pip ended well."""
     return replace(one, kind="remark") if one.symptom.layer == "build" and one.grade != "exception" else one
 
 
-class _End:
+class _LogEnd:
     """The lines at the end of a log: where the exceptions among them were raised."""
 
     def __init__(self, tail: bytes, total: int) -> None:
@@ -95,10 +111,10 @@ class _End:
 
     def raising_frame(self, number: int) -> Frame | None:
         """Where the exception of a line was raised; ``None`` where the line is not near the end."""
-        lines, index = self._place(number)
+        lines, index = self._lines_around(number)
         return frame_before(lines, index) if lines else None
 
-    def _place(self, number: int) -> tuple[list[bytes], int]:
+    def _lines_around(self, number: int) -> tuple[list[bytes], int]:
         """The lines among which an exception stands, and which of them it is; those of a string where it is in one."""
         index = number - self.first
         if not 0 <= index < len(self.lines):
@@ -107,64 +123,69 @@ class _End:
         at = next((at for at in range(len(inside) - 1, 0, -1) if is_exception(inside[at])), 0)
         return (inside, at) if at else (self.lines, index)
 
-    def unnamed(self, known: set[int]) -> Iterator[FailedLine]:
+    def unnamed_exceptions(self, known: set[int]) -> Iterator[FailedLine]:
         """Exceptions whose names do not tell that they are some: what stands behind the frames of a traceback."""
         inside = False
         for index, raw in enumerate(self.lines):
             if _TRACEBACK in raw:
                 inside = b"ignored" not in self.lines[index - 1]
                 continue
-            line = in_rank(plain(raw))
+            line = without_rank(clean_line(raw))
             if not inside or not line.strip() or line[:1] in (b" ", b"\t"):
                 continue
             inside = False
             number = self.first + index
-            if _UNNAMED.search(line) and number not in known and not fails(line):
-                yield FailedLine(line=number, text=shown(raw), grade="exception", gpu=of_the_gpu(line))
+            if _CAPITALIZED_NAME.search(line) and number not in known and not fails(line):
+                yield FailedLine(
+                    line=number, text=printable_line(raw), grade="exception", gpu_related=is_gpu_related(line)
+                )
 
-    def placed(self, one: SymptomMatch) -> SymptomMatch:
+    def with_frame(self, one: SymptomMatch) -> SymptomMatch:
         """A symptom with the place where it was raised."""
         if one.grade not in ("exception", "error"):
             return one
         return replace(one, frame=self.raising_frame(one.line) or self.raising_frame(one.last))
 
-    def judged(self, one: FailedLine, wanted: SoughtMarks) -> FailedLine:
+    def classified(self, one: FailedLine, sought: SoughtMarks) -> FailedLine:
         """An exception that no row knows, judged by the file in which it was raised.
 
         One that Python raised in a package stays unknown, but names the package.
         """
-        lines, index = self._place(one.line)
-        if one.grade != "exception" or one.outer or not lines:
+        lines, index = self._lines_around(one.line)
+        if one.grade != "exception" or one.without_cause or not lines:
             return one
-        line = plain(lines[index])
+        line = clean_line(lines[index])
         frame = self.raising_frame(one.line) or frame_named(line)
         if frame is None:
             return one
-        if frame.checked and reports(line):
-            return replace(one, outer=True, said=None)
-        for row in wanted.raised_rows:
-            if not _judges(row, frame, line):
+        if frame.checked and is_report(line):
+            return replace(one, without_cause=True, match=None)
+        for row in sought.raised_rows:
+            if not _row_applies(row, frame, line):
                 continue
             found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
             if found:
-                return replace(one, said=_raised(row, one, found, frame))
-        if one.said:
-            return replace(one, said=replace(one.said, frame=frame))
-        said = next((_raised(row, one, found, frame) for row in wanted.words if (found := _PYTHON.search(line))), None)
-        return replace(one, said=said) if said and frame.package else one
+                return replace(one, match=_raised_match(row, one, found, frame))
+        if one.match:
+            return replace(one, match=replace(one.match, frame=frame))
+        said = next(
+            (_raised_match(row, one, found, frame) for row in sought.words if (found := _PYTHON_ERROR.search(line))),
+            None,
+        )
+        return replace(one, match=said) if said and frame.package else one
 
 
-def _judges(row: Symptom, frame: Frame, line: bytes) -> bool:
+def _row_applies(row: Symptom, frame: Frame, line: bytes) -> bool:
     """Whether a row speaks of exceptions that are raised in such a place."""
     if row.within in ("setup", "setup-code"):
-        refuses = frame.checked or not _OF_CODE.search(line)
+        refuses = frame.checked or not _PROGRAMMING_ERROR.search(line)
         return frame.file.endswith("setup.py") and refuses == (row.within == "setup")
     if frame.built or (row.within == "package") != bool(frame.package):
         return False
-    return row.within == "program" or (frame.checked and not of_an_installation(line))
+    return row.within == "program" or (frame.checked and not is_installation_check(line))
 
 
-def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
+def _raised_match(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
     """What a row makes of an exception by the file in which it was raised."""
     return SymptomMatch(
         symptom=row,
@@ -178,7 +199,7 @@ def _raised(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame)
     )
 
 
-def _last_failure(sightings: Iterable[SymptomMatch], failures: Iterable[FailedLine], chain: int) -> int:
+def _last_failure(matches: Iterable[SymptomMatch], failures: Iterable[FailedLine], chain: int) -> int:
     """The line with which the last failure begins: the last exception's chain, else the last line that fails."""
-    causes = (one.last for one in sightings if one.kind != "remark")
+    causes = (one.last for one in matches if one.kind != "remark")
     return chain or max((*causes, *(one.line for one in failures)), default=0)

@@ -17,28 +17,28 @@ from cuenv.core.regex import regex
 from cuenv.diagnosis.log.lines import (
     FAILURE_MARKS,
     Grade,
-    ended,
-    english,
+    clean_line,
     fails,
     fails_weakly,
     failure_in,
     foreign_marks,
     grade_of,
-    is_envelope,
+    is_gpu_related,
+    is_user_error,
+    lacks_cause,
     message_of,
-    of_the_gpu,
-    of_the_user,
-    plain,
     raises,
     rank_of,
     shape_of,
-    spoken,
     statuses_in,
-    uncoloured,
+    to_english,
+    with_line_breaks,
+    without_colours,
+    without_echo,
 )
 from cuenv.diagnosis.log.marks import MarkIndex
 from cuenv.diagnosis.log.matches import FailedLine, SymptomMatch, group_texts
-from cuenv.diagnosis.log.text import AT_WORK, backwards, quoted_lines, shown, unboxed
+from cuenv.diagnosis.log.text import AT_WORK, last_lines, lines_without_borders, printable_line, quoted_lines
 from cuenv.host.paste.one_host import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
@@ -126,9 +126,9 @@ class SoughtMarks:
             for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
         self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof, *row.unless)}
-        self.briefly: dict[bytes, set[bytes]] = {}
+        self.by_shape: dict[bytes, set[bytes]] = {}
         for beside in self.besides:
-            self.briefly.setdefault(shape_of(beside), set()).add(beside)
+            self.by_shape.setdefault(shape_of(beside), set()).add(beside)
         self.order = {row.id: index for index, row in enumerate(rows)}
         self.failing = frozenset(shape_of(mark.encode()) for mark in FAILURE_MARKS)
         self.foreign = frozenset(foreign_shapes())
@@ -148,50 +148,50 @@ class Seeker:
 
     def __init__(self, rows: tuple[Symptom, ...], passages: Passages) -> None:
         self.passages = passages
-        self.wanted = _sought(rows, passages.marks)
-        self.marks = MarkIndex(self.wanted.marks)
+        self.sought = _sought(rows, passages.marks)
+        self.marks = MarkIndex(self.sought.marks)
         self.first: dict[str, SymptomMatch] = {}
-        self.where: defaultdict[str, set[int]] = defaultdict(set)
-        self.there: set[bytes] = set()
+        self.lines_of: defaultdict[str, set[int]] = defaultdict(set)
+        self.seen_marks: set[bytes] = set()
         self.mentions: dict[str, str] = {}
-        self.boring: set[bytes] = set()
-        self.hot: dict[bytes, _LineShape | None] = {}
+        self.without_marks: set[bytes] = set()
+        self.with_marks: dict[bytes, _LineShape | None] = {}
         self.kept = 0
         self.early: list[FailedLine] = []
         self.late: deque[FailedLine] = deque(maxlen=_KEPT)
-        self.outer: deque[FailedLine] = deque(maxlen=_LAST)
+        self.without_cause: deque[FailedLine] = deque(maxlen=_LAST)
         self.exception = 0
         self.cmake = 0
         self.warned = 0
         self.aside = 0
         self.left = 0
-        self.chain = 0
+        self.last_exception = 0
         self.linked = False
-        self.many = False
-        self.root = ""
+        self.many_processes = False
+        self.first_failed_rank = ""
         self.others = False
         self.ended = False
-        self.begun = 0
+        self.later_run = 0
 
     def look(self, text: bytes, first: int) -> None:
         """Look at whole lines, the first of which has this number."""
         flat = shape_of(text)
         new = self._varied(flat) if _is_varied(flat) else self._learnt({*flat.split(b"\n")})
-        there = new & self.hot.keys()
-        told = {mark for shape in there for mark in self._pasted(shape)}
-        if self.passages.wants(told, first):
-            self.passages.look(uncoloured(text), first, told)
+        there = new & self.with_marks.keys()
+        pasted = {mark for shape in there for mark in self._pasted(shape)}
+        if self.passages.wants(pasted, first):
+            self.passages.look(without_colours(text), first, pasted)
         there = {shape for shape in there if not self._done(shape)}
         if not there:
             return
         shapes = flat.split(b"\n")
-        lines = ended(text).split(b"\n")
+        lines = with_line_breaks(text).split(b"\n")
         hits = [index for index, shape in enumerate(shapes) if shape in there]
         last = {shapes[index]: index for index in hits}
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0)) if b"\r" in text else []
         done, number = 0, first
         for index in hits:
-            about = self.hot[shapes[index]]
+            about = self.with_marks[shapes[index]]
             if about is not None:
                 about.count += 1
                 if about.count > _OFTEN and last[shapes[index]] != index and self._repeats(about):
@@ -206,83 +206,83 @@ class Seeker:
 
     def _pasted(self, shape: bytes) -> Iterable[bytes]:
         """The marks of what may be pasted in lines of a shape; where nothing else is known of it, those in itself."""
-        about = self.hot[shape]
-        return about.passages if about else (mark for brief, mark in self.wanted.pasted_marks.items() if brief in shape)
+        about = self.with_marks[shape]
+        return about.passages if about else (mark for brief, mark in self.sought.pasted_marks.items() if brief in shape)
 
     def _done(self, shape: bytes) -> bool:
         """Whether nothing more can be learnt from a shape; then it is forgotten."""
-        about = self.hot[shape]
+        about = self.with_marks[shape]
         if about is None or about.rows or about.fails or about.count <= _OFTEN:
             return False
         wanted = {
-            shape_of(mark) for mark in (_TRACEBACK, *_CHAINED, _OTHERS, _FIRST, *self.wanted.besides - self.there)
+            shape_of(mark) for mark in (_TRACEBACK, *_CHAINED, _OTHERS, _FIRST, *self.sought.besides - self.seen_marks)
         }
-        wanted |= {shape_of(mark) for mark in _RANKS if not self.many}
+        wanted |= {shape_of(mark) for mark in _RANKS if not self.many_processes}
         wanted |= {shape_of(mark) for name, (mark, _) in _MENTIONS.items() if name not in self.mentions}
-        wanted |= set() if self.root else {shape_of(_ROOT)}
+        wanted |= set() if self.first_failed_rank else {shape_of(_ROOT)}
         if about.special is None or about.special & wanted or self.passages.wants(about.passages, 1 << 62):
             return False
-        del self.hot[shape]
-        self.boring.add(shape)
+        del self.with_marks[shape]
+        self.without_marks.add(shape)
         return True
 
     def _repeats(self, about: _LineShape) -> bool:
         """Whether a line of a shape that came often says nothing new: of several in one block the last is enough."""
-        return all(len(self.where[row.id]) >= MANY for row in about.rows)
+        return all(len(self.lines_of[row.id]) >= MANY for row in about.rows)
 
     def _learnt(self, new: set[bytes]) -> set[bytes]:
         """Shapes, sorted into those that hold a mark and all others, which are never looked at again."""
-        fresh = new - self.boring - self.hot.keys()
+        fresh = new - self.without_marks - self.with_marks.keys()
         if fresh:
             coloured = {shape for shape in fresh if b"\x1b" in shape}
             for shape in coloured:
-                bare = uncoloured(shape)
+                bare = without_colours(shape)
                 marks = {mark for mark in self.marks.there(bare) if mark in bare}
                 if marks:
                     self._keep(shape, marks, bare)
             for shape, marks in self.marks.lines(b"\n".join(fresh - coloured)).items():
                 self._keep(shape, marks, shape)
-            self.boring |= fresh - self.hot.keys()
+            self.without_marks |= fresh - self.with_marks.keys()
             self._count(fresh)
         return new
 
     def _varied(self, flat: bytes) -> set[bytes]:
         """The shapes with a mark among many that come once: the others are not even told apart."""
         found = self.marks.lines(flat)
-        fresh = found.keys() - self.boring - self.hot.keys()
+        fresh = found.keys() - self.without_marks - self.with_marks.keys()
         for shape in fresh:
             self._keep(shape, found[shape], shape)
         self._count(fresh)
         return {*found}
 
     def _keep(self, shape: bytes, marks: set[bytes], bare: bytes) -> None:
-        self.hot[shape] = self._about(marks, bare)
+        self.with_marks[shape] = self._about(marks, bare)
 
     def _count(self, fresh: set[bytes]) -> None:
         """Hold the memory for shapes: when it is full, all but these are forgotten."""
         self.kept += sum(map(len, fresh)) + 60 * len(fresh)
         if self.kept > _SHAPES:
-            self.boring &= fresh
-            self.hot = {shape: about for shape, about in self.hot.items() if shape in fresh}
+            self.without_marks &= fresh
+            self.with_marks = {shape: about for shape, about in self.with_marks.items() if shape in fresh}
             self.kept = sum(map(len, fresh)) + 60 * len(fresh)
 
     def _about(self, marks: set[bytes], shape: bytes) -> _LineShape | None:
         """What a shape holds; ``None`` where each line has to be asked, because it is in another language."""
-        if b"&" in shape or marks & self.wanted.foreign:
+        if b"&" in shape or marks & self.sought.foreign:
             return None
-        rows = {row.id: row for mark in marks for row in self.wanted.by_mark.get(mark, ())}
-        told = tuple(self.wanted.pasted_marks[mark] for mark in marks if mark in self.wanted.pasted_marks)
+        rows = {row.id: row for mark in marks for row in self.sought.by_mark.get(mark, ())}
+        pasted = tuple(self.sought.pasted_marks[mark] for mark in marks if mark in self.sought.pasted_marks)
         return _LineShape(
-            tuple(sorted(rows.values(), key=lambda row: self.wanted.order[row.id])),
-            fails=bool(marks & self.wanted.failing),
-            special=frozenset(marks & self.wanted.watched),
-            passages=told,
+            tuple(sorted(rows.values(), key=lambda row: self.sought.order[row.id])),
+            fails=bool(marks & self.sought.failing),
+            special=frozenset(marks & self.sought.watched),
+            passages=pasted,
         )
 
     def _line(self, line: bytes, number: int, about: _LineShape | None) -> None:
-        line = spoken(plain(line))
+        line = without_echo(clean_line(line))
         if about is None:
-            line = english(line)
+            line = to_english(line)
             about = self._of_english(shape_of(line))
         if any(mark in line for mark in _ASIDE):
             self.aside = number
@@ -295,7 +295,7 @@ class Seeker:
         if not found:  # a line that is a notice is nothing else
             for row in about.rows:
                 if not row.general and self._row(row, line, number):
-                    sure = self._company(row)
+                    sure = self._companion_seen(row)
                     found, known = found or sure, known or (sure and row.kind == "cause")
             if not known and any(row.general for row in about.rows) and _fails(line[:WINDOW]):
                 found = any(self._row(row, line, number) for row in about.rows if row.general) or found
@@ -311,12 +311,12 @@ class Seeker:
         self.left = 0
         return True
 
-    def _company(self, row: Symptom) -> bool:
+    def _companion_seen(self, row: Symptom) -> bool:
         """Whether what a row wants beside it was seen so far; what comes later lets the row count all the same."""
-        return not row.beside or any(mark.encode() in self.there for mark in row.beside)
+        return not row.beside or any(mark.encode() in self.seen_marks for mark in row.beside)
 
     def _of_english(self, shape: bytes) -> _LineShape:
-        rows = {row.id: row for mark, rows in self.wanted.by_mark.items() if mark in shape for row in rows}
+        rows = {row.id: row for mark, rows in self.sought.by_mark.items() if mark in shape for row in rows}
         return _LineShape(tuple(rows.values()), fails=True)
 
     def _special(self, line: bytes, number: int, special: frozenset[bytes] | None) -> None:
@@ -327,49 +327,49 @@ class Seeker:
         if _TRACEBACK in line and self.aside and number == self.aside + 1:
             self.left = number
         elif _TRACEBACK in line:
-            self.chain = self.chain if self.linked and self.chain else number
+            self.last_exception = self.last_exception if self.linked and self.last_exception else number
             self.linked = False
         elif any(mark in line for mark in _CHAINED):
             self.linked = True
-        self.many = self.many or any(mark in line for mark in _RANKS)
+        self.many_processes = self.many_processes or any(mark in line for mark in _RANKS)
         self.ended = self.ended or any(mark in line for mark in _ENDED)
         if self.ended and any(mark in line for mark in _BEGINS):
-            self.begun, self.ended, self.chain, self.root = number, False, 0, ""
-        if not self.root and _ROOT in line and (found := _ROOT_RANK.search(line)):
-            self.root = found[1].decode()
+            self.later_run, self.ended, self.last_exception, self.first_failed_rank = number, False, 0, ""
+        if not self.first_failed_rank and _ROOT in line and (found := _ROOT_RANK.search(line)):
+            self.first_failed_rank = found[1].decode()
         self.others = _FIRST not in line and (self.others or _OTHERS in line)
-        wanted = self.wanted.besides - self.there
+        wanted = self.sought.besides - self.seen_marks
         if special is not None:
-            wanted &= {mark for brief in special for mark in self.wanted.briefly.get(brief, ())}
-        self.there.update(mark for mark in wanted if mark in line)
+            wanted &= {mark for brief in special for mark in self.sought.by_shape.get(brief, ())}
+        self.seen_marks.update(mark for mark in wanted if mark in line)
         for name, (mark, pattern) in _MENTIONS.items():
-            if name not in self.mentions and mark in line and (told := pattern.search(line)):
-                self.mentions[name] = told[1].decode()
+            if name not in self.mentions and mark in line and (mentioned := pattern.search(line)):
+                self.mentions[name] = mentioned[1].decode()
 
     def _row(self, row: Symptom, line: bytes, number: int) -> bool:
         for part in _parts(line, row):
             for pattern in row.patterns:
                 found = compiled(pattern).search(part)
                 if found:
-                    self._sighted(row, part, found, number)
+                    self._add_match(row, part, found, number)
                     return True
             for status in statuses_in(part) if row.statuses else ():
                 if status.decode() in row.statuses and (found := re.search(rb"\b" + status + rb"\b", part)):
-                    self._sighted(row, part, found, number)
+                    self._add_match(row, part, found, number)
                     return True
         return False
 
-    def _sighted(self, row: Symptom, part: bytes, found: re.Match[bytes], number: int) -> None:
+    def _add_match(self, row: Symptom, part: bytes, found: re.Match[bytes], number: int) -> None:
         grade = self._graded(part, found.start(), number)
-        if len(self.where[row.id]) < MANY:
-            self.where[row.id].add(number)
+        if len(self.lines_of[row.id]) < MANY:
+            self.lines_of[row.id].add(number)
         rank = rank_of(part)
         before = self.first.get(row.id)
-        if before is None or before.last < self.begun:
+        if before is None or before.last < self.later_run:
             self.first[row.id] = SymptomMatch(
                 symptom=row,
                 line=number,
-                text=shown(part, found.start()),
+                text=printable_line(part, found.start()),
                 groups=group_texts(found),
                 kind=row.kind,
                 grade=grade,
@@ -382,11 +382,11 @@ class Seeker:
             ranks = (*ranks, rank)
         if _GRAVITY[grade] < _GRAVITY[before.grade]:
             quoted = before.text.lstrip(" >").startswith("raise ")
-            line, text = (number, shown(part, found.start())) if quoted else (before.line, before.text)
+            line, text = (number, printable_line(part, found.start())) if quoted else (before.line, before.text)
             before = replace(before, grade=grade, last=number, line=line, text=text)
         elif grade == before.grade:
             if _JOB_ENDED in part:  # the log of several jobs: the last one counts
-                before = replace(before, line=number, text=shown(part, found.start()))
+                before = replace(before, line=number, text=printable_line(part, found.start()))
             before = replace(before, last=number)
         if grade == "exception":
             self.exception = 0
@@ -414,31 +414,33 @@ class Seeker:
             return
         if grade == "warning" and part.rstrip().endswith(b":"):
             self.warned = number
-        outer = is_envelope(part)
+        outer = lacks_cause(part)
         if grade == "exception" and part.rstrip().endswith((b":", b"Error", b"Exception")):
             self.exception = number
         one = FailedLine(
             line=number,
-            text=shown(part),
+            text=printable_line(part),
             grade=grade,
-            outer=outer,
-            gpu=of_the_gpu(part),
-            own=grade == "exception" and of_the_user(part),
-            said=None if outer or grade in ("warning", "line") else self._said(part, message, grade, number),
+            without_cause=outer,
+            gpu_related=is_gpu_related(part),
+            user_error=grade == "exception" and is_user_error(part),
+            match=None
+            if outer or grade in ("warning", "line")
+            else self._match_by_message(part, message, grade, number),
         )
         if outer:
-            self.outer.append(one)
+            self.without_cause.append(one)
         else:
             if len(self.early) < _LAST and grade != "warning":
                 self.early.append(one)
             self.late.append(one)
 
-    def _said(self, part: bytes, message: bytes, grade: Grade, number: int) -> SymptomMatch | None:
+    def _match_by_message(self, part: bytes, message: bytes, grade: Grade, number: int) -> SymptomMatch | None:
         """What a row that knows only the words of an error makes of it."""
-        for row in self.wanted.words:
+        for row in self.sought.words:
             found = next((hit for hit in (compiled(one).search(message) for one in row.patterns) if hit), None)
-            if found and not of_the_user(part):
-                text = shown(part, found.start() if message is part else 0)
+            if found and not is_user_error(part):
+                text = printable_line(part, found.start() if message is part else 0)
                 return SymptomMatch(
                     symptom=row, line=number, text=text, groups={}, kind=row.kind, grade=grade, last=number
                 )
@@ -446,35 +448,39 @@ class Seeker:
 
     def failures(self, total: int) -> tuple[FailedLine, ...]:
         """The lines that fail and belong to no symptom, in their order; warnings only where the log ends."""
-        sightings = self.sightings()
-        known = {line for item in sightings for line in self.where[item.symptom.id]}
-        effects = [item for item in sightings if item.kind == "effect"]
-        told = {line for item in sightings if item.kind != "effect" for line in self.where[item.symptom.id]}
-        outer = {line for item in effects if item.symptom.layer != "multi-gpu" for line in self.where[item.symptom.id]}
-        found = {one.line: one for one in (*self.outer, *self.early, *self.late) if one.line not in known}
+        matches = self.matches()
+        known = {line for item in matches for line in self.lines_of[item.symptom.id]}
+        effects = [item for item in matches if item.kind == "effect"]
+        causes = {line for item in matches if item.kind != "effect" for line in self.lines_of[item.symptom.id]}
+        outer = {
+            line for item in effects if item.symptom.layer != "multi-gpu" for line in self.lines_of[item.symptom.id]
+        }
+        found = {one.line: one for one in (*self.without_cause, *self.early, *self.late) if one.line not in known}
         kept = []
         for one in found.values():
             if one.grade == "warning" and one.line <= total - _LAST:
                 continue
             bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception", "StopIteration"))
-            if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in told):
+            if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in causes):
                 continue  # its message is known, or the line of the program that raised it
             if bare and any(one.line < line <= one.line + _LAST for line in outer):
                 continue  # its message is that of an outer error, and no launcher's report
             kept.append(one)
         return tuple(sorted(kept, key=lambda item: item.line))
 
-    def weak(self, tail: bytes, total: int) -> tuple[FailedLine, ...]:
+    def weak_failures(self, tail: bytes, total: int) -> tuple[FailedLine, ...]:
         """Lines at the end that fail in weaker words, unless the log goes on after them."""
-        known = {line for where in self.where.values() for line in where}
+        known = {line for where in self.lines_of.values() for line in where}
         found: list[FailedLine] = []
-        for count, (number, raw) in enumerate(backwards(tail, total), 1):
-            line = english(plain(raw))[:WINDOW]
+        for count, (number, raw) in enumerate(last_lines(tail, total), 1):
+            line = to_english(clean_line(raw))[:WINDOW]
             if AT_WORK.search(line) and not fails(line):
                 break
             weakly = fails_weakly(line) and (count <= _LAST or not _QUIET.search(line))
             if number not in known and (weakly or raises(line)):
-                found.append(FailedLine(line=number, text=shown(line), grade="line", gpu=of_the_gpu(line)))
+                found.append(
+                    FailedLine(line=number, text=printable_line(line), grade="line", gpu_related=is_gpu_related(line))
+                )
         return tuple(reversed(found[:_LAST]))
 
     def look_wrapped(self, text: bytes, first: int) -> None:
@@ -485,12 +491,12 @@ class Seeker:
         ):
             return
         read = {name for name, item in self.first.items() if not item.symptom.general}
-        known = {line for name in read for line in self.where[name]}
-        lines, numbers = unboxed(text, first)
+        known = {line for name in read for line in self.lines_of[name]}
+        lines, numbers = lines_without_borders(text, first)
         shapes = [shape_of(line) for line in lines]
         whole = b"".join(shapes)
         starts = list(accumulate(map(len, shapes), initial=0))
-        for mark in (mark for mark in self.marks.there(whole) if mark in self.wanted.by_mark):
+        for mark in (mark for mark in self.marks.there(whole) if mark in self.sought.by_mark):
             at, tries = whole.find(mark), 0
             while at >= 0 and tries < _KEPT:
                 tries += 1
@@ -502,7 +508,7 @@ class Seeker:
                 )
 
     def _wrapped(self, mark: bytes, lines: Sequence[bytes], numbers: Sequence[int], index: int) -> None:
-        rows = [row for row in self.wanted.by_mark[mark] if row.id not in self.first and not row.general]
+        rows = [row for row in self.sought.by_mark[mark] if row.id not in self.first and not row.general]
         if not rows or len(lines[index]) < _WRAPPED_FROM:
             return
         low = index
@@ -510,26 +516,26 @@ class Seeker:
             low -= 1
         part = lines[low : index + _WRAPPED_OVER]
         for between in (b" ", b""):
-            joined = english(plain(between.join(map(spoken, part))))
+            joined = to_english(clean_line(between.join(map(without_echo, part))))
             for row in rows:
                 for pattern in row.patterns:
                     found = compiled(pattern).search(joined)
                     if found and row.id not in self.first:
-                        self._sighted(row, joined, found, numbers[index])
+                        self._add_match(row, joined, found, numbers[index])
 
-    def sightings(self) -> tuple[SymptomMatch, ...]:
+    def matches(self) -> tuple[SymptomMatch, ...]:
         """All in the order of the log, but those whose company is missing, judged by what else the log holds."""
         found = []
         for name, seen in self.first.items():
             item, row = seen, seen.symptom
-            if not self._company(row):
+            if not self._companion_seen(row):
                 continue
-            if row.kind == "remark" and any(mark.encode() in self.there for mark in row.proof):
+            if row.kind == "remark" and any(mark.encode() in self.seen_marks for mark in row.proof):
                 item = replace(item, kind="cause", grade="error")
-            if any(mark.encode() in self.there for mark in row.unless):
+            if any(mark.encode() in self.seen_marks for mark in row.unless):
                 item = replace(item, kind="remark")
-            found.append(replace(item, count=len(self.where[name])))
-        return tuple(sorted(found, key=lambda item: (item.line, self.wanted.order[item.symptom.id])))
+            found.append(replace(item, count=len(self.lines_of[name])))
+        return tuple(sorted(found, key=lambda item: (item.line, self.sought.order[item.symptom.id])))
 
 
 _GRAVITY: Mapping[Grade, int] = {"exception": 0, "error": 1, "line": 2, "warning": 3}

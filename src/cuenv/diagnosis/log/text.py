@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
-from cuenv.diagnosis.log.lines import in_box, uncoloured
+from cuenv.diagnosis.log.lines import without_border, without_colours
 
 LINE = 64 * 1024
 """Bytes after which an endless line is cut."""
@@ -99,7 +99,7 @@ def quoted_lines(line: bytes) -> list[bytes]:
     return [part.replace(b'\\"', b'"').rstrip(b'"}],') for part in _BREAKS.split(line)]
 
 
-def shown(line: bytes, at: int = 0) -> str:
+def printable_line(line: bytes, at: int = 0) -> str:
     """A line for people: the part around a place, without colours, control characters and credentials."""
     start = max(0, at - _SHOWN // 2) if at > _SHOWN else 0
     part = line[start : start + _SHOWN]
@@ -107,7 +107,7 @@ def shown(line: bytes, at: int = 0) -> str:
     return ("..." if start else "") + text + ("..." if start + _SHOWN < len(line) else "")
 
 
-def backwards(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
+def last_lines(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
     """The last lines of a log that are not empty, from its end, and their numbers."""
     lines = tail.rstrip(b"\n").split(b"\n")
     last = total - max(0, len(tail) - len(tail.rstrip(b"\n")) - 1)
@@ -120,20 +120,20 @@ def backwards(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
             return
 
 
-def goes_on(tail: bytes, total: int) -> int:
+def last_activity(tail: bytes, total: int) -> int:
     """The last line that shows a run at work."""
-    return next((number for number, line in backwards(tail, total) if AT_WORK.search(line)), 0)
+    return next((number for number, line in last_lines(tail, total) if AT_WORK.search(line)), 0)
 
 
 _INSTALLED = regex(rb"^[^A-Za-z]{0,40}Successfully (?:installed|built) [A-Za-z]")
 
 
-def installed(tail: bytes, total: int) -> int:
+def pip_success(tail: bytes, total: int) -> int:
     """The line near the end by which pip says that it has done what it was asked for; 0 without any."""
-    return next((number for number, line in backwards(tail, total) if _INSTALLED.search(line)), 0)
+    return next((number for number, line in last_lines(tail, total) if _INSTALLED.search(line)), 0)
 
 
-def worked(tail: bytes, total: int, before: int) -> int:
+def last_step(tail: bytes, total: int, before: int) -> int:
     """The last line of a run that makes steps before a line, as far as the end of the log shows; 0 without any."""
     lines = tail.split(b"\n")
     first = total - (len(lines) - (2 if tail.endswith(b"\n") else 1))
@@ -144,7 +144,7 @@ def worked(tail: bytes, total: int, before: int) -> int:
     return 0
 
 
-def outlived(tail: bytes, total: int, distance: int, *, ends: bool) -> int:
+def survived_until(tail: bytes, total: int, distance: int, *, ends: bool) -> int:
     """The last line that a run outlived: it makes steps, or ends well, this many bytes later; 0 without any.
 
     Fewer bytes prove nothing: what a program has printed may be written only when it ends, behind its last error. Steps
@@ -163,12 +163,12 @@ def outlived(tail: bytes, total: int, distance: int, *, ends: bool) -> int:
     return first + min(tail.count(b"\n", 0, before), tail.count(b"\n", 0, begins + 1) - 1)
 
 
-def unboxed(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
+def lines_without_borders(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
     """Lines without the borders of boxes and the prefixes of ranks, and their numbers."""
     lines, numbers = [], []
     for index, raw in enumerate(text.split(b"\n")):
         for part in raw.split(b"\r"):
-            line = in_box(uncoloured(part))
+            line = without_border(without_colours(part))
             if line is not None and line.strip():
                 lines.append(line.strip())
                 numbers.append(first + index)
