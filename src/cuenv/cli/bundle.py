@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @channel_options
 @output_options
 def command(path: Path, **values: Unpack[BundleValues]) -> int:
-    """Put everything that a lock names into one folder or tar, for machines without network.
+    """Put all packages of a lock into one folder or tar, for machines without network.
 
     The bundle has the packages as local channels, the wheels, the lock, SHA256SUMS and install.sh, which installs
     with cuenv, micromamba or conda. Every file is verified. An interrupted run continues where it stopped, and an

@@ -60,22 +60,23 @@ def command(path: Path | None, **values: Unpack[CheckValues]) -> int:
     """Check that a lock or an installed environment is consistent and runs on a host.
 
     LOCK is compared with a host, with its environment file, and with the rules for CUDA packages. It is a
-    conda-lock.yml, an explicit file, a pixi.lock, a uv.lock, a pylock.toml, or a requirements file with hashes,
-    which is recognised by its content. Of a file that holds several environments, platforms or extras the part is
-    checked that its own program installs on the host by default; --environment, --extra, --group, --python and
-    --platform choose another, and the output says which was read. With --prefix or
-    --name the command checks an installed environment (conda, a venv, or a Python's own) by its files; it runs
-    nothing of it and needs no GPU. Without any of these it checks conda-lock.yml in this folder and the active
-    environment; in a folder without one it checks pixi.lock, uv.lock or pylock.toml.
+    conda-lock.yml, an explicit file, a pixi.lock, a uv.lock, a pylock.toml, or a requirements file with hashes, which
+    is recognised by its content. If a file has several environments, platforms or extras, the command checks the part
+    that the file's own program installs on the host by default. --environment, --extra, --group, --python and
+    --platform choose another part, and the output names it. With --prefix or --name the command checks an installed
+    environment (conda, a venv, or a Python's own) by its files; it runs none of its programs and needs no GPU.
+    Without any of these it checks conda-lock.yml in this folder and the active environment; in a folder without one
+    it checks pixi.lock, uv.lock or pylock.toml.
 
-    With --run the environment's activation scripts are sourced, its compilers compile a small program, and its own
-    Python tries what it will be used for on this machine. Each probe is a process with a time limit. Probes are
-    skipped for packages that are not installed, and for GPUs that are not there.
+    With --run the command sources the environment's activation scripts, compiles a small program with its compilers,
+    and tests torch, CUDA and the installed libraries with its own Python on this machine. Each probe is a process
+    with a time limit. The command skips probes of packages that are not installed, and of GPUs that the machine does
+    not have.
 
-    The host is this machine, or --host, or --gpu with --driver; on a machine without GPU it is the host that the
-    lock was made for. Each finding has a stable code, evidence (-v) and one fix; 'cuenv why CODE' explains it. -v
-    also says how torch, cuDNN, NCCL and nvcc support each GPU. With --profile the memory and the disk that the
-    profile asks for are checked. The exit code is 1 when there are errors.
+    The host is this machine, or --host, or --gpu with --driver; on a machine without GPU it is the host that the lock
+    was made for. Each finding has a stable code, evidence (-v) and one fix; 'cuenv why CODE' explains it. -v also
+    says how torch, cuDNN, NCCL and nvcc support each GPU. With --profile the command also checks the memory and the
+    disk that the profile requires. The exit code is 1 when there are errors.
 
     \b
     Examples:

@@ -28,9 +28,10 @@ if TYPE_CHECKING:  # types alone
 def command(**values: Unpack[TalkValues]) -> None:
     """Show each setting and where it came from.
 
-    The command line goes before CUENV_* variables, those before cuenv.toml or [tool.cuenv] of pyproject.toml (the
-    nearest upward from here), that before the default. What .condarc says of channels, mirrors and proxies is shown
-    as well. Credentials never are. With -q only what somebody set.
+    The command line overrides CUENV_* variables. These override cuenv.toml or [tool.cuenv] of pyproject.toml (the
+    nearest one, upward from this folder), which overrides the default. The command also shows the settings of
+    .condarc for channels, mirrors and proxies. It never shows credentials. With -q it shows only settings that
+    somebody set.
 
     \b
     Examples:

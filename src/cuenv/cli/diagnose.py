@@ -36,9 +36,9 @@ def command(log: str | None, prefix: Path | None, **values: Unpack[DiagnoseValue
     """Say what an error means, why it happens on this host, and which command cures it.
 
     LOG is a traceback, a build log or the log of many ranks, of any size; - is standard input. The host options and
-    --prefix say which machine and which environment it comes from. What ended the run stands on top; errors that only
-    follow from it are counted below it. Without LOG the command says what will fail on this host, and what works.
-    The exit code is 1 when something fails, whether the error is known or not.
+    --prefix say which machine and which environment it comes from. The error that ended the run comes first; the
+    errors that it caused are counted below it. Without LOG the command says what will fail on this host, and what
+    works. The exit code is 1 when something fails, whether the error is known or not.
 
     \b
     Examples:

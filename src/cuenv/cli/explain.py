@@ -34,9 +34,9 @@ _LOGS = (".log", ".txt", ".out", ".err")
 def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValues]) -> None:
     """Answer questions about CUDA and PyTorch, for this machine or another one.
 
-    TOPIC is a question in plain words, a topic that 'cuenv explain' lists, an error message, or an id such as E03. The
-    answer is filled from the tables for what the question names and for the host; where recipes say otherwise, it
-    says so. 'gpu NAME' has advice for training on that GPU. The option -v shows the sources.
+    TOPIC is a question in plain words, a topic that 'cuenv explain' lists, an error message, or an id such as E03.
+    The answer has facts from the tables about the subjects of the question and about the host; it says so if recipes
+    contradict it. 'gpu NAME' has advice for training on that GPU. The option -v shows the sources.
 
     \b
     Examples:

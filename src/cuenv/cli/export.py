@@ -306,10 +306,10 @@ def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
 def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
     """Write shell lines that let builds find a fitting CUDA toolkit of this machine.
 
-    The torch that it has to fit is that of LOCK, of the conda-lock.yml of this folder, or the one found on this
-    machine. The lines set CUDA_HOME, CUDA_PATH and PATH, remove other toolkits from PATH and every toolkit from
-    LD_LIBRARY_PATH, and keep the old values. When no toolkit is needed, the lines say why. The exit code is 1 when
-    a toolkit is needed and none fits.
+    The toolkit must fit the torch of LOCK, else of the conda-lock.yml in this folder, else of this machine. The lines
+    set CUDA_HOME, CUDA_PATH and PATH, remove other toolkits from PATH and every toolkit from LD_LIBRARY_PATH, and
+    keep the old values. When no toolkit is needed, the lines say why. The exit code is 1 when a toolkit is needed and
+    none fits.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @click.group("fleet", cls=CuenvGroup)
 def command() -> None:
-    """Plan the fewest environments that serve many hosts, with proof, and what fewer would cost.
+    """Plan the fewest environments that support many hosts, with proof, and what fewer would cost.
 
     A fleet is a file with one host on each line, as `cuenv inspect --json --compact` prints it on every node; what
     nvidia-smi, Slurm, Kubernetes and others print is taken as well.
@@ -92,9 +92,9 @@ def command() -> None:
 def _gather(**values: Unpack[GatherValues]) -> int:
     """Write the hosts of a cluster to a fleet file: one line of JSON for each node.
 
-    A node runs 'cuenv inspect' where cuenv is installed, else nvidia-smi. Asking nodes needs ClusterShell: pip install
-    ClusterShell, beside cuenv. With -o the command can be repeated: it asks only the nodes that are not in the file.
-    The exit code is 1 when some nodes did not answer, and 3 when none did.
+    A node runs 'cuenv inspect' if cuenv is installed there, else nvidia-smi. To query nodes, install ClusterShell in
+    cuenv's environment: pip install ClusterShell. You can repeat the command with -o: it queries only the nodes that
+    are not in the file. The exit code is 1 when some nodes did not answer, and 3 when none did.
 
     \b
     Examples:
@@ -245,12 +245,13 @@ _plan_options = combined(
 @channel_options
 @output_options
 def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
-    """Find the fewest environments that serve all hosts of a fleet, with proof, and what fewer would cost.
+    """Find the fewest environments that support all hosts of a fleet, with proof, and what fewer would cost.
 
-    Hosts that no rule can tell apart are judged once. The table says for each number k of environments who gets less
-    than its best. The proof names hosts of which no two share a build, and the rules that part them; `cuenv fleet
-    verify` checks it without the planner. Hosts of which a fact is not known are listed and get no environment. The
-    exit code is 1 when a host with a GPU gets none, and when part of the fleet cannot be read.
+    The command judges hosts that no rule can distinguish only once. For each number k of environments, the table
+    names the hosts that get less than their best one. The proof names hosts of which no two share a build, and the
+    rules that separate them; `cuenv fleet verify` checks it without the planner. Hosts with an unknown fact are
+    listed and get no environment. The exit code is 1 when a host with a GPU gets no environment, or when part of the
+    fleet cannot be read.
 
     \b
     Examples:

@@ -33,10 +33,10 @@ if TYPE_CHECKING:  # types alone
 def command(prefix: Path | None, name: str | None, **values: Unpack[HookValues]) -> int:
     """Let builds of CUDA extensions find an environment's CUDA when it is activated.
 
-    conda-forge puts headers into targets/<arch>/include, where a build does not look. The hook is a script in
-    etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST, and a script
-    in deactivate.d that restores the old values; both exist for sh and for fish. The GPUs are those of this
-    machine, of --gpu or --host, or of the lock. A venv runs no such scripts: evaluate what --print shows. Without
+    conda-forge installs headers into targets/<arch>/include, which a build does not search. The hook is a script in
+    etc/conda/activate.d that sets CUDA_HOME, CUDA_PATH, CPATH, LIBRARY_PATH and TORCH_CUDA_ARCH_LIST, and a script in
+    deactivate.d that restores the old values; both exist for sh and for fish. The GPUs are those of this machine, of
+    --gpu or --host, or of the lock. A venv does not run such scripts: evaluate the output of --print. Without
     --prefix and --name the command takes the active environment.
 
     \b

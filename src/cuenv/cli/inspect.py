@@ -47,8 +47,9 @@ def command(
 ) -> None:
     """Show this machine: driver, GPUs, C library, toolkits, compilers, torch.
 
-    What could not be determined is listed with the reason. With host options the command shows that host instead;
-    --from also takes what nvidia-smi, collect_env, conda, Slurm, Kubernetes and others print of a host or of many.
+    The command lists facts that it could not determine, with the reason. With host options it shows that host
+    instead; --from also takes the output of nvidia-smi, collect_env, conda, Slurm, Kubernetes and other tools, for
+    one host or many.
 
     \b
     Examples:

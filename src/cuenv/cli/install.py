@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 def command(path: Path, **values: Unpack[InstallValues]) -> int:
     """Install the environment of a lock or a bundle, without conda.
 
-    LOCK is conda-lock.yml, an explicit file or pixi.lock; BUNDLE is the folder or tar that 'cuenv bundle' made.
-    Packages for pip are installed too. Every file is verified by its hash and examined before it is unpacked. The
-    environment is complete or not there at all: after a failure or Ctrl-C the folder is as it was, and the next run
-    continues the downloads. A lock that was edited, or that has no hashes, is refused.
+    LOCK is conda-lock.yml, an explicit file or pixi.lock; BUNDLE is the folder or tar that 'cuenv bundle' made. The
+    command also installs pip packages. It verifies the hash of every file and examines the file before it unpacks it.
+    After a failure or Ctrl-C the folder is as it was before, and the next run continues the downloads. The command
+    refuses a lock that was edited or that has no hashes.
 
     \b
     Examples:

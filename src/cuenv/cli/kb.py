@@ -58,9 +58,9 @@ class KbCommand(CuenvCommand):
 def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues]) -> None:
     """Show the knowledge base: its tables, or what it knows about one thing.
 
-    TOPIC is gpu, driver, cuda, pytorch or package; without SUBJECT all of it is listed. The option -v shows the source
-    of each row. Three words have options of their own: 'cuenv kb audit' and 'cuenv kb learn' compare the tables with a
-    channel, and 'cuenv kb format' puts edited tables in order.
+    TOPIC is gpu, driver, cuda, pytorch or package; without SUBJECT the command lists all of its rows. The option -v
+    shows the source of each row. Three subcommands have their own options: 'cuenv kb audit' and 'cuenv kb learn'
+    compare the tables with a channel, and 'cuenv kb format' puts edited tables in order.
 
     \b
     Examples:

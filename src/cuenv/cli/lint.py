@@ -40,9 +40,9 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
     """Find mistakes in files as they are written, and correct them.
 
     FILE is an environment.yml, a conda-lock.yml, a requirements.txt, a pyproject.toml, a Dockerfile, a ds_config.json
-    or a shell script. Of a folder, and without FILE of this one, the command takes those that it knows by name, but no
-    scripts. Entries are judged for GPUs only when host options or settings name them, so that the answer is the same on
-    every machine. The exit code is 1 when there are errors.
+    or a shell script. In a folder (by default the current one), the command reads the files that it recognizes by
+    name, but no scripts. It judges entries for GPUs only when host options or settings name them, so that the answer
+    is the same on every machine. The exit code is 1 when there are errors.
 
     \b
     Examples:

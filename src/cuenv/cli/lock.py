@@ -264,18 +264,18 @@ def _environment_file(path: Path | None, *, resolved: bool, quiet: bool) -> Path
 def command(path: Path | None, **values: Unpack[LockValues]) -> int:
     """Solve environment.yml and write its lock files beside it.
 
-    The file may be anyone's, also a requirements.txt. It is judged first, and refused when it cannot work;
-    --repair -o NEW.yml then writes a corrected file that says what became of each entry. --resolve chooses first,
-    as `cuenv resolve --prove -o FILE` does, and then locks.
+    The file may come from any project, and may be a requirements.txt. The command checks it first, and refuses a file
+    that cannot work; --repair -o NEW.yml then writes a corrected file that says what changed in each entry. --resolve
+    chooses first, as `cuenv resolve --prove -o FILE` does, and then locks.
 
-    The virtual packages (__cuda, __glibc) come from the host options, else from CONDA_OVERRIDE_* variables, else
-    from the host in the head of a file that 'cuenv resolve' wrote, else from this machine. Without FILE the command
+    The virtual packages (__cuda, __glibc) come from the host options, else from CONDA_OVERRIDE_* variables, else from
+    the host in the first lines of a file that 'cuenv resolve' wrote, else from this machine. Without FILE the command
     takes the file that conda-lock.yml was made from, else environment.yml.
 
-    An existing lock keeps its packages while they satisfy the file. --update moves the named packages and as little
-    else as possible: the CUDA core (NVIDIA's packages, torch, Python) stays unless it is named. With --platform
-    repeated, one lock is for several platforms. --engine conda-lock lets conda-lock solve with your own conda,
-    mamba or micromamba.
+    An existing lock keeps its packages while they satisfy the file. --update updates the named packages and as little
+    else as possible: the CUDA core (NVIDIA's packages, torch, Python) stays unless you name it. Repeat --platform to
+    make one lock for several platforms. With --engine conda-lock, conda-lock solves with your own conda, mamba or
+    micromamba.
 
     \b
     Examples:

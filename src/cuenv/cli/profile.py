@@ -29,7 +29,7 @@ _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 @click.group("profile", cls=CuenvGroup)
 def command() -> None:
-    """List, show, begin and validate profiles: requests that are kept in files.
+    """List, show, create and validate profiles: files that contain requests.
 
     Your own profiles are in cuenv.toml, in [tool.cuenv] of pyproject.toml, or in the folder that `profile-dir`
     names there.

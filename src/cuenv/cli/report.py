@@ -68,14 +68,14 @@ _REQUESTED = ("profile", "stack", "pytorch", "cuda", "packages", "dev", "cpu", "
 def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
     """Write one page with pictures: what limits an environment, the driver, all builds, the size.
 
-    LOCK is any lock that 'cuenv check' reads. With --prefix or --name the report is about an installed environment,
-    and also shows the GPU code in its libraries. With --fleet it is about a plan: the nodes of each environment, and
-    what fewer environments would cost. With options of the host alone it is about what 'cuenv resolve' would choose.
-    Without any of these it is about the lock in this folder, or else about this machine.
+    LOCK is any lock that 'cuenv check' reads. With --prefix or --name the report describes an installed environment,
+    and also shows the GPU code in its libraries. With --fleet it describes a plan: the nodes of each environment, and
+    the cost of fewer environments. With only host options it describes the choice of 'cuenv resolve'. Without any of
+    these it describes the lock in this folder, or else this machine.
 
-    The page is one HTML file: it has no script, loads nothing, follows the dark or light scheme of the reader, and can
-    be printed. Each picture stands there as a table, too. The same input gives the same bytes. The exit code is 0 when
-    the report was written, whatever it says; 'cuenv check' decides by its exit code.
+    The page is one HTML file: it has no script, loads nothing, follows the dark or light scheme of the reader, and
+    can be printed. It also shows each picture as a table. The same input gives the same bytes. The exit code is 0
+    when the report was written, also with findings; use the exit code of 'cuenv check' to decide.
 
     \b
     Examples:

@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 def command(**values: Unpack[ResolveValues]) -> int:
     """Choose a PyTorch build and a CUDA toolkit for a host, and write environment.yml.
 
-    The host is this machine, or --host, or --gpu with --driver; an option overrides the host's fact of the same
-    name. The file goes to stdout or to -o FILE, the summary with its reasons to stderr. The choice rests on the
-    tables, and also on channel records where they are in the cache or in a mirror; the summary says which. --prove
-    asks the channels. `cuenv lock --resolve` also locks. With --platform given for both platforms, the choice fits
-    on both.
+    The host is this machine, or --host, or --gpu with --driver; an option overrides the host's fact of the same name.
+    The file goes to stdout or to -o FILE, the summary with its reasons to stderr. The choice uses the tables, and
+    also channel records if the cache or a mirror has them; the summary names what it used. With --prove the command
+    reads the channels. `cuenv lock --resolve` also locks. If --platform names both platforms, the choice works on
+    both.
 
     \b
     Examples:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # types alone
 def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: Any) -> int:
     """Run a program inside an environment as if it were activated, without conda.
 
-    The program takes the place of cuenv: its output, its exit code and its answer to Ctrl-C are its own. The
-    variables and activation scripts of the environment apply as with 'conda activate'; what the scripts print goes
+    The program takes over the process of cuenv, so output, exit code and signals are those of the program. The
+    variables and activation scripts of the environment apply as with 'conda activate'; the output of the scripts goes
     to standard error. A venv works as well.
 
     \b
@@ -51,11 +51,11 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
 @click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The shell that evaluates it (bash).")
 @output_options
 def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Unpack[TalkValues]) -> int:
-    """Print what your shell evaluates to activate an environment, without conda.
+    """Print commands that activate an environment in your shell, without conda.
 
     The lines do what 'conda activate' does: they set PATH, CONDA_PREFIX and the variables of the environment, then
-    run its activation scripts. An active conda environment is left first, and 'conda deactivate' takes you back to
-    it. bash, zsh and sh take the same lines. Without conda, leave the environment by leaving the shell.
+    run its activation scripts. They deactivate an active conda environment first, and 'conda deactivate' takes you
+    back to it. bash, zsh and sh take the same lines. Without conda, exit the shell to leave the environment.
 
     \b
     Examples:

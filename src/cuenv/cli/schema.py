@@ -21,10 +21,10 @@ if TYPE_CHECKING:  # types alone
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=completes("schema"))
 @output_options
 def command(name: str | None, **values: Unpack[TalkValues]) -> None:
-    """Print the JSON Schema of what --json prints.
+    """Print the JSON Schema of the documents that --json prints.
 
-    Without NAME: the list of the documents. NAME is what stands in the key "schema" of a document, such as
-    cuenv/report/1, or its middle alone.
+    Without NAME the command lists the documents. NAME is the value of the key "schema" of a document, such as
+    cuenv/report/1, or only its middle part, such as report.
 
     \b
     Examples:

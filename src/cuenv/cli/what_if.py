@@ -43,10 +43,10 @@ if TYPE_CHECKING:  # types alone
 def command(**values: Unpack[WhatIfValues]) -> int:
     """Show what another driver would change, or GPUs that are added or removed.
 
-    Today's host is this machine, or --host, or --gpu with --driver-now. The option --driver names the driver that
-    the host would have: a version, or a branch such as 580. The answer compares two whole decisions, each as
-    'cuenv resolve' makes it: on channel records where they lie here, and with --prove on your channels. The exit code
-    is 1 when no candidate fits afterwards.
+    Today's host is this machine, or --host, or --gpu with --driver-now. The option --driver names the new driver: a
+    version, or a branch such as 580. The answer compares two complete decisions of 'cuenv resolve'. They use channel
+    records if this machine has them, and your channels with --prove. The exit code is 1 when no candidate fits
+    afterwards.
 
     \b
     Examples:

@@ -44,11 +44,11 @@ if TYPE_CHECKING:  # types alone
 @channel_options
 @output_options
 def command(subject: str, **values: Unpack[AskingValues]) -> int:
-    """Show why the decision is as it is: the verdict of every rule, down to facts with sources.
+    """Show the reasons for the decision: the verdict of every rule, down to facts with sources.
 
     SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver. It may also be a finding
     code such as CU203: the answer then says what the code means, which command finds it, and which errors it
-    announces.
+    predicts.
 
     \b
     Examples:
