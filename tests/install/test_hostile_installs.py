@@ -119,7 +119,7 @@ ALONE: dict[str, tuple[Evil, str]] = {
         "is not a file",
     ),
     "a second paths.json": (Evil([("a", BODY), ("info/paths.json", b"{}")], listed("a")), "twice"),
-    "no word on what is linked": (Evil([("a", BODY)], None), "it says nothing of what it brings"),
+    "no word on what is linked": (Evil([("a", BODY)], None), "it does not list its files"),
     "no JSON": (Evil([("a", BODY)], None, {"paths.json": b"{not json"}), "is refused"),
     "deep JSON": (Evil([("a", BODY)], None, {"paths.json": b"[" * 100_000}), "is refused"),
     "a file and a folder of one name": (Evil([("a", BODY), ("a/b", BODY)], listed("a", "a/b")), "is refused"),
