@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from cuenv.core.errors import InputError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import is_file, size_of
-from cuenv.core.io.logs import log_blocks
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import printable
 from cuenv.diagnosis.causes import Diagnosis, diagnose_scan
+from cuenv.diagnosis.io.logs import log_blocks
 from cuenv.diagnosis.log.host import log_host
 from cuenv.diagnosis.log.scan import scan
 from cuenv.host.facts import HostFacts

@@ -1,4 +1,4 @@
-"""In whose file an exception was raised: the program's own, or one of a package, as the traceback before it tells."""
+"""Find the frame that raised an exception, in a file of the program or of a package, from its traceback."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from cuenv.diagnosis.log.lines import clean_line, rank_of, without_border
 from cuenv.diagnosis.log.text import printable_line
 
 _REACH = 60
-"""Lines before an exception in which its last frame stands."""
+"""The number of lines before an exception in which its last frame is searched."""
 _APART = 4 * _REACH
-"""Lines before an exception in which the head of its rank's traceback stands, between the lines of other ranks."""
+"""The number of lines before an exception in which the traceback of its rank may begin, between other ranks."""
 _SHOWN = 80
 _INLINE = "<string>"
-"""How setuptools names the setup.py that it runs."""
+"""The file name that setuptools gives to the setup.py that it runs."""
 _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
     rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? "
     rb"in(?: (?P<name>[\w<>]{1,80})|$)|"
     rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,5}-"
 )
-"""A frame as Python writes it, as IPython and rich do, and a cell of a notebook."""
+"""A frame of Python, IPython or rich, or a cell of a notebook."""
 _PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi|xd)$")
 _STANDARD = regex(r"/lib(?:64)?/python[23](?:\.[0-9]{1,2})?/(?!(?:site|dist)-packages/)|^<|/python[0-9.-]{1,8}/Lib/")
 _LIBRARIES = regex(
@@ -30,37 +30,37 @@ _LIBRARIES = regex(
     r"transformers_modules|triton|trl|vllm|xformers|(?<=pytorch/)torch|(?<=src/)(?:datasets|lightning))/"
     r"(?!\S*(?:examples?|scripts|benchmarks|recipes|tests)/)"
 )
-"""Libraries that lie in a folder of their sources, and the code that a model on the Hub brings."""
+"""Libraries that run from their source folder, and the code of a model from the Hub."""
 _OF_PACKAGE = regex(
     rb"(?:^|[\]>|):] ?|\s)(?!(?:torch|concurrent|http|json|multiprocessing|ray|socket|subprocess|urllib3?|vllm)\.)"
     rb"(?P<package>[a-z]\w{2,40})\.(?:\w{1,60}\.){1,6}[A-Z]\w{1,60}(?:Error|Exception): \S"
 )
-"""An exception whose name tells its package; those that are left out raise exceptions of others too."""
+"""An exception whose name contains its package; the excluded packages also raise exceptions of others."""
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
 """Functions that raise for their caller."""
 _CHECKS = regex(rb"(?:^|[\])>|:\x82]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
 _ASSERTED = regex(rb"(?:^|[\s:])AssertionError: \S")
-"""What only an ``assert`` raises, which may stand over several lines."""
+"""An exception that only an ``assert`` raises; its statement may span several lines."""
 _BUILT = regex(
     rb"(?i)torch\.cuda\.|version\.cuda|\w_cuda\b|\bcuda_\w|flash_?attn|\bbnb\b|bitsandbytes|xformers|triton|\bapex\b|"
     rb"\bamp_C\b|\bfused_|selective_scan|causal_conv1d|\b_C\b|os\.environ|getenv|nccl|(?<!per_)\bgpus?\b|__version__"
 )
-"""What is built or installed apart, or set for the program: where it fails, the environment may be to blame."""
+"""Names of compiled packages and of settings: where these fail, the environment may be the cause."""
 _OTHER = regex(rb"(?:^|[\])>|:] )[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?:: |\s*$)")
-"""An exception: what stands before it belongs to that one."""
+"""An exception: the lines before it belong to its own traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Where an exception was raised.
+    """The frame that raised an exception.
 
     Attributes:
         file: the end of the file's path.
-        line: the number of its line; empty where the traceback does not tell it.
+        line: the line number in that file; empty if the traceback does not show it.
         package: the package that the file belongs to; empty for a file of the program itself.
-        checked: whether the line is a ``raise`` or ``assert`` of Python: what is there was looked at, and refused.
-        code: the assertion that failed, where the line is one.
-        built: whether the line, or the message, names what is built, installed or set apart from the program.
+        checked: whether the line is a ``raise`` or ``assert``: the code checked a value and refused it.
+        code: the assertion that failed, if the line is one.
+        built: whether the line or the message names a compiled package or a setting.
     """
 
     file: str
@@ -72,7 +72,7 @@ class Frame:
 
 
 def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
-    """The last frame before an exception that is no part of Python itself; ``None`` where no frame stands there.
+    """Return the last frame before an exception that is outside the standard library, or ``None``.
 
     Args:
         lines: the lines of a log.
@@ -85,7 +85,7 @@ def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:
 
 
 def frame_named(line: bytes) -> Frame | None:
-    """The package that an exception is of, as its name tells, where no traceback does."""
+    """Return a frame with the package in the name of an exception, for an exception without a traceback."""
     found = _OF_PACKAGE.search(line)
     if found is None or _BUILT.search(line):
         return None
@@ -93,7 +93,7 @@ def frame_named(line: bytes) -> Frame | None:
 
 
 def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:
-    """The same among the lines of one rank; of all, where the ranks are torn apart."""
+    """Return the last frame before an exception, from the lines of one rank, or of all if ``rank`` is ``None``."""
     passed = False
     checked = always = bool(_ASSERTED.search(lines[index]))
     code = inline = ""

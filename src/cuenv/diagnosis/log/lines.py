@@ -1,4 +1,4 @@
-"""What one line of a log is: an exception, an error, a warning, a failure in other words; and its text in English."""
+"""Classify one line of a log (exception, error, warning, weak failure), and translate its text to English."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cuenv.core.regex import regex
 from cuenv.diagnosis.log.translations import TRANSLATIONS
 
 Grade = Literal["exception", "error", "line", "warning"]
-"""How a line says what it says; ``line``: without a word that tells."""
+"""How severe a line is; ``line``: no word of it says."""
 
 _DELETED = b"0123456789 .-#=>|%\t\xc2\xa0\xe2\x94\x95\x96" + bytes(range(0x82, 0x91))
 _ENDS = bytes.maketrans(b"\r", b"\n")
@@ -31,11 +31,11 @@ _GOES_ON = regex(
     rb", but you have \S{1,60} \S{1,60} which is incompatible\b|"
     rb"thrown while requesting HEAD|\b[Ii]gnor(?:e|ing) (?:\w{1,20} )?(?:error|exception)s?\b"
 )
-"""What says, behind an error, that the program goes on without what failed."""
+"""Words after an error that say that the program continues without the failed part."""
 _WITHOUT_GPU = regex(
     rb"(?i)\bfall(?:ing|s)?[ -]?back (?:to|on) (?:the )?cpu\b|\bdisabl(?:ed|ing) (?:the )?(?:cuda|gpu)"
 )
-"""What goes on without the GPU: that is what the user asks about."""
+"""A program that continues without the GPU: this counts as a failure."""
 _EXCEPTION = regex(
     rb"(?:^|[\]:|>$)\xa0]\s{0,40}|^\W{0,12}\s|\bE\s{2,8}|[0-9]Z (?:std\w{3} F )?\s{0,40})(?:[A-Za-z_]\w{0,60}\.){0,8}"
     rb"(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Expired|Failure|NotFound|Impossible|Invalid)|Exception|"
@@ -95,7 +95,7 @@ FAILURE_MARKS = (
     ": F tensorflow/",
     ": F external/",
 )
-"""One of them stands in every line that fails in so many words."""
+"""Every line that `fails` accepts contains one of these."""
 
 _FAILURE = regex(
     rb"Traceback \(most recent call last|Error_\w{1,40}\b|"
@@ -136,7 +136,7 @@ _HARMLESS_WORDS = regex(
     rb"\b[Ff]ailed, (?:continuing|ignoring|skipping)\b|debugging hang or crash(?:es)?\b|"
     rb"an (?:error|exception) in (?:a |the )?future\b|NCCL_ASYNC_ERROR_HANDLING|[Ee]xit(?:ed)? (?:code|status):? 0\b"
 )
-"""Words of failure that say no failure; the rest of their line may."""
+"""Phrases with a word of failure that report no failure; the rest of their line may report one."""
 _HARMLESS = regex(
     rb"\bRetrying \(Retry\(|\bReceived request \S{1,100}: prompt: |warning: Cuda API error detected|"
     rb"^\W*(?:warn(?:ings\.warn)?\(|File \"|raise |except |return (?!code)|if |from |import )|"
@@ -212,7 +212,7 @@ _REPORT = regex(
     rb"Error: (?![^\n]{0,200}['\"`=])[^\n]{0,160}\b(?:failed|crashed|died|unsuccessful)"
     rb"(?: (?:after|with|on|in|at|for)\b[^\n]{0,60})?[:.!]{0,3}\s*$"
 )
-"""What an exception says that only reports the failure of something else."""
+"""The message of an exception that only reports the failure of another program."""
 _USERS_OWN = regex(
     rb"\b(?:KeyError|JSONDecodeError|ZeroDivisionError|SyntaxError|IndentationError|TabError|UnicodeDecodeError|"
     rb"StopIteration|RecursionError|FileNotFoundError|IsADirectoryError|NotADirectoryError|PermissionError|"
@@ -243,12 +243,12 @@ _LOGGER = regex(
     rb"[EF][0-9]{4} [0-9:.]{8,16} +[0-9]{1,8} [\w./-]{1,160}:[0-9]{1,5}\](?: \[[\w/]{1,20}\])?|"
     rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]{8,15}Z? - (?:[\w.]{1,60} - )?(?:ERROR|CRITICAL) -)(?: |$)"
 )
-"""What a logger puts before each line of an error: the level is that of the whole message."""
+"""The prefix of a logger before each line of an error; its level applies to the whole message."""
 _WRITER = regex(
     rb"^(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}\[[0-9]{1,8}\]: )?"
     rb"(?:\([A-Za-z_]\w{0,40} pid=[0-9]{1,8}(?:, ip=[0-9.]{7,15})?\)(?: |$))?"
 )
-"""What the journal of the system, vLLM and Ray put before each line of a process."""
+"""The prefixes of the system journal, vLLM and Ray before each line of a process."""
 _CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$|raise [A-Z])")
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
 _BORDER = regex("^[\\s>]*(?:│|┃|║|\\|)\\s?|\\s*(?:│|┃|║|\\|)\\s*$".encode())
@@ -256,22 +256,22 @@ _BORDER_ROW = regex("^\\s*(?:╭|╰|┌|└|┏|┗|╔|╚|├|\\+)(?:─|━|
 
 
 def shape_of(text: bytes) -> bytes:
-    """What is left where numbers, spaces and bars are gone: lines of one kind have one shape."""
+    """Return a text without numbers, spaces and bars: similar lines have the same shape."""
     return text.translate(_ENDS, _DELETED)
 
 
 def with_line_breaks(text: bytes) -> bytes:
-    """The same text, in which a carriage return ends a line as well."""
+    """Return a text in which line breaks replace carriage returns."""
     return text.translate(_ENDS) if b"\r" in text else text
 
 
 def without_colours(text: bytes) -> bytes:
-    """Without what colours it."""
+    """Return a text without colour codes."""
     return _COLOURS.sub(b"", text) if b"\x1b" in text else text
 
 
 def clean_line(line: bytes) -> bytes:
-    """A line without colours and with plain spaces."""
+    """Return a line without colours, log prefixes and web escapes, and with plain spaces."""
     line = _WRITER.sub(b"", without_colours(line))
     if b"%20" in line or b"&" in line:
         line = _WEB.sub(lambda found: _OF_WEB[found[0]], line)
@@ -285,7 +285,7 @@ def clean_line(line: bytes) -> bytes:
 
 
 def to_english(line: bytes) -> bytes:
-    """A line in which the messages of the C library, of gcc and of shells are English."""
+    """Return a line with the messages of the C library, gcc and shells in English."""
     pattern, meanings, firsts = _translations()
     if line.isascii() and not any(first in line for first in firsts):
         return line
@@ -305,7 +305,7 @@ def _translations() -> tuple[re.Pattern[bytes], dict[bytes, bytes], tuple[bytes,
 
 @lru_cache(maxsize=1)
 def foreign_marks() -> tuple[bytes, ...]:
-    """The messages in other languages, by which a line is found before it is put into English."""
+    """Return the messages in other languages, which mark a line for translation."""
     return tuple(_translations()[1])
 
 
@@ -316,7 +316,7 @@ _RAISES_ERROR = regex(rb"^[\W\d]{4,20}raise [A-Za-z_][\w.]{0,60}(?:Error|Excepti
 
 
 def grade_of(line: bytes, at: int = 0) -> Grade:
-    """How a line says what stands at a place of it; the statement that raises an error is not the error yet."""
+    """Return the grade of a line at a position; a ``raise`` statement is not an error yet."""
     if _LAST_TRY in line:
         return "error"
     if _RAISES.search(line):
@@ -332,17 +332,17 @@ def grade_of(line: bytes, at: int = 0) -> Grade:
 
 
 def is_exception(line: bytes) -> bool:
-    """Whether an exception of Python begins a line."""
+    """Return whether a line begins with a Python exception."""
     return _EXCEPTION.match(line) is not None
 
 
 def raises(line: bytes) -> bool:
-    """Whether a line of a traceback raises an error: where the log ends with it, what the error says is cut off."""
+    """Return whether a traceback line raises an error; a log that ends there lacks the message."""
     return bool(_RAISES_ERROR.search(line))
 
 
 def message_of(line: bytes) -> bytes:
-    """What a line of an error says behind the head of its logger; empty where that is a frame, or a line of code."""
+    """Return the message of an error line after the prefix of its logger; empty for a frame or a line of code."""
     head = _LOGGER.search(line)
     if head is None:
         return line
@@ -351,35 +351,35 @@ def message_of(line: bytes) -> bytes:
 
 
 def statuses_in(line: bytes) -> tuple[bytes, ...]:
-    """What CUDA or one of its libraries returned, as a line says it: names, and numbers after *CUDA error*."""
+    """Return the status names of CUDA libraries in a line, and the numbers after *CUDA error*."""
     return () if _HARMLESS.search(line) else (*_STATUS.findall(line), *_NUMBER.findall(line))
 
 
 def fails(line: bytes) -> bool:
-    """Whether a line says in so many words that something failed."""
+    """Return whether a line reports a failure."""
     return _says(_FAILURE, line)
 
 
 def failure_in(line: bytes) -> int:
-    """Where the first word of failure stands in a line that fails."""
+    """Return the position of the first word of failure in a line."""
     found = _FAILURE.search(line)
     return found.start() if found else 0
 
 
 def fails_weakly(line: bytes) -> bool:
-    """Whether a line may say that something failed: it counts where the log ends."""
+    """Return whether a line may report a failure; such lines count only at the end of a log."""
     return _says(_WEAK, line) and (not _GOES_ON.search(line) or bool(_WITHOUT_GPU.search(line)))
 
 
 def _says(words: re.Pattern[bytes], line: bytes) -> bool:
-    """Whether a line says words of failure in earnest: not of a line that harms nothing, nor in a phrase that does."""
+    """Return whether a line contains one of the words outside of harmless lines and phrases."""
     if not words.search(line) or _HARMLESS.search(line):
         return False
     return not _HARMLESS_WORDS.search(line) or bool(words.search(_HARMLESS_WORDS.sub(b" ", line)))
 
 
 def without_echo(line: bytes) -> bytes:
-    """A line without what a command that make or a shell shows would print, and without the comment behind it."""
+    """Return a shell command without the texts that its ``echo`` would print, and without its comment."""
     return _UNSAID.sub(b" ", line) if b" && " in line or b" || " in line else line
 
 
@@ -387,44 +387,44 @@ _UNSAID = regex(rb"\becho (?:-[en]{1,2} )?(?:\"[^\"]{0,300}\"|'[^']{0,300}')|(?<
 
 
 def lacks_cause(line: bytes) -> bool:
-    """Whether it says that something failed and not what."""
+    """Return whether a line reports a failure without its cause."""
     return bool(_ENVELOPE.search(line))
 
 
 def is_report(line: bytes) -> bool:
-    """Whether an exception only reports that something else failed, whose own words stand above."""
+    """Return whether an exception only reports the failure of another program, whose message is above."""
     return bool(_REPORT.search(line))
 
 
 def is_gpu_related(line: bytes) -> bool:
-    """Whether a failure may have to do with GPUs, torch or what is installed, so that a warning can explain it."""
+    """Return whether a failure may concern GPUs, torch or installed packages, so that a warning can explain it."""
     return bool(_OF_GPU.search(line)) and not _USERS_OWN.search(line)
 
 
 def is_user_error(line: bytes) -> bool:
-    """Whether an exception is of the user's own data or program, and of nothing that is installed."""
+    """Return whether an exception comes from the user's data or program, not from an installed package."""
     return bool(_USERS_OWN.search(line)) and not _CUDA_FILE.search(line)
 
 
 def is_installation_check(line: bytes) -> bool:
-    """Whether a check that failed may be one of what is installed, or of the GPU."""
+    """Return whether a failed check may concern an installed package or the GPU."""
     return bool(_OF_INSTALLATION.search(line))
 
 
 def rank_of(line: bytes) -> str:
-    """The rank whose line it is; empty where no prefix tells."""
+    """Return the rank in the prefix of a line; empty without a prefix."""
     found = _RANK.search(line)
     return (found[1] or found[2]).decode() if found else ""
 
 
 def without_rank(line: bytes) -> bytes:
-    """A line without the rank before it."""
+    """Return a line without the prefix of its rank."""
     found = _RANK.search(line)
     return line[found.end() :].removeprefix(b" ") if found else line
 
 
 def without_border(line: bytes) -> bytes | None:
-    """What stands between the borders of a box; ``None`` where the line is the border itself."""
+    """Return a line without the borders of a box; ``None`` for a horizontal border."""
     if _BORDER_ROW.search(line):
         return None
     return _BORDER.sub(b"", line)

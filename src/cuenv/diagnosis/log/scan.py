@@ -1,4 +1,4 @@
-"""Read a log of any size in bounded memory: which symptoms stand in it, on which lines, and what the lines tell."""
+"""Scan a log of any size in bounded memory for symptoms, failures, and facts about the host."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _DISTANCE, _DISTANCE_MANY_AT_WORK, _DISTANCE_MANY_PROCESSES = 16 * 1024, 32 * 10
 _TRACEBACK = b"Traceback (most recent call last"
 _PIP_FAILED = "pip-build-failed"
 _CAPITALIZED_NAME = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")
-"""An exception of any name."""
+"""An exception with any name."""
 _PYTHON_ERROR = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
-"""What Python itself raises."""
+"""Exceptions that Python itself raises."""
 _PROGRAMMING_ERROR = regex(rb"\b(?:Key|Index|Type|Attribute|ZeroDivision|UnboundLocal|Name)Error\b")
-"""The same, as far as hardly a program raises it to refuse something."""
+"""Exceptions of Python that programs rarely raise to refuse a value."""
 
 
 def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
-    """Look through a log.
+    """Scan a log.
 
     Args:
         blocks: its bytes, in pieces of any length.
@@ -98,24 +98,24 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
 
 
 def _as_remark_if_built(one: SymptomMatch) -> SymptomMatch:
-    """What a build only tried, which pip ended well."""
+    """Make an error of a build a remark, because pip reported success after it."""
     return replace(one, kind="remark") if one.symptom.layer == "build" and one.grade != "exception" else one
 
 
 class _LogEnd:
-    """The lines at the end of a log: where the exceptions among them were raised."""
+    """The lines at the end of a log, to find the frames that raised their exceptions."""
 
     def __init__(self, tail: bytes, total: int) -> None:
         self.lines = tail.split(b"\n")
         self.first = total - tail.count(b"\n") + tail.endswith(b"\n")
 
     def raising_frame(self, number: int) -> Frame | None:
-        """Where the exception of a line was raised; ``None`` where the line is not near the end."""
+        """Return the frame that raised the exception of a line; ``None`` if the line is not near the end."""
         lines, index = self._lines_around(number)
         return frame_before(lines, index) if lines else None
 
     def _lines_around(self, number: int) -> tuple[list[bytes], int]:
-        """The lines among which an exception stands, and which of them it is; those of a string where it is in one."""
+        """Return the lines around an exception and its index; for an exception in a string, the lines of the string."""
         index = number - self.first
         if not 0 <= index < len(self.lines):
             return [], 0
@@ -124,7 +124,7 @@ class _LogEnd:
         return (inside, at) if at else (self.lines, index)
 
     def unnamed_exceptions(self, known: set[int]) -> Iterator[FailedLine]:
-        """Exceptions whose names do not tell that they are some: what stands behind the frames of a traceback."""
+        """Yield exceptions that have no usual exception name, but follow the frames of a traceback."""
         inside = False
         for index, raw in enumerate(self.lines):
             if _TRACEBACK in raw:
@@ -141,15 +141,15 @@ class _LogEnd:
                 )
 
     def with_frame(self, one: SymptomMatch) -> SymptomMatch:
-        """A symptom with the place where it was raised."""
+        """Return a match with the frame that raised its exception."""
         if one.grade not in ("exception", "error"):
             return one
         return replace(one, frame=self.raising_frame(one.line) or self.raising_frame(one.last))
 
     def classified(self, one: FailedLine, sought: SoughtMarks) -> FailedLine:
-        """An exception that no row knows, judged by the file in which it was raised.
+        """Match an exception without a row to a row for its file: of the program, a package, or a setup.py.
 
-        One that Python raised in a package stays unknown, but names the package.
+        An exception that Python raised in a package stays unknown, but its match names the package.
         """
         lines, index = self._lines_around(one.line)
         if one.grade != "exception" or one.without_cause or not lines:
@@ -176,7 +176,7 @@ class _LogEnd:
 
 
 def _row_applies(row: Symptom, frame: Frame, line: bytes) -> bool:
-    """Whether a row speaks of exceptions that are raised in such a place."""
+    """Return whether a row is about exceptions from this frame."""
     if row.within in ("setup", "setup-code"):
         refuses = frame.checked or not _PROGRAMMING_ERROR.search(line)
         return frame.file.endswith("setup.py") and refuses == (row.within == "setup")
@@ -186,7 +186,7 @@ def _row_applies(row: Symptom, frame: Frame, line: bytes) -> bool:
 
 
 def _raised_match(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: Frame) -> SymptomMatch:
-    """What a row makes of an exception by the file in which it was raised."""
+    """Return the match of an exception with a row for the file that raised it."""
     return SymptomMatch(
         symptom=row,
         line=one.line,
@@ -200,6 +200,6 @@ def _raised_match(row: Symptom, one: FailedLine, found: re.Match[bytes], frame: 
 
 
 def _last_failure(matches: Iterable[SymptomMatch], failures: Iterable[FailedLine], chain: int) -> int:
-    """The line with which the last failure begins: the last exception's chain, else the last line that fails."""
+    """Return the line where the last failure begins: the last chain of exceptions, else the last failed line."""
     causes = (one.last for one in matches if one.kind != "remark")
     return chain or max((*causes, *(one.line for one in failures)), default=0)

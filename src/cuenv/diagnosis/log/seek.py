@@ -1,6 +1,6 @@
-"""Look for symptoms in the lines of a log, in bounded memory.
+"""Search the lines of a log for symptoms, in bounded memory.
 
-Of lines of one shape (`lines.shape_of`) the first is looked at; only where a shape holds a mark, all its lines are.
+The search reads the first line of each shape (`lines.shape_of`), and all lines of a shape that contains a mark.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from cuenv.knowledge.guidance import Symptom, compiled
 WINDOW = 2000
 """Bytes before and after a mark that a pattern may look at."""
 MANY = 1000
-"""Sightings of one symptom that are counted."""
+"""The most matches of one symptom that are counted."""
 _KEPT = 16
 _OFTEN = 64
 _SHAPES = 16 * 1024 * 1024
@@ -68,7 +68,7 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     ),
 }
 _HOOK = b"Error in sys.excepthook:"
-"""What Python prints where an exception has ended it already."""
+"""Python prints this after an exception has already ended the program."""
 _ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in atexit.", _HOOK)
 _ASIDE_REACH = 30
 _CMAKE = b"CMake Error"
@@ -84,7 +84,7 @@ _BEGINS = (
     b"The following values were not passed to `accelerate launch`",
     b"WORLD INFO DICT",
 )
-"""What launchers print when a run has failed, and when one begins: behind both stands a later run of the same log."""
+"""Messages of launchers when a run has failed, and when one begins: after both, a later run follows in the log."""
 _OTHERS, _FIRST = b"Failures:", b"Root Cause (first observed failure)"
 """Between these, torchrun lists the ranks that failed later."""
 _STOPPED = regex(rb"exitcode {0,3}: -(?:9|15)\b|: Signal (?:9|15) \(SIG(?:KILL|TERM)\) received by PID")
@@ -94,7 +94,7 @@ _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [
 
 
 class _LineShape:
-    """What is known of a shape of lines: the rows whose marks it holds, what else it holds, and how often it came."""
+    """A shape of lines: the rows and other marks in it, and the number of its lines so far."""
 
     __slots__ = ("count", "fails", "passages", "rows", "special")
 
@@ -114,7 +114,7 @@ class _LineShape:
 
 
 class SoughtMarks:
-    """What is looked for in a log, by a table of symptoms and by the marks of what may be pasted into one."""
+    """The marks to search for, from the symptom table and from the tool outputs that a log may contain."""
 
     def __init__(self, rows: tuple[Symptom, ...], pasted: tuple[bytes, ...]) -> None:
         self.pasted_marks = {brief: mark for mark in pasted if (brief := shape_of(mark))}
@@ -140,11 +140,11 @@ class SoughtMarks:
 
 
 _sought = lru_cache(maxsize=2)(SoughtMarks)
-"""The tables are those of the process, however many logs it reads."""
+"""The marks of a table are computed once per process."""
 
 
 class Seeker:
-    """What was found so far."""
+    """The state of a search: the matches, failures and mentions so far."""
 
     def __init__(self, rows: tuple[Symptom, ...], passages: Passages) -> None:
         self.passages = passages
@@ -174,7 +174,7 @@ class Seeker:
         self.later_run = 0
 
     def look(self, text: bytes, first: int) -> None:
-        """Look at whole lines, the first of which has this number."""
+        """Search whole lines; ``first`` is the number of the first one."""
         flat = shape_of(text)
         new = self._varied(flat) if _is_varied(flat) else self._learnt({*flat.split(b"\n")})
         there = new & self.with_marks.keys()
@@ -205,12 +205,12 @@ class Seeker:
                 self._line(part, number, about)
 
     def _pasted(self, shape: bytes) -> Iterable[bytes]:
-        """The marks of what may be pasted in lines of a shape; where nothing else is known of it, those in itself."""
+        """Return the marks of tool outputs in a shape."""
         about = self.with_marks[shape]
         return about.passages if about else (mark for brief, mark in self.sought.pasted_marks.items() if brief in shape)
 
     def _done(self, shape: bytes) -> bool:
-        """Whether nothing more can be learnt from a shape; then it is forgotten."""
+        """Return whether further lines of a shape add nothing; such a shape is dropped."""
         about = self.with_marks[shape]
         if about is None or about.rows or about.fails or about.count <= _OFTEN:
             return False
@@ -227,11 +227,11 @@ class Seeker:
         return True
 
     def _repeats(self, about: _LineShape) -> bool:
-        """Whether a line of a shape that came often says nothing new: of several in one block the last is enough."""
+        """Return whether all rows of a frequent shape have `MANY` matches: then the last line of a block is enough."""
         return all(len(self.lines_of[row.id]) >= MANY for row in about.rows)
 
     def _learnt(self, new: set[bytes]) -> set[bytes]:
-        """Shapes, sorted into those that hold a mark and all others, which are never looked at again."""
+        """Sort new shapes into those with a mark and those without, which are never searched again."""
         fresh = new - self.without_marks - self.with_marks.keys()
         if fresh:
             coloured = {shape for shape in fresh if b"\x1b" in shape}
@@ -247,7 +247,7 @@ class Seeker:
         return new
 
     def _varied(self, flat: bytes) -> set[bytes]:
-        """The shapes with a mark among many that come once: the others are not even told apart."""
+        """Return the shapes with a mark in a text whose shapes rarely repeat."""
         found = self.marks.lines(flat)
         fresh = found.keys() - self.without_marks - self.with_marks.keys()
         for shape in fresh:
@@ -259,7 +259,7 @@ class Seeker:
         self.with_marks[shape] = self._about(marks, bare)
 
     def _count(self, fresh: set[bytes]) -> None:
-        """Hold the memory for shapes: when it is full, all but these are forgotten."""
+        """Count the memory for shapes; when it is full, keep only the fresh ones."""
         self.kept += sum(map(len, fresh)) + 60 * len(fresh)
         if self.kept > _SHAPES:
             self.without_marks &= fresh
@@ -267,7 +267,7 @@ class Seeker:
             self.kept = sum(map(len, fresh)) + 60 * len(fresh)
 
     def _about(self, marks: set[bytes], shape: bytes) -> _LineShape | None:
-        """What a shape holds; ``None`` where each line has to be asked, because it is in another language."""
+        """Return the marks of a shape; ``None`` if each line needs a look because it is in another language."""
         if b"&" in shape or marks & self.sought.foreign:
             return None
         rows = {row.id: row for mark in marks for row in self.sought.by_mark.get(mark, ())}
@@ -303,7 +303,7 @@ class Seeker:
             self._failure(line, number)
 
     def _is_aside(self, number: int, grade: Grade) -> bool:
-        """Whether a line belongs to an exception that Python only prints: when it ends, or while it frees an object."""
+        """Return whether a line belongs to an exception that Python ignores: at exit, or while it frees an object."""
         if number in (self.aside, self.left):
             return True
         if grade != "exception" or not self.left or number - self.left > _ASIDE_REACH:
@@ -312,7 +312,7 @@ class Seeker:
         return True
 
     def _companion_seen(self, row: Symptom) -> bool:
-        """Whether what a row wants beside it was seen so far; what comes later lets the row count all the same."""
+        """Return whether the log has shown one of the marks that a row needs beside it."""
         return not row.beside or any(mark.encode() in self.seen_marks for mark in row.beside)
 
     def _of_english(self, shape: bytes) -> _LineShape:
@@ -320,9 +320,9 @@ class Seeker:
         return _LineShape(tuple(rows.values()), fails=True)
 
     def _special(self, line: bytes, number: int, special: frozenset[bytes] | None) -> None:
-        """What tells of tracebacks, of ranks, and of what rows want beside them.
+        """Note tracebacks, ranks, mentions, and the marks that rows need beside them.
 
-        ``special`` is what its shape holds of it, where that is known.
+        ``special`` holds these marks of the line's shape, if they are known.
         """
         if _TRACEBACK in line and self.aside and number == self.aside + 1:
             self.left = number
@@ -393,7 +393,7 @@ class Seeker:
         self.first[row.id] = replace(before, ranks=ranks)
 
     def _graded(self, part: bytes, at: int, number: int) -> Grade:
-        """How a line says what stands at a place of it, as the lines before it tell."""
+        """Return the grade of a line at a position, with regard to the lines before it."""
         self.cmake = number if _CMAKE in part else self.cmake
         grade = grade_of(part, at)
         if self._is_aside(number, grade) or (self.warned and number == self.warned + 1):
@@ -436,7 +436,7 @@ class Seeker:
             self.late.append(one)
 
     def _match_by_message(self, part: bytes, message: bytes, grade: Grade, number: int) -> SymptomMatch | None:
-        """What a row that knows only the words of an error makes of it."""
+        """Return the match of an error with a row for any error message."""
         for row in self.sought.words:
             found = next((hit for hit in (compiled(one).search(message) for one in row.patterns) if hit), None)
             if found and not is_user_error(part):
@@ -447,7 +447,7 @@ class Seeker:
         return None
 
     def failures(self, total: int) -> tuple[FailedLine, ...]:
-        """The lines that fail and belong to no symptom, in their order; warnings only where the log ends."""
+        """Return the failures that match no symptom, in their order; warnings only at the end of the log."""
         matches = self.matches()
         known = {line for item in matches for line in self.lines_of[item.symptom.id]}
         effects = [item for item in matches if item.kind == "effect"]
@@ -469,7 +469,7 @@ class Seeker:
         return tuple(sorted(kept, key=lambda item: item.line))
 
     def weak_failures(self, tail: bytes, total: int) -> tuple[FailedLine, ...]:
-        """Lines at the end that fail in weaker words, unless the log goes on after them."""
+        """Return weak failures at the end of the log, unless the program continues after them."""
         known = {line for where in self.lines_of.values() for line in where}
         found: list[FailedLine] = []
         for count, (number, raw) in enumerate(last_lines(tail, total), 1):
@@ -484,7 +484,7 @@ class Seeker:
         return tuple(reversed(found[:_LAST]))
 
     def look_wrapped(self, text: bytes, first: int) -> None:
-        """Look for messages that are broken over lines, or that stand in a box; only for rows that were not seen."""
+        """Search for messages that are wrapped over lines or in a box, for rows without a match."""
         if any(
             item.kind == "cause" and item.grade in ("exception", "error") and not item.symptom.general
             for item in self.first.values()
@@ -524,7 +524,7 @@ class Seeker:
                         self._add_match(row, joined, found, numbers[index])
 
     def matches(self) -> tuple[SymptomMatch, ...]:
-        """All in the order of the log, but those whose company is missing, judged by what else the log holds."""
+        """Return the matches in the order of the log, without rows that lack their mark beside them."""
         found = []
         for name, seen in self.first.items():
             item, row = seen, seen.symptom
@@ -542,18 +542,18 @@ _GRAVITY: Mapping[Grade, int] = {"exception": 0, "error": 1, "line": 2, "warning
 
 
 def _is_varied(flat: bytes) -> bool:
-    """Whether most shapes of a text come once, as its beginning tells; text with colours has to be told apart."""
+    """Return whether most shapes at the start of a text differ; always false for text with colours."""
     sample = flat[:_SAMPLE].split(b"\n")
     return b"\x1b" not in flat and 2 * len({*sample}) > len(sample)
 
 
 def _fails(part: bytes) -> bool:
-    """Whether a line may be read by a row that knows no more than its form."""
+    """Return whether a general row may match a line."""
     return fails(part) or fails_weakly(part)
 
 
 def _parts(line: bytes, row: Symptom) -> Iterator[bytes]:
-    """A line, or of a long one the surroundings of each mark."""
+    """Yield a line, or the surroundings of each mark in a long line."""
     if len(line) <= 2 * WINDOW:
         yield line
         return
@@ -566,5 +566,5 @@ def _parts(line: bytes, row: Symptom) -> Iterator[bytes]:
 
 @lru_cache(maxsize=1)
 def foreign_shapes() -> tuple[bytes, ...]:
-    """The messages in other languages as they stand in shapes."""
+    """Return the shapes of the messages in other languages."""
     return tuple({shape_of(mark) for mark in foreign_marks()})

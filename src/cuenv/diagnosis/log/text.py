@@ -1,6 +1,6 @@
-"""The lines of a log of any size: whole ones out of blocks, those at its end, those in boxes, and one for people.
+"""Split a log of any size into lines, find its last lines, remove boxes, and print a line safely.
 
-The log is bytes: ranks interleaved, colours, carriage returns of progress bars, text that is no UTF-8, or UTF-16.
+A log is bytes: interleaved ranks, colours, carriage returns of progress bars, UTF-16, or invalid UTF-8.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LINE = 64 * 1024
 """Bytes after which an endless line is cut."""
 _OVERLAP = 1024
 _OF_FAILURES = (b"rror", b"RROR", b"xception", b"ailed", b"illed", b"atal", b"CUDA", b"nvidia")
-"""One of these stands in or beside almost every failure: deep in an endless line nothing else is looked at."""
+"""Almost every failure contains one of these: the inside of an endless line is read only around them."""
 _SHOWN = 300
 _AT_END = 8
 _BEFORE = 400
@@ -29,24 +29,24 @@ AT_WORK = regex(
     rb"^\W{0,12}(?:[0-9]{1,3}%|[0-9]{1,5}/[0-9]{1,5})\] (?:Building|Linking|Built)\b|"
     rb"^\s*(?:building '|running (?:build|install|bdist)|creating build/|copying \S{1,300} -> )"
 )
-"""A run at work."""
+"""Signs of a running program."""
 _STEPS = regex(
     rb"[0-9](?:it/s|s/it)\b|\" 200 OK\b|\w:? ?\[ ?[0-9]{1,9} ?/ ?[0-9]{1,9}\]|"
     rb"\bloss['\"]?[:= ]{1,3}[0-9]|\b[Ee]poch[ :#=\[]{1,3}[0-9]|"
     rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]{1,9}(?![0-9.])"
 )
-"""A run that makes steps: nothing that stood before has ended it."""
+"""Signs of a step (training, progress): no earlier line ended the run."""
 _RUN_ENDED = regex(
     rb"ChildFailedError|\[launch\.py:[0-9]{1,5}:sigkill_handler\]|slurmstepd: error: \*\*\* JOB [0-9_]{1,20} ON "
 )
-"""What a launcher or Slurm prints when all processes have ended: steps behind it are those of a later run."""
+"""Messages of a launcher or Slurm after all processes ended: later steps belong to a later run."""
 _LATER_STEPS = 3
 _QUOTED_BREAK = b"\\n"
 _BREAKS = regex(rb"(?:\\{1,2}r)?\\{1,2}n")
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
-    """Pieces of whole lines, the number of their first line, and how many bytes they were in the log."""
+    """Yield pieces of whole lines, the number of their first line, and their size in the log."""
     rest, number, raw = b"", 1, 0
     wide: codecs.IncrementalDecoder | None = None
     for block in blocks:
@@ -71,7 +71,7 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _without_bulk(text: bytes) -> bytes:
-    """A text without what lies deep in an endless line, as of JSON, and holds no word that failures have."""
+    """Remove the parts of an endless line, such as JSON, that contain no word of a failure."""
     if len(text) < 2 * LINE:
         return text
     parts = []
@@ -86,21 +86,21 @@ def _without_bulk(text: bytes) -> bytes:
 
 
 def _readable(text: bytes) -> bytes:
-    """UTF-16 as the ASCII in it, and the ends of lines as they are on Linux."""
+    """Reduce UTF-16 to its ASCII, and use the line ends of Linux."""
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     return text.replace(b"\r\n", b"\n") if b"\r" in text else text
 
 
 def quoted_lines(line: bytes) -> list[bytes]:
-    """The lines of a traceback that stands in a string, as in a record of JSON; else the line alone."""
+    """Return the lines of a traceback inside a string, such as a JSON record; else the line alone."""
     if _QUOTED_BREAK not in line or b"Traceback (most recent" not in line:
         return [line]
     return [part.replace(b'\\"', b'"').rstrip(b'"}],') for part in _BREAKS.split(line)]
 
 
 def printable_line(line: bytes, at: int = 0) -> str:
-    """A line for people: the part around a place, without colours, control characters and credentials."""
+    """Return the part of a line around a position, without colours, control characters and credentials."""
     start = max(0, at - _SHOWN // 2) if at > _SHOWN else 0
     part = line[start : start + _SHOWN]
     text = redact(printable(part.decode("utf-8", "replace").strip()))
@@ -108,7 +108,7 @@ def printable_line(line: bytes, at: int = 0) -> str:
 
 
 def last_lines(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
-    """The last lines of a log that are not empty, from its end, and their numbers."""
+    """Yield the numbers and texts of the last lines that are not empty, from the end."""
     lines = tail.rstrip(b"\n").split(b"\n")
     last = total - max(0, len(tail) - len(tail.rstrip(b"\n")) - 1)
     count = 0
@@ -121,7 +121,7 @@ def last_lines(tail: bytes, total: int) -> Iterator[tuple[int, bytes]]:
 
 
 def last_activity(tail: bytes, total: int) -> int:
-    """The last line that shows a run at work."""
+    """Return the last line that shows a running program, or 0."""
     return next((number for number, line in last_lines(tail, total) if AT_WORK.search(line)), 0)
 
 
@@ -129,12 +129,12 @@ _INSTALLED = regex(rb"^[^A-Za-z]{0,40}Successfully (?:installed|built) [A-Za-z]"
 
 
 def pip_success(tail: bytes, total: int) -> int:
-    """The line near the end by which pip says that it has done what it was asked for; 0 without any."""
+    """Return the line near the end in which pip reports success, or 0."""
     return next((number for number, line in last_lines(tail, total) if _INSTALLED.search(line)), 0)
 
 
 def last_step(tail: bytes, total: int, before: int) -> int:
-    """The last line of a run that makes steps before a line, as far as the end of the log shows; 0 without any."""
+    """Return the last line with a step of the run before the line ``before``, or 0."""
     lines = tail.split(b"\n")
     first = total - (len(lines) - (2 if tail.endswith(b"\n") else 1))
     end = before - first
@@ -145,10 +145,10 @@ def last_step(tail: bytes, total: int, before: int) -> int:
 
 
 def survived_until(tail: bytes, total: int, distance: int, *, ends: bool) -> int:
-    """The last line that a run outlived: it makes steps, or ends well, this many bytes later; 0 without any.
+    """Return the last line that the run survived: a step or its good end comes this many bytes later; or 0.
 
-    Fewer bytes prove nothing: what a program has printed may be written only when it ends, behind its last error. Steps
-    after a launcher said that its processes have failed are those of a later run, however near they are.
+    Fewer bytes prove nothing: a program may write its buffered output only when it ends, after its last error. Steps
+    after a launcher reported failed processes belong to a later run, however near they are.
     """
     steps = [found.end() for found in _STEPS.finditer(tail)]
     at = len(tail) if ends else steps[-1] if steps else 0
@@ -164,7 +164,7 @@ def survived_until(tail: bytes, total: int, distance: int, *, ends: bool) -> int
 
 
 def lines_without_borders(text: bytes, first: int) -> tuple[list[bytes], list[int]]:
-    """Lines without the borders of boxes and the prefixes of ranks, and their numbers."""
+    """Return the lines without the borders of boxes, and their numbers."""
     lines, numbers = [], []
     for index, raw in enumerate(text.split(b"\n")):
         for part in raw.split(b"\r"):

@@ -1,4 +1,4 @@
-"""The bytes of a log: as it is, or unpacked from gzip, bzip2, xz or zstandard, in bounded memory."""
+"""Read the bytes of a log, unpacked from gzip, bzip2, xz or zstandard, in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cuenv.core.errors import InputError
 from cuenv.core.io.files import file_blocks, shown, stdin_blocks
 
 MOST = 64 * 1024**3
-"""Bytes that a packed log may unpack to."""
+"""The most bytes that a compressed log may unpack to."""
 _PIECE = 1024 * 1024
 _PACKED = 512
 _LOOKED = 64 * 1024
 _CONTROLS = bytes(code for code in range(1, 32) if code not in b"\t\n\v\f\r\b\x07\x1b")
 _SHARE = 50
-"""One control character in so many bytes is no text."""
+"""A file with one control character in this many bytes is binary."""
 _BINARY = {
     b"\x7fELF": "a program or library (ELF)",
     b"PK\x03\x04": "a zip archive",
@@ -51,13 +51,13 @@ class _Unpacker(Protocol):
 
 
 def log_blocks(path: str) -> Iterator[bytes]:
-    """The bytes of a log, unpacked.
+    """Yield the bytes of a log, unpacked.
 
     Args:
         path: a file; ``-`` is standard input.
 
     Raises:
-        InputError: it cannot be read, is damaged, is no text, or unpacks to more than `MOST`.
+        InputError: the log cannot be read, is damaged or binary, or unpacks to more than `MOST`.
     """
     name = "standard input" if path == "-" else shown(path)
     blocks = stdin_blocks() if path == "-" else file_blocks(Path(path))
@@ -83,7 +83,7 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _check(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """The blocks, after a look at the first of them: a binary file is no log."""
+    """Yield the blocks; refuse a binary file by its first block."""
     size = 0
     for index, block in enumerate(blocks):
         if not index:
@@ -107,7 +107,7 @@ def _refuse_binary(text: bytes, name: str) -> None:
 
 
 def _unpacked(blocks: Iterator[bytes], make: Callable[[], _Unpacker], name: str) -> Iterator[bytes]:
-    """All streams of a packed file, a piece at a time."""
+    """Yield all streams of a compressed file, a piece at a time."""
     unpacker = make()
     data = b""
     begun = False
@@ -129,7 +129,7 @@ def _unpacked(blocks: Iterator[bytes], make: Callable[[], _Unpacker], name: str)
 
 
 class _Gzip:
-    """`zlib`'s decompressor with the method of the two others."""
+    """`zlib`'s decompressor with the interface of the two others."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(31)
