@@ -42,7 +42,7 @@ class ObjectPlace(TypedDict):
 
 
 class ScannedGpu(TypedDict):
-    """What one GPU gets of a file."""
+    """The device code in a file for one GPU."""
 
     capability: str
     outcome: Literal["native", "jit", "partly", "nothing"]

@@ -31,7 +31,7 @@ from cuenv.resolver.documents import DecisionDocument, WhatIfDocument, WhyDocume
 
 
 class RowFields(TypedDict):
-    """What a row of a table says."""
+    """The content of a row of a table."""
 
     table: str
     says: str
@@ -41,7 +41,7 @@ class RowFields(TypedDict):
 
 
 class KnowledgeDocument(TypedDict):
-    """What `cuenv kb` says."""
+    """The rows that `cuenv kb` shows."""
 
     schema: Literal["cuenv/kb/1"]
     edition: str
@@ -80,7 +80,7 @@ class ProfileFields(TypedDict):
 
 
 class ProfileDocument(TypedDict):
-    """What `cuenv profile` says."""
+    """The profiles that `cuenv profile` shows."""
 
     schema: Literal["cuenv/profile/1"]
     profiles: NotRequired[list[ProfileFields]]  # of list and validate
@@ -115,7 +115,7 @@ class SettingFields(TypedDict):
 
 
 class ConfigDocument(TypedDict):
-    """What `cuenv config` says."""
+    """The settings that `cuenv config` shows."""
 
     schema: Literal["cuenv/config/1"]
     file: str | None

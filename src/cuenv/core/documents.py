@@ -56,7 +56,7 @@ class LayerFields(TypedDict):
 
 
 class ChangeFields(TypedDict):
-    """What became of one entry of a file that was repaired."""
+    """The change of one entry in a repaired file."""
 
     entry: str
     fate: str

@@ -17,7 +17,7 @@ class SymptomFields(TypedDict):
     says: str
     line: int
     text: str
-    count: int  # how often it stands in the log
+    count: int  # how often it occurs in the log
 
 
 class CauseFields(SymptomFields):
@@ -26,8 +26,8 @@ class CauseFields(SymptomFields):
     layer: str
     kind: str  # cause, effect, remark, raised (judged by the file that raised it), or words (only its words are known)
     rank: int  # place among the causes, from 1
-    leads: str  # why it stands at this place
-    told: dict[str, str]  # what the line says, by name
+    leads: str  # the reason for its place in the order
+    told: dict[str, str]  # the facts in the line, by name
     why: str
     because: list[str]  # what of this host confirms it
     remedy: str
@@ -57,7 +57,7 @@ class LogDiagnosisDocument(TypedDict):
     bytes: int
     host: str | None
     evidence: list[EvidenceFields]  # where each fact of the host is from
-    contradictions: list[str]  # facts that are told in two ways, or that exclude each other
+    contradictions: list[str]  # facts with two values, or facts that exclude each other
     mentions: dict[str, str]  # versions that the log names
     causes: list[CauseFields]  # the first leads; of an unknown log only one of the kind words does
     unknown: list[UnknownLine]
@@ -82,7 +82,7 @@ class HostDiagnosisDocument(TypedDict):
 
 
 class ErratumFields(TypedDict):
-    """A statement of recipes, and what is true instead."""
+    """A statement of recipes, and the correction."""
 
     id: str
     topic: str
@@ -111,7 +111,7 @@ class AnswerFields(TypedDict):
 
 
 class KnownErrorFields(TypedDict):
-    """An error that a question speaks of."""
+    """An error that a question mentions."""
 
     symptom: str
     says: str
@@ -154,7 +154,7 @@ class ExplainGpuDocument(TypedDict):
 
 
 class CodeSymptom(TypedDict):
-    """How a finding shows in a log."""
+    """The symptom of a finding in a log."""
 
     symptom: str
     layer: str
@@ -176,7 +176,7 @@ class CodeDocument(TypedDict):
     code: str
     severities: list[str]
     means: str
-    why: str  # it hurts
+    why: str  # its harm
     cure: str
     example: str
     found_by: list[str]  # the commands that look for it

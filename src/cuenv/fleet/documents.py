@@ -38,7 +38,7 @@ class FleetGpuFields(TypedDict):
 
 
 class FleetKindFields(TypedDict):
-    """Hosts of a fleet that no rule can tell apart."""
+    """Hosts of a fleet that no rule can distinguish."""
 
     nodes: str  # their names, folded: gpu[001-012]
     hosts: int  # how many they are
@@ -88,7 +88,7 @@ class FleetPriceFields(TypedDict):
 
 
 class FleetRuleFields(TypedDict):
-    """A rule that keeps a host from most of what serves another."""
+    """A rule that rejects, for one host, most builds that support another host."""
 
     rule: str
     code: str
@@ -105,7 +105,7 @@ class FleetPairFields(TypedDict):
 
 
 class FleetProofFields(TypedDict):
-    """Why fewer environments do not do: hosts that cannot be divided into fewer groups."""
+    """The proof that fewer environments are not enough: hosts that cannot be divided into fewer groups."""
 
     environments: int  # so many are needed
     well: bool  # for all GPUs to get what they get on their best; else for all to get something
@@ -114,7 +114,7 @@ class FleetProofFields(TypedDict):
 
 
 class FleetUnknownFields(TypedDict):
-    """Hosts of which facts are missing."""
+    """Hosts with missing facts."""
 
     nodes: str
     hosts: int
@@ -122,7 +122,7 @@ class FleetUnknownFields(TypedDict):
 
 
 class FleetHopelessFields(TypedDict):
-    """Hosts that nothing serves."""
+    """Hosts that no environment supports."""
 
     nodes: str
     hosts: int
@@ -149,7 +149,7 @@ class FleetHintFields(TypedDict):
 
 
 class FleetRequestFields(TypedDict):
-    """What is wanted on all hosts of a fleet."""
+    """The request for all hosts of a fleet."""
 
     name: str
     stack: str | None
@@ -203,7 +203,7 @@ class FleetVerifyDocument(TypedDict):
 
 
 class FleetRefusedFields(TypedDict):
-    """Hosts that a lock does not serve, and why."""
+    """Hosts that a lock does not support, and the reason."""
 
     nodes: str
     hosts: int
@@ -212,7 +212,7 @@ class FleetRefusedFields(TypedDict):
 
 
 class FleetLockFields(TypedDict):
-    """A lock, and the hosts that it serves."""
+    """A lock, and the hosts that it supports."""
 
     lock: str
     nodes: str

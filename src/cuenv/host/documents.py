@@ -106,7 +106,7 @@ class LibcudaFields(TypedDict):
 
 
 class SurroundingsFields(TypedDict):
-    """What encloses the process."""
+    """The surroundings of the process: container, WSL, environments and the CUDA driver library."""
 
     container: str | None
     wsl: bool

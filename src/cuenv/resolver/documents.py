@@ -144,7 +144,7 @@ class CandidateGroup(TypedDict):
 
 
 class BoundFields(TypedDict):
-    """A version bound of the environment file that moves."""
+    """A version bound of the environment file that changes."""
 
     before: str | None
     after: str | None
