@@ -275,7 +275,7 @@ def _knows(row: Cuda, asked: str) -> bool:
 
 @cure
 def host_compiler(context: LogContext) -> CureResult:
-    """The host's gcc against what nvcc accepts."""
+    """Compare the host's gcc with the newest that nvcc supports."""
     gcc = context.groups.get("gcc")
     compilers = context.facts.compilers if context.facts else ()
     because = [f"{item.name} {item.version} at {item.path}" for item in compilers if item.name in ("gcc", "g++")]
@@ -465,7 +465,7 @@ _WITHOUT_SYNC = regex(r"\b(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\b")
 
 @cure
 def cmake_unset(context: LogContext) -> CureResult:
-    """What CMake wants told of cuDNN and NCCL, as far as its variables tell that it is one of them."""
+    """Suggest the conda package of cuDNN or NCCL, if the CMake variables in the log name one of them."""
     words = context.mentions.get("cmake", "")
     name = next((name for name in ("cudnn", "nccl") if name in words.lower()), "")
     because = (f"it says: {words}",) if words else ()
@@ -476,7 +476,7 @@ _ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
 
 
 def toolkit_of_torch() -> str:
-    """The command for nvcc and headers of torch's CUDA, which it asks of torch itself: nobody told it."""
+    """Return the command that installs nvcc and headers; it asks torch for its CUDA version, which the log lacks."""
     return f'conda install -c "nvidia/label/cuda-$({_ASK_CUDA}).0" cuda-toolkit'
 
 

@@ -92,7 +92,7 @@ def _build_of(context: LogContext, release: Version, cuda: Version) -> TorchBuil
 
 
 def _libc(context: LogContext) -> CureResult:
-    """The C library of the host against the one that the line asks for."""
+    """Compare the C library of the host with the version that the line needs."""
     wanted = version_or_none(context.groups.get("glibc", ""))
     if context.facts is None or context.facts.libc is None or wanted is None:
         return CureResult()
@@ -159,7 +159,7 @@ _PINNING = frozenset({"vllm", "xformers"})
 
 @cure
 def ptxas(context: LogContext) -> CureResult:
-    """A newer ptxas, where XLA or Triton takes the one that it is told."""
+    """Suggest a newer ptxas, which XLA or Triton uses if a variable names it."""
     if context.frameworks & {"jax", "tensorflow"}:
         remedy = "put the ptxas of a newer CUDA first on PATH; XLA takes the one that it finds there"
         return CureResult(remedy=remedy, command=_NEWER_PTXAS)
@@ -288,7 +288,7 @@ def arch_list(context: LogContext) -> CureResult:
 
 @cure
 def isolation(context: LogContext) -> CureResult:
-    """A build that must see the torch of its environment, as the program that manages the environment is told so."""
+    """Suggest a build without isolation, so that it finds torch, in the command of the package manager."""
     package = context.mentions.get("failed") or context.mentions.get("building") or "PACKAGE"
     if context.mentions.get("manager") == "pixi":
         remedy = f"name {package} in pixi.toml under [pypi-options]: no-build-isolation; torch is a conda package there"

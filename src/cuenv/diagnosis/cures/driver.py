@@ -39,12 +39,12 @@ _IMAGE = "image"
 
 @cure
 def driver_floor(context: LogContext) -> CureResult:
-    """The driver against the minimum driver of the CUDA release, and the wheel of the torch at hand that it runs."""
+    """Compare the driver with the minimum driver of the CUDA release, and suggest a torch wheel that it can run."""
     return by_wheel(context, _floor(context))
 
 
 def _floor(context: LogContext) -> CureResult:
-    """The driver against the minimum driver of the CUDA major that the program was built with."""
+    """Compare the driver with the minimum driver of the CUDA major version of the program."""
     driver, level = driver_of(context), driver_cuda(context)
     if driver is None or level is None:
         return no_driver(context) if context.facts and context.facts.detected else CureResult()
@@ -86,7 +86,7 @@ def _floor(context: LogContext) -> CureResult:
 
 @cure
 def no_driver(context: LogContext) -> CureResult:
-    """Whether the host has a driver at all."""
+    """Check whether the host has a driver."""
     facts = context.facts
     if facts is None or not facts.detected:
         return CureResult() if _IMAGE in context.mentions else CureResult(remedy=_SEE)
@@ -108,7 +108,7 @@ def no_driver(context: LogContext) -> CureResult:
 
 @cure
 def driver_level(context: LogContext) -> CureResult:
-    """The CUDA version of the driver beside the one that is asked for."""
+    """Compare the CUDA version of the driver with the one that the line needs."""
     level, wanted = driver_cuda(context), version_or_none(context.groups.get("cuda", ""))
     if level is None and "unsatisfied condition" in context.line:  # without its driver nobody knows whether to skip it
         says = "skip the check only if the driver meets the minimum driver of that CUDA major version"
@@ -136,7 +136,7 @@ def _order(level: Version, wanted: Version) -> str:
 
 @cure
 def cuda_available(context: LogContext) -> CureResult:
-    """Why torch sees no CUDA: the CPU build, no driver, or a driver older than the minimum."""
+    """Find why torch sees no CUDA: a CPU build, no driver, or a driver older than the minimum."""
     release, cuda = torch_of(context)
     if release is not None and cuda is None:
         return CureResult(
@@ -155,7 +155,7 @@ def cuda_available(context: LogContext) -> CureResult:
 
 @cure
 def kernel_module(context: LogContext) -> CureResult:
-    """The driver's library against the loaded kernel module."""
+    """Compare the driver's library with the loaded kernel module."""
     driver = context.facts.driver if context.facts else None
     if driver and driver.version and driver.kernel_module and driver.version != driver.kernel_module:
         return CureResult(because=(f"the library is {driver.version}, the loaded module {driver.kernel_module}",))

@@ -69,7 +69,7 @@ def module(context: LogContext) -> CureResult:
 
 
 def _of_isolated_build(context: LogContext) -> bool:
-    """Whether what is missing is missing in the environment that pip or uv makes for a build."""
+    """Return whether a module is missing in the isolated build environment of pip or uv."""
     isolated, frame = context.mentions.get("isolated"), context.frame
     return bool(isolated and frame and frame.file.endswith(("setup.py", "setuptools/build_meta.py")))
 
@@ -105,7 +105,7 @@ def _wanted(context: LogContext, name: str) -> str:
 
 @cure
 def lacking(context: LogContext) -> CureResult:
-    """A package that pip's index does not have: where it is, as far as that is known."""
+    """Suggest where a package is that pip's index does not have."""
     name = context.groups.get("package", "").lower().replace("_", "-")
     release, _ = torch_of(context)
     if not name and release and release.local:  # the index of PyTorch alone was searched, which lacks other packages
@@ -196,7 +196,7 @@ _CONSTRAINT = regex(r"__cuda\W{0,4}(?:version=\W{0,3})?>=\W{0,2}([0-9]{2}(?:\.[0
 
 @cure
 def cuda_constraint(context: LogContext) -> CureResult:
-    """What a package asks of ``__cuda`` against the driver: what runs by minor-version compatibility may be told so."""
+    """Compare the ``__cuda`` version that a package needs with the driver; minor-version compatibility may suffice."""
     if "for which no candidates were found" in context.line:
         says = "pixi solves for a driver only if the project says that its machines have one"
         remedy = "add the driver's CUDA version to the project's system requirements"
@@ -380,7 +380,7 @@ def uv_wheel(context: LogContext) -> CureResult:
 
 @cure
 def other_python(context: LogContext) -> CureResult:
-    """An environment with the newest Python that the message takes."""
+    """Suggest an environment with the newest Python that the message allows."""
     found = re.search(r"(?:not in '|requirement: `)([^'`\n]{1,60})['`]", context.line)
     values = {} if "package" in context.groups else {"package": "the project"}
     return replace(_with_python(context, found[1] if found else ""), values=values)

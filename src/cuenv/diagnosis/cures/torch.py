@@ -33,8 +33,8 @@ from cuenv.resolver.wheels import INDEX, runs_on
 @cure
 def dgl(context: LogContext) -> CureResult:
     """The wheel of DGL for this torch; the last release that DGL serves is 2.4."""
-    told, cuda = torch_of(context)
-    asked = context.groups.get("torch", "") or str(told or "")
+    installed, cuda = torch_of(context)
+    asked = context.groups.get("torch", "") or str(installed or "")
     release = ".".join(asked.split(".")[:2])
     if release not in ("2.1", "2.2", "2.3", "2.4"):
         return CureResult(remedy="install torch 2.4, the last that DGL has libraries for, or use another graph package")
@@ -61,7 +61,7 @@ _ASK_PARTNER = (
 
 
 def is_wheel(context: LogContext) -> bool:
-    """Whether torch is known to come from pip."""
+    """Return whether torch is a wheel: the environment, else the log, shows no conda package of it."""
     if context.prefix:
         return context.prefix.package("pytorch") is None
     return "pytorch" not in context.builds and "pytorch-cuda" not in context.builds
@@ -106,7 +106,7 @@ _COMPANIONS = ("torchvision", "torchaudio")
 
 
 def _companion(context: LogContext, name: str, row: TorchWheel) -> str:
-    """A companion of the same CUDA build: the release that is told, else the one that pins this torch."""
+    """Return the companion package with the same CUDA build, of the logged version or the one that pins this torch."""
     found = version_or_none(context.packages.get(name, "")) or partner_of(context, name, row.version)
     return f"{name}=={found.public}+{row.build}" if found else name
 
