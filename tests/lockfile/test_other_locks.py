@@ -363,7 +363,10 @@ def test_only_check_and_diff_take_the_locks_of_other_programs(tmp_path: Path) ->
         assert (wrong.returncode, "--python expects a release such as 3.12" in wrong.stderr) == (2, True)
     wrong = run("check", "uv.lock", "--environment", "gpu", folder=tmp_path)
     assert wrong.returncode == 2
-    assert "--environment has no effect on uv.lock, a uv.lock; it takes --extra, --group, --python" in wrong.stderr
+    assert (
+        "--environment has no effect on uv.lock, which is read as uv.lock; it takes --extra, --group, --python"
+        in wrong.stderr
+    )
 
 
 def test_a_platform_that_the_lock_lacks_and_packages_without_hash(tmp_path: Path) -> None:

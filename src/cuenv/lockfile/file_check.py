@@ -103,15 +103,16 @@ def names_nothing(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
 
 
 def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    """Libraries of pip of which no release that the file admits runs on a GPU of the host, beside whatever torch."""
+    """Libraries of pip of which no release that the file admits runs on a GPU of the host, beside any torch."""
+    from cuenv.resolver.rules.extensions import gpu_too_old  # noqa: PLC0415 - only for files that nobody resolves
+
     for text in spec.pip if facts.gpus else ():
         demand = pip_demand(text) if on_linux(text) else None
-        if demand and any(row.serves_from for row in knowledge.extension(demand.name)):
+        found = gpu_too_old(demand, facts.capabilities, knowledge) if demand else None
+        if demand and found:
             candidate = bare_candidate(knowledge.cudas[-1].version, facts.platform)
             context = Context(facts=facts, request=Request(dev=True, pip=(demand.text,)), knowledge=knowledge)
-            found = verdict_of("extensions", candidate, context)
-            if found.outcome == "reject" and "needs compute capability" in found.because:
-                yield from (replace(item, subject=demand.name) for item in as_findings(found, candidate, context))
+            yield from (replace(item, subject=demand.name) for item in as_findings(found, candidate, context))
 
 
 def _without_double_cudnn(found: list[Finding]) -> list[Finding]:

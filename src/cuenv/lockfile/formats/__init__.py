@@ -409,7 +409,7 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
     for option in wanted.options:
         if option not in reader.parts:
             there = f"; it takes {', '.join(reader.parts)}" if reader.parts else ""
-            message = f"{option} has no effect on {source}, a {reader.file}{there}"
+            message = f"{option} has no effect on {source}, which is read as {reader.file}{there}"
             raise UsageError(message, hint=f"cuenv check {shlex.quote(source)}")
     if wanted.python and not _RELEASE.fullmatch(wanted.python):
         raise UsageError(

@@ -92,9 +92,9 @@ def _not_judged(strange: list[Demand]) -> Verdict:
 
 def _judged(demand: Demand, torch: _Torch, context: _Asked) -> Verdict:
     asked = Reason("wish", demand.text)
-    dropped = _dropped(demand, asked, context)
-    if dropped:
-        return dropped
+    too_old = gpu_too_old(demand, context.capabilities, context.knowledge)
+    if too_old:
+        return too_old
     bad = [(row, out) for row, out in broken(demand, context.knowledge) if row.when in broken_when(context.offload)]
     out = tuple(release for _, releases in bad for release in releases)
     rows = context.knowledge.extension(demand.name)
@@ -151,22 +151,25 @@ def _not_compiled(demand: Demand, suits: list[Extension], context: _Asked, asked
     return Verdict(rule=_NAME, outcome="warn", because=because, reasons=(asked, reason))
 
 
-def _dropped(demand: Demand, asked: Reason, context: _Asked) -> Verdict | None:
-    """What no release that is asked for serves, whoever packs it: a conda build is made of the same sources."""
-    rows = context.knowledge.extension(demand.name)
-    if not any(row.serves_from and item < row.serves_from for row in rows for item in context.capabilities):
+def gpu_too_old(demand: Demand, capabilities: tuple[Capability, ...], kb: Knowledge) -> Verdict | None:
+    """The rejection of a library if no requested release supports a GPU, beside any torch; ``None`` if one may.
+
+    Wheels and conda builds count alike: both are made of the same sources.
+    """
+    rows = kb.extension(demand.name)
+    if not any(row.serves_from and item < row.serves_from for row in rows for item in capabilities):
         return None
     however = replace(demand, ways=tuple({way for row in rows for way in row.comes}))
     meant = tuple(row for row in rows if meets(however, row))
     limits = [row.serves_from for row in meant if row.serves_from]
     if not limits or len(limits) < len(meant) or not covered(however, meant, rows):
         return None
-    below = [item for item in context.capabilities if item < min(limits)]
+    below = [item for item in capabilities if item < min(limits)]
     if not below:
         return None
     because = f"{demand.text} {_needs_gpu(min(limits), below[0])}"
     reasons = (
-        asked,
+        Reason("wish", demand.text),
         *(
             row_reason(row, f"{row.package} {row.span()} needs compute capability {row.serves_from} or later")
             for row in meant
