@@ -19,10 +19,8 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, Target
 
-LOADABLE = ".nv_fatbin"
-"""Section of what the runtime loads."""
-RELOCATABLE = "__nv_relfatbin"
-"""Section of code that a device linker may still turn into something loadable."""
+LOADABLE = ".nv_fatbin"  # section of what the runtime loads
+RELOCATABLE = "__nv_relfatbin"  # section of code that a device linker may still turn into something loadable
 
 _EXECUTABLE, _ALLOCATED, _PROGBITS = 4, 2, 1
 _MAGIC = struct.pack("<I", MAGIC)
@@ -48,17 +46,11 @@ _MOST_SECTIONS = 4096
 
 @dataclass(frozen=True, slots=True)
 class CodeObject:
-    """A container of device code: the runtime loads it as a whole, and takes from it one entry that suits the GPU.
+    """A container of device code: the runtime loads it as a whole, and takes from it one entry that suits the GPU."""
 
-    Attributes:
-        section: where it lies.
-        offset: of its first byte in the file.
-        entries: its pieces of code, in their order.
-    """
-
-    section: str
-    offset: int
-    entries: tuple[Entry, ...]
+    section: str  # where it lies
+    offset: int  # of its first byte in the file
+    entries: tuple[Entry, ...]  # its pieces of code, in their order
 
     @property
     def bare(self) -> bool:
@@ -68,20 +60,13 @@ class CodeObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCode:
-    """The device code of one file.
+    """The device code of one file."""
 
-    Attributes:
-        machine: of the host code.
-        objects: the loadable ones that can hold a kernel.
-        bare: how many loadable ones cannot.
-        possible: relocatable ones (``__nv_relfatbin``): a device linker may have used them.
-        elsewhere: those found in other sections, which the library itself loads; ``None`` when nobody looked.
-    """
-
-    machine: str
-    objects: tuple[CodeObject, ...]
-    bare: int = 0
-    possible: tuple[CodeObject, ...] = ()
+    machine: str  # of the host code
+    objects: tuple[CodeObject, ...]  # the loadable ones that can hold a kernel
+    bare: int = 0  # how many loadable ones cannot
+    possible: tuple[CodeObject, ...] = ()  # relocatable ones (``__nv_relfatbin``): a device linker may have used them
+    # those found in other sections, which the library itself loads; ``None`` when nobody looked
     elsewhere: tuple[CodeObject, ...] | None = None
 
     @property
@@ -92,21 +77,13 @@ class FileCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What several objects hold together.
+    """What several objects hold together."""
 
-    Attributes:
-        objects: how many they are.
-        sass: targets with machine code, and in how many objects each is.
-        ptx: targets with PTX by their ISA, likewise.
-        lto: targets with NVVM IR, likewise.
-        tile: targets with Tile IR, likewise.
-    """
-
-    objects: int
-    sass: Mapping[Target, int]
-    ptx: Mapping[tuple[Target, tuple[int, int]], int]
-    lto: Mapping[Target, int]
-    tile: Mapping[Target, int]
+    objects: int  # how many they are
+    sass: Mapping[Target, int]  # targets with machine code, and in how many objects each is
+    ptx: Mapping[tuple[Target, tuple[int, int]], int]  # targets with PTX by their ISA, likewise
+    lto: Mapping[Target, int]  # targets with NVVM IR, likewise
+    tile: Mapping[Target, int]  # targets with Tile IR, likewise
 
     @property
     def everywhere(self) -> tuple[Target, ...]:

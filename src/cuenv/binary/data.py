@@ -12,8 +12,7 @@ from typing import Any, Literal, Protocol
 from cuenv.core.errors import InputError
 from cuenv.core.urls import printable
 
-LONGEST = 1 << 16
-"""Bytes that one string (a name, a search path) may have."""
+LONGEST = 1 << 16  # bytes that one string (a name, a search path) may have
 
 
 class Data(Protocol):

@@ -14,10 +14,8 @@ from cuenv.core.record import dataclass
 
 Kind = Literal["shared", "executable", "relocatable", "core", "other"]
 
-NOBITS = 8
-"""Section type of what has an address and no bytes in the file."""
-LOAD = 1
-"""Segment type of what the loader maps."""
+NOBITS = 8  # section type of what has an address and no bytes in the file
+LOAD = 1  # segment type of what the loader maps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,47 +58,32 @@ class Tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dynamic:
-    """What the loader is told.
+    """What the loader is told."""
 
-    Attributes:
-        soname: DT_SONAME.
-        needed: DT_NEEDED in their order.
-        rpath: DT_RPATH, split at colons, as written (``$ORIGIN`` is not expanded); ``None`` when there is none.
-        runpath: DT_RUNPATH likewise. Where both are there, the loader ignores DT_RPATH.
-        needs: the versions needed of each library, by the SONAME as it stands in NEEDED (DT_VERNEED), and whether a
-            need is weak (the loader only warns).
-        defines: the versions defined here (DT_VERDEF), without the base one, which is the file's own name.
-        flags_1: DT_FLAGS_1.
-        tables: where the symbol tables are.
-    """
-
-    soname: str | None
-    needed: tuple[str, ...]
+    soname: str | None  # DT_SONAME
+    needed: tuple[str, ...]  # DT_NEEDED in their order
+    # DT_RPATH, split at colons, as written (``$ORIGIN`` is not expanded); ``None`` when there is none
     rpath: tuple[str, ...] | None
-    runpath: tuple[str, ...] | None
+    runpath: tuple[str, ...] | None  # DT_RUNPATH likewise. Where both are there, the loader ignores DT_RPATH
+    # the versions needed of each library, by the SONAME as it stands in NEEDED (DT_VERNEED), and whether a need is weak
+    # (the loader only warns)
     needs: Mapping[str, tuple[tuple[str, bool], ...]]
+    # the versions defined here (DT_VERDEF), without the base one, which is the file's own name
     defines: tuple[str, ...]
-    flags_1: int
-    tables: Tables
+    flags_1: int  # DT_FLAGS_1
+    tables: Tables  # where the symbol tables are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elf:
-    """An ELF64 little-endian file.
+    """An ELF64 little-endian file."""
 
-    Attributes:
-        machine: ``x86_64``, ``aarch64``, or the number of ``e_machine`` as text.
-        kind: a position-independent executable counts as ``executable`` where its flags say so (DF_1_PIE).
-        interpreter: the loader that it asks for (PT_INTERP).
-        dynamic: ``None`` for a static executable or an object file.
-    """
-
-    machine: str
-    kind: Kind
+    machine: str  # ``x86_64``, ``aarch64``, or the number of ``e_machine`` as text
+    kind: Kind  # a position-independent executable counts as ``executable`` where its flags say so (DF_1_PIE)
     sections: tuple[Section, ...]
     segments: tuple[Segment, ...]
-    interpreter: str | None
-    dynamic: Dynamic | None
+    interpreter: str | None  # the loader that it asks for (PT_INTERP)
+    dynamic: Dynamic | None  # ``None`` for a static executable or an object file
 
     def section(self, name: str) -> Section | None:
         """The first section of this name."""
@@ -109,20 +92,13 @@ class Elf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symbol:
-    """An entry of the dynamic symbol table.
-
-    Attributes:
-        defined: here, or wanted from another library.
-        weak: a weak symbol that nobody defines is no failure.
-        version: the version it has or wants; ``None`` when it is unversioned.
-        file: for a wanted one, the SONAME that its version is looked for in.
-    """
+    """An entry of the dynamic symbol table."""
 
     name: str
-    defined: bool
-    weak: bool
-    version: str | None
-    file: str | None
+    defined: bool  # here, or wanted from another library
+    weak: bool  # a weak symbol that nobody defines is no failure
+    version: str | None  # the version it has or wants; ``None`` when it is unversioned
+    file: str | None  # for a wanted one, the SONAME that its version is looked for in
 
 
 _ENTRY = struct.Struct("<qQ")

@@ -40,18 +40,13 @@ _BARE_PTX = 72
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One piece of device code in a container.
+    """One piece of device code in a container."""
 
-    Attributes:
-        kind: ``sass`` machine code, ``ptx``, ``lto`` (NVVM IR that a linker compiles), ``tile`` (Tile IR), ``other``.
-        target: what it was compiled for.
-        isa: major and minor of the PTX ISA, for PTX alone.
-        bare: it is too small to hold a kernel or a variable: what nvcc writes for a source without device code.
-    """
-
+    # ``sass`` machine code, ``ptx``, ``lto`` (NVVM IR that a linker compiles), ``tile`` (Tile IR), ``other``
     kind: EntryKind
-    target: Target
-    isa: tuple[int, int] | None = None
+    target: Target  # what it was compiled for
+    isa: tuple[int, int] | None = None  # major and minor of the PTX ISA, for PTX alone
+    # it is too small to hold a kernel or a variable: what nvcc writes for a source without device code
     bare: bool = False
 
 

@@ -33,32 +33,20 @@ Outcome = Literal["native", "jit", "partly", "nothing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCode:
-    """How the objects of a file serve one GPU; each object counts once.
+    """How the objects of a file serve one GPU; each object counts once."""
 
-    Attributes:
-        capability: of the GPU.
-        objects: how many there are.
-        native: with machine code that runs on it.
-        jit: with PTX alone that its driver compiles (or may compile, where the driver is not known).
-        beyond: indexes of those whose PTX the driver does not know.
-        missing: indexes of those with nothing for it.
-        by: targets whose machine code or PTX is taken.
-        needs: the highest CUDA release that a driver must speak to compile the PTX; ``None`` when none is needed, or
-            when the tables do not know the ISA (``unknown_isa``).
-        driver: the first driver that supports it.
-        unknown_isa: an ISA that no row of the tables has.
-    """
-
-    capability: Capability
-    objects: int
-    native: int
-    jit: int
-    beyond: tuple[int, ...]
-    missing: tuple[int, ...]
-    by: tuple[Target, ...]
+    capability: Capability  # of the GPU
+    objects: int  # how many there are
+    native: int  # with machine code that runs on it
+    jit: int  # with PTX alone that its driver compiles (or may compile, where the driver is not known)
+    beyond: tuple[int, ...]  # indexes of those whose PTX the driver does not know
+    missing: tuple[int, ...]  # indexes of those with nothing for it
+    by: tuple[Target, ...]  # targets whose machine code or PTX is taken
+    # the highest CUDA release that a driver must speak to compile the PTX; ``None`` when none is needed, or when the
+    # tables do not know the ISA (``unknown_isa``)
     needs: Version | None = None
-    driver: str | None = None
-    unknown_isa: str | None = None
+    driver: str | None = None  # the first driver that supports it
+    unknown_isa: str | None = None  # an ISA that no row of the tables has
 
     @property
     def outcome(self) -> Outcome:
@@ -163,35 +151,23 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A file or folder that could not be read.
-
-    Attributes:
-        named: it was asked for by name, and not only found below a folder.
-    """
+    """A file or folder that could not be read."""
 
     path: str
     reason: str
     fault: BinaryFault
-    named: bool
+    named: bool  # it was asked for by name, and not only found below a folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """The result of a scan: each file with GPU code, and how it supports the GPUs of a host.
+    """The result of a scan: each file with GPU code, and how it supports the GPUs of a host."""
 
-    Attributes:
-        facts: the host.
-        files: those with device code, by path.
-        skipped: those that could not be read.
-        plain: how many ELF files below the folders have no device code.
-        others: how many further files there are.
-    """
-
-    facts: HostFacts
-    files: tuple[ScannedFile, ...]
-    skipped: tuple[Skipped, ...]
-    plain: int
-    others: int
+    facts: HostFacts  # the host
+    files: tuple[ScannedFile, ...]  # those with device code, by path
+    skipped: tuple[Skipped, ...]  # those that could not be read
+    plain: int  # how many ELF files below the folders have no device code
+    others: int  # how many further files there are
 
     @property
     def exit(self) -> ExitCode:
@@ -203,8 +179,7 @@ class Scanned:
         return ExitCode.NEGATIVE if nothing or broken else ExitCode.OK
 
 
-_TOLD = 25
-"""Files between two words about how far it is."""
+_TOLD = 25  # files between two words about how far it is
 
 
 def scan_paths(

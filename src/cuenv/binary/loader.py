@@ -29,68 +29,44 @@ _NO_DEFAULT = 0x800  # DF_1_NODEFLIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What lies at a path.
+    """What lies at a path."""
 
-    Attributes:
-        path: as the loader spells it.
-        kind: ``elf`` can be loaded; ``other`` is an ELF file for another machine, which the loader passes over in
-            silence, as what is ``absent`` or ``denied`` (no permission); ``broken`` stops it with an error.
-        why: for what is broken, denied or other.
-        identity: device and inode; two names of one file are loaded once.
-        elf: its headers.
-    """
-
-    path: str
+    path: str  # as the loader spells it
+    # ``elf`` can be loaded; ``other`` is an ELF file for another machine, which the loader passes over in silence, as
+    # what is ``absent`` or ``denied`` (no permission); ``broken`` stops it with an error
     kind: Kind
-    why: str = ""
-    identity: tuple[int, int] = (0, 0)
-    elf: Elf | None = None
+    why: str = ""  # for what is broken, denied or other
+    identity: tuple[int, int] = (0, 0)  # device and inode; two names of one file are loaded once
+    elf: Elf | None = None  # its headers
 
 
-Look = Callable[[str], Seen]
-"""How a path is looked at. What is wrong with a file is part of the answer."""
+Look = Callable[[str], Seen]  # how a path is looked at. What is wrong with a file is part of the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """The settings of the machine and the process for the search.
+    """The settings of the machine and the process for the search."""
 
-    Attributes:
-        library_path: LD_LIBRARY_PATH as it is written.
-        preload: LD_PRELOAD as it is written.
-        cache: the path that the loader's cache gives for a name.
-        defaults: the loader's own folders.
-        hwcaps: the subfolders of ``glibc-hwcaps`` that the processor can use, best first.
-        lib: what ``$LIB`` stands for.
-        platform: what ``$PLATFORM`` stands for.
-        cwd: the working folder, for relative and empty entries.
-    """
-
-    library_path: str = ""
-    preload: str = ""
-    cache: Mapping[str, str] = field(default_factory=dict)
-    defaults: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
-    hwcaps: tuple[str, ...] = ()
-    lib: str = "lib64"
-    platform: str = "x86_64"
-    cwd: str = "/"
+    library_path: str = ""  # LD_LIBRARY_PATH as it is written
+    preload: str = ""  # LD_PRELOAD as it is written
+    cache: Mapping[str, str] = field(default_factory=dict)  # the path that the loader's cache gives for a name
+    defaults: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")  # the loader's own folders
+    hwcaps: tuple[str, ...] = ()  # the subfolders of ``glibc-hwcaps`` that the processor can use, best first
+    lib: str = "lib64"  # what ``$LIB`` stands for
+    platform: str = "x86_64"  # what ``$PLATFORM`` stands for
+    cwd: str = "/"  # the working folder, for relative and empty entries
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Loaded:
-    """A loaded object.
+    """A loaded object."""
 
-    Attributes:
-        path: by which it was opened; links in it are not resolved, and ``$ORIGIN`` is its folder.
-        loader: the object whose NEEDED brought it; ``None`` for the executable and for what was opened by path.
-        via: which part of the search found it.
-        needed: each name of NEEDED with what it became; ``None`` when it is missing.
-    """
-
-    path: str
+    path: str  # by which it was opened; links in it are not resolved, and ``$ORIGIN`` is its folder
     elf: Elf
+    # the object whose NEEDED brought it; ``None`` for the executable and for what was opened by path
     loader: Loaded | None = None
-    via: str = ""
+    via: str = ""  # which part of the search found it
+    # each name of NEEDED with what it became; ``None`` when it is missing
     needed: tuple[tuple[str, Loaded | None], ...] = ()
 
     @property
@@ -207,19 +183,12 @@ _FLAGS = {"x86_64": 0x0303, "aarch64": 0x0A03}
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A library in the cache.
+    """A library in the cache."""
 
-    Attributes:
-        name: its SONAME (or file name), as NEEDED asks for it.
-        path: the file.
-        flags: of which ABI it is.
-        hwcap: the subfolder of ``glibc-hwcaps`` that it lies in, such as ``x86-64-v3``; empty outside of them.
-    """
-
-    name: str
-    path: str
-    flags: int
-    hwcap: str = ""
+    name: str  # its SONAME (or file name), as NEEDED asks for it
+    path: str  # the file
+    flags: int  # of which ABI it is
+    hwcap: str = ""  # the subfolder of ``glibc-hwcaps`` that it lies in, such as ``x86-64-v3``; empty outside of them
 
 
 def parse_ld_cache(data: bytes) -> tuple[CacheEntry, ...]:
@@ -310,36 +279,22 @@ _MOST_OBJECTS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingLibrary:
-    """A needed library that is not found or cannot be loaded.
+    """A needed library that is not found or cannot be loaded."""
 
-    Attributes:
-        name: as NEEDED has it.
-        asker: who needs it.
-        broken: what was found and cannot be loaded.
-    """
-
-    name: str
-    asker: Loaded
-    broken: Seen | None = None
+    name: str  # as NEEDED has it
+    asker: Loaded  # who needs it
+    broken: Seen | None = None  # what was found and cannot be loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The result of opening a file.
+    """The result of opening a file."""
 
-    Attributes:
-        root: the object; ``None`` when the file itself cannot be loaded.
-        new: the objects that were not there before, in the order of loading.
-        closure: the objects that its symbols are looked up in, itself first.
-        missing: what the loader would stop at; nothing stays loaded then.
-        seen: the file.
-    """
-
-    root: Loaded | None
-    seen: Seen
-    new: tuple[Loaded, ...] = ()
-    closure: tuple[Loaded, ...] = ()
-    missing: tuple[MissingLibrary, ...] = ()
+    root: Loaded | None  # the object; ``None`` when the file itself cannot be loaded
+    seen: Seen  # the file
+    new: tuple[Loaded, ...] = ()  # the objects that were not there before, in the order of loading
+    closure: tuple[Loaded, ...] = ()  # the objects that its symbols are looked up in, itself first
+    missing: tuple[MissingLibrary, ...] = ()  # what the loader would stop at; nothing stays loaded then
 
 
 class Process:

@@ -31,8 +31,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.cli.values import CheckValues
 
 
-_SHOWN_OF_CODE = 8
-"""The most findings of one code that are shown of an environment, which may lack a hundred packages."""
+_SHOWN_OF_CODE = 8  # the most findings of one code that are shown of an environment, which may lack a hundred packages
 
 
 @click.command("check", cls=CuenvCommand)

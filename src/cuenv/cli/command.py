@@ -130,8 +130,7 @@ def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
-output_options = combined(*_output_options, help_option)
-"""The options of every command."""
+output_options = combined(*_output_options, help_option)  # the options of every command
 group_options = combined(*_output_options, offline_option, no_progress_option)
 """The options that may also stand in front of a command."""
 

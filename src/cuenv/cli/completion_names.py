@@ -20,11 +20,9 @@ from cuenv.core.io.files import DATA
 if TYPE_CHECKING:  # only when a shell asks
     from click.shell_completion import CompletionItem
 
-Names: TypeAlias = Mapping[str, str]
-"""Names with a short description of each."""
+Names: TypeAlias = Mapping[str, str]  # names with a short description of each
 
-_FILE = "\0file"
-"""Stands for the files that the shell itself completes."""
+_FILE = "\0file"  # stands for the files that the shell itself completes
 
 _LIMIT = 4 * 1024 * 1024
 

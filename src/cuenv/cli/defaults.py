@@ -23,8 +23,7 @@ if TYPE_CHECKING:  # only where something is set
     from cuenv.config.io.configuration import Configuration
     from cuenv.config.settings import Setting
 
-V = TypeVar("V", bound=Mapping[str, object])
-"""The values of a command's options, typed by `cuenv.cli.values`."""
+V = TypeVar("V", bound=Mapping[str, object])  # the values of a command's options, typed by `cuenv.cli.values`
 
 _CONFIGURATION = "cuenv.configuration"
 _NO_FILES = "cuenv.no_config"

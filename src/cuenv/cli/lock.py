@@ -184,8 +184,7 @@ def _repair_json(answer: Repaired, output: Path | None) -> ReportDocument:
     }
 
 
-_SOLVER_LINES = 20
-"""The number of the solver's lines that are shown without -v."""
+_SOLVER_LINES = 20  # the number of the solver's lines that are shown without -v
 
 
 class _LockCommand(CuenvCommand):

@@ -68,10 +68,8 @@ Options and examples of a command:
 """
 
 
-_LONG_COMMAND = 80
-"""The length from which a command gets a line of its own, with its description below."""
-_MODULES = {"why-not": "why", "shell-hook": "run"}
-"""Commands that are defined in the module of another command."""
+_LONG_COMMAND = 80  # the length from which a command gets a line of its own, with its description below
+_MODULES = {"why-not": "why", "shell-hook": "run"}  # commands that are defined in the module of another command
 
 
 def load(name: str) -> click.Command:

@@ -35,12 +35,9 @@ _COLOURS: Mapping[str, str] = {
 _WORD = regex(
     r"(?P<before>(?: {3}|\S+:\d+:\d+: |\d+ files?: )?)(?P<word>(?P<count>[1-9]\d* errors?)|not fine|[a-z]+)(?!\w)"
 )
-_DEFAULT_COLUMNS = 80
-"""The width of a terminal that does not report its width."""
-_LOG_SECONDS = 30.0
-"""Seconds between two lines of progress in a log."""
-_MIN_COLUMNS = 40
-"""The smallest width at which lines are wrapped."""
+_DEFAULT_COLUMNS = 80  # the width of a terminal that does not report its width
+_LOG_SECONDS = 30.0  # seconds between two lines of progress in a log
+_MIN_COLUMNS = 40  # the smallest width at which lines are wrapped
 _COMMAND = regex(
     r"(?:(?<=: )|(?<=or )|(?<=  )|^)(?:\w+=\S* )*(?:\S*/)?(?:cuenv|conda|mamba|micromamba|pixi|pip|uv|sh|eval|mkdir|ls"
     r"|df|ldd|nvidia-smi|python3?|tar|cp|unset|export|source|\.) \S.*$"
@@ -73,8 +70,7 @@ def _colour_option() -> str:
     return str(context.params.get("color") or "auto") if context else _typed_colour
 
 
-_typed_colour = "auto"
-"""The value of ``--color`` for errors that are printed after the command has ended."""
+_typed_colour = "auto"  # the value of ``--color`` for errors that are printed after the command has ended
 
 
 def remember_colour(option: str) -> None:

@@ -62,37 +62,24 @@ def _value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One profile that has a name.
-
-    Attributes:
-        says: the first sentence of its story; empty for none.
-        fault: what is wrong with it; empty when it is valid.
-        hides: where the profiles of the same name stand that do not count beside it.
-    """
+    """One profile that has a name."""
 
     place: ProfilePlace
-    says: str
-    fault: str
-    hides: tuple[str, ...]
+    says: str  # the first sentence of its story; empty for none
+    fault: str  # what is wrong with it; empty when it is valid
+    hides: tuple[str, ...]  # where the profiles of the same name stand that do not count beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """What became of one profile.
-
-    Attributes:
-        fault: what is wrong with it; empty when it is valid.
-        hint: what to do about the fault.
-        fits: whether the host can have it; ``None`` when no host was asked about, or it is not valid.
-        lines: what was decided, in words.
-    """
+    """What became of one profile."""
 
     asked: str
     origin: str
-    fault: str = ""
-    hint: str = ""
-    fits: bool | None = None
-    lines: tuple[str, ...] = ()
+    fault: str = ""  # what is wrong with it; empty when it is valid
+    hint: str = ""  # what to do about the fault
+    fits: bool | None = None  # whether the host can have it; ``None`` when no host was asked about, or it is not valid
+    lines: tuple[str, ...] = ()  # what was decided, in words
 
 
 def listed(project: Configuration | None) -> tuple[Listed, ...]:

@@ -27,16 +27,11 @@ HINT = "--no-config, or CUENV_NO_CONFIG=1, ignores the file"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One value and where it came from.
+    """One value and where it came from."""
 
-    Attributes:
-        name: as in the file.
-        origin: ``cuenv.toml: gpus``, ``CUENV_GPU``, ``default``.
-    """
-
-    name: str
+    name: str  # as in the file
     value: Value = field(repr=False)  # a mirror may hold credentials
-    origin: str
+    origin: str  # ``cuenv.toml: gpus``, ``CUENV_GPU``, ``default``
 
     def shown(self) -> Value:
         """The value without credentials, for people and JSON."""
@@ -47,22 +42,15 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One setting that there is.
+    """One setting that there is."""
 
-    Attributes:
-        flag: the option it stands for; empty for none.
-        type: ``str``, ``bool``, ``tuple``, or ``int`` for a number, which is kept as its text.
-        default: what counts when nobody says anything.
-        check: raises ValueError or UsageError for a text that it is not.
-        place: what of a text from a file is a path beside the file: ``always``, ``path`` (when it looks like one),
-            ``target`` (what stands behind ``FROM=``); empty for nothing.
-    """
-
-    flag: str = ""
+    flag: str = ""  # the option it stands for; empty for none
     variable: str = ""
-    type: type = str
-    default: Value = None
-    check: Callable[[str], object] = str
+    type: type = str  # ``str``, ``bool``, ``tuple``, or ``int`` for a number, which is kept as its text
+    default: Value = None  # what counts when nobody says anything
+    check: Callable[[str], object] = str  # raises ValueError or UsageError for a text that it is not
+    # what of a text from a file is a path beside the file: ``always``, ``path`` (when it looks like one), ``target``
+    # (what stands behind ``FROM=``); empty for nothing
     place: str = ""
 
 
@@ -114,8 +102,7 @@ KINDS: Mapping[str, Kind] = {
 }
 """Every setting by its name in the file."""
 
-MACHINE = frozenset({"hosts", "gpus", "driver", "glibc", "platforms"})
-"""The settings that name a host."""
+MACHINE = frozenset({"hosts", "gpus", "driver", "glibc", "platforms"})  # the settings that name a host
 
 REQUEST = frozenset({"profile", "stack", "pytorch", "cuda", "python", "prefer", "dev"})
 """The settings that say what is asked for: an environment file says it itself."""
@@ -123,8 +110,7 @@ REQUEST = frozenset({"profile", "stack", "pytorch", "cuda", "python", "prefer", 
 WRITTEN = frozenset({"cache-dir"})
 """The settings that name a place to write to: never taken from a file of another user."""
 
-NO_CONFIG = "CUENV_NO_CONFIG"
-"""The variable that switches the files off."""
+NO_CONFIG = "CUENV_NO_CONFIG"  # the variable that switches the files off
 
 
 def replaced_by(given: frozenset[str] | set[str]) -> frozenset[str]:

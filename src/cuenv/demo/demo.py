@@ -22,24 +22,18 @@ from cuenv.resolver.resolve import Resolution, resolve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution
 
-RECORDED = "rtx4090-535"
-"""The recorded host of the demo on a machine without NVIDIA GPU."""
+RECORDED = "rtx4090-535"  # the recorded host of the demo on a machine without NVIDIA GPU
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demonstration:
-    """The result of ``cuenv demo``: the host, the decision, the sample and what its checks found.
-
-    Attributes:
-        recorded: the host is a recorded one, as this machine has no NVIDIA GPU.
-        reports: of the lock, of the prefix.
-    """
+    """The result of ``cuenv demo``: the host, the decision, the sample and what its checks found."""
 
     facts: HostFacts
-    recorded: bool
+    recorded: bool  # the host is a recorded one, as this machine has no NVIDIA GPU
     resolution: Resolution
     locked: Locked | None = None
-    reports: tuple[Report, ...] = ()
+    reports: tuple[Report, ...] = ()  # of the lock, of the prefix
     prefix: Path | None = None
 
     @property

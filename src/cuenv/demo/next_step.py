@@ -14,15 +14,10 @@ from cuenv.lockfile.files import LOCK_NAME, REQUIREMENTS, default_environment_fi
 
 @dataclass(frozen=True, kw_only=True)
 class NextStep:
-    """The files in a folder, and the next commands.
+    """The files in a folder, and the next commands."""
 
-    Attributes:
-        found: what was looked at and how it is, one line each.
-        commands: each with what it does, the next one first.
-    """
-
-    found: tuple[str, ...]
-    commands: tuple[tuple[str, str], ...]
+    found: tuple[str, ...]  # what was looked at and how it is, one line each
+    commands: tuple[tuple[str, str], ...]  # each with what it does, the next one first
 
 
 def next_step(folder: Path, environ: Mapping[str, str]) -> NextStep:

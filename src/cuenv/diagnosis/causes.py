@@ -25,8 +25,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import Symptom
 from cuenv.prefix.inventory import Prefix
 
-SHOWN_SOFTWARE = ("torch", "cuda", "nvcc", "python", "gcc")
-"""Software versions of a log that its diagnosis shows."""
+SHOWN_SOFTWARE = ("torch", "cuda", "nvcc", "python", "gcc")  # software versions of a log that its diagnosis shows
 _SLOT = regex(r"\{([a-z]+)\}")
 _PLACEHOLDER = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
 """A placeholder that the log did not fill: a command that contains one is not printed."""
@@ -55,23 +54,15 @@ _DEFAULT_VALUES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A symptom that nothing else in the log explains.
-
-    Attributes:
-        reason: the reason for its rank among the causes.
-        why: the general cause.
-        because: evidence from the host, the environment and the line, one sentence each.
-        command: the command that cures it.
-        followers: the symptoms that follow from it, in the order of the log.
-    """
+    """A symptom that nothing else in the log explains."""
 
     match: SymptomMatch
-    reason: str
-    why: str
-    because: tuple[str, ...]
+    reason: str  # the reason for its rank among the causes
+    why: str  # the general cause
+    because: tuple[str, ...]  # evidence from the host, the environment and the line, one sentence each
     remedy: str
-    command: str
-    followers: tuple[SymptomMatch, ...] = ()
+    command: str  # the command that cures it
+    followers: tuple[SymptomMatch, ...] = ()  # the symptoms that follow from it, in the order of the log
 
     @property
     def for_administrators(self) -> bool:
@@ -91,29 +82,23 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The causes of a failure in a log.
+    """The causes of a failure in a log."""
 
-    Attributes:
-        verdict: ``known``: the log shows a cause; ``effect``: it shows only consequences of a cause elsewhere;
-            ``harmless``: it shows only harmless messages; ``unknown``: it fails, and the table has no row for it;
-            ``clean``: no line looks like a failure.
-        causes: the symptoms that no other symptom explains, in rank order. If the verdict is ``unknown``, only a cause
-            of the kind ``words`` can have ended the run: cuenv knows its message and nothing else.
-        facts: the host of the log, from the log or from the options.
-        contradictions: facts about the host that disagree.
-        unexplained: the failures that no symptom explains; only if the verdict is ``unknown``.
-        survived: whether the run continued after every error.
-    """
-
+    # ``known``: the log shows a cause; ``effect``: it shows only consequences of a cause elsewhere; ``harmless``: it
+    # shows only harmless messages; ``unknown``: it fails, and the table has no row for it; ``clean``: no line looks
+    # like a failure
     verdict: Verdict
+    # the symptoms that no other symptom explains, in rank order. If the verdict is ``unknown``, only a cause of the
+    # kind ``words`` can have ended the run: cuenv knows its message and nothing else
     causes: tuple[Cause, ...]
+    # the failures that no symptom explains; only if the verdict is ``unknown``
     unexplained: tuple[tuple[int, str], ...]
     lines: int
     size: int
     mentions: Mapping[str, str] = field(default_factory=dict)
-    facts: HostFacts | None = None
-    contradictions: tuple[str, ...] = ()
-    survived: bool = False
+    facts: HostFacts | None = None  # the host of the log, from the log or from the options
+    contradictions: tuple[str, ...] = ()  # facts about the host that disagree
+    survived: bool = False  # whether the run continued after every error
 
     @property
     def fine(self) -> bool:

@@ -44,17 +44,11 @@ class LogDiagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class HostDiagnosis:
-    """The findings on a host and its active environment, without a log.
+    """The findings on a host and its active environment, without a log."""
 
-    Attributes:
-        report: the findings: what fails or may fail.
-        fine: what works, one line each.
-        shows: the symptoms that each finding code would cause in a log.
-    """
-
-    report: Report
-    fine: tuple[str, ...]
-    shows: dict[str, tuple[str, ...]]
+    report: Report  # the findings: what fails or may fail
+    fine: tuple[str, ...]  # what works, one line each
+    shows: dict[str, tuple[str, ...]]  # the symptoms that each finding code would cause in a log
     facts: HostFacts
     guidance: Guidance
 

@@ -27,8 +27,7 @@ _SCOPE_LAYERS = ("scope", "memory")
 _INTERRUPTED, _KILLED, _CHILD_FAILED = "interrupted", "host-out-of-memory", "child-failed"
 _KILLED_TEXT = "Killed"
 _SHOWN_FAILURES = 3
-_NEAR_LINES = 6
-"""Lines above the end of a build in which a weak failure may name its cause."""
+_NEAR_LINES = 6  # lines above the end of a build in which a weak failure may name its cause
 _MESSAGE_REASON = "it is an error (line {}) that cuenv knows only by its words, which say what failed"
 _RAISED_REASON = (
     "it is the exception that ended the run (line {}); the last frame of its traceback shows where it comes from"
@@ -37,32 +36,22 @@ _RAISED_REASON = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedSymptom:
-    """A symptom that no other symptom of the log explains.
-
-    Attributes:
-        followers: the symptoms that follow from it, in the order of the log.
-        reason: the reason for its rank, in one sentence.
-    """
+    """A symptom that no other symptom of the log explains."""
 
     match: SymptomMatch
-    followers: tuple[SymptomMatch, ...]
-    reason: str
+    followers: tuple[SymptomMatch, ...]  # the symptoms that follow from it, in the order of the log
+    reason: str  # the reason for its rank, in one sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymptomRanking:
-    """The verdict on a scanned log, and its symptoms in rank order.
-
-    Attributes:
-        symptoms: the symptoms that no other symptom explains, in rank order.
-        unexplained: the failures that no symptom explains; only if the verdict is ``unknown``.
-        survived: whether the run continued after every error.
-    """
+    """The verdict on a scanned log, and its symptoms in rank order."""
 
     verdict: Verdict
-    symptoms: tuple[RankedSymptom, ...]
+    symptoms: tuple[RankedSymptom, ...]  # the symptoms that no other symptom explains, in rank order
+    # the failures that no symptom explains; only if the verdict is ``unknown``
     unexplained: tuple[FailedLine, ...] = ()
-    survived: bool = False
+    survived: bool = False  # whether the run continued after every error
 
 
 def rank_symptoms(found: Scan) -> SymptomRanking:

@@ -18,8 +18,7 @@ from cuenv.resolver.decision_json import source_fields
 if TYPE_CHECKING:  # types alone
     from cuenv.diagnosis.documents import CauseFields, LogDiagnosisDocument, SymptomFields
 
-SEND = "cuenv inspect --json > host.json"
-"""The command whose output helps to explain an unknown log."""
+SEND = "cuenv inspect --json > host.json"  # the command whose output helps to explain an unknown log
 
 _HEADS = {
     "known": "",

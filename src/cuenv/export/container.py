@@ -31,38 +31,23 @@ _NUMBERS = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerContent:
-    """What a container contains.
+    """What a container contains."""
 
-    Attributes:
-        locked: exact packages with hashes; else an environment file that is solved while the image is built.
-        cuda: the minor of its CUDA; ``None`` for a CPU build.
-        torch: its release, where it is known.
-        stack: where torch comes from.
-        python: its minor.
-        glibc: the lowest that its packages ask for; ``None`` when the file does not say.
-        nvcc: whether it has a CUDA compiler of its own.
-        compiling: what compiles CUDA code on first use, or is there to compile with; empty for nothing.
-        conda: further conda packages that are asked for; only without a lock.
-        pip: requirements for pip; only without a lock.
-        driver: the lowest driver that runs it.
-        variables: those of the environment file.
-        host: options of the host that it is for.
-    """
-
-    locked: bool
+    locked: bool  # exact packages with hashes; else an environment file that is solved while the image is built
     platforms: tuple[str, ...]
-    cuda: Version | None
-    torch: Version | None
-    stack: str
-    python: str
-    glibc: Version | None
-    nvcc: bool
+    cuda: Version | None  # the minor of its CUDA; ``None`` for a CPU build
+    torch: Version | None  # its release, where it is known
+    stack: str  # where torch comes from
+    python: str  # its minor
+    glibc: Version | None  # the lowest that its packages ask for; ``None`` when the file does not say
+    nvcc: bool  # whether it has a CUDA compiler of its own
+    # what compiles CUDA code on first use, or is there to compile with; empty for nothing
     compiling: tuple[str, ...] = ()
-    conda: tuple[str, ...] = ()
-    pip: tuple[str, ...] = ()
-    driver: str | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
-    host: tuple[str, ...] = ()
+    conda: tuple[str, ...] = ()  # further conda packages that are asked for; only without a lock
+    pip: tuple[str, ...] = ()  # requirements for pip; only without a lock
+    driver: str | None = None  # the lowest driver that runs it
+    variables: Mapping[str, str] = field(default_factory=dict)  # those of the environment file
+    host: tuple[str, ...] = ()  # options of the host that it is for
 
 
 def content_of_lock(
@@ -161,19 +146,13 @@ def _glibc_in_lock(lock: Lock) -> Iterator[Version]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
-    """The images of a container.
+    """The images of a container."""
 
-    Attributes:
-        base: ``micromamba``, ``cuda`` or ``pytorch``.
-        run: what it runs in; the same where the compiler has to be there.
-        installer: where micromamba is copied from, when ``build`` does not have it.
-    """
-
-    base: str
+    base: str  # ``micromamba``, ``cuda`` or ``pytorch``
     why: tuple[str, ...]
     build: Image
-    run: Image
-    installer: Image | None = None
+    run: Image  # what it runs in; the same where the compiler has to be there
+    installer: Image | None = None  # where micromamba is copied from, when ``build`` does not have it
 
     @property
     def images(self) -> tuple[Image, ...]:

@@ -84,31 +84,20 @@ _NAMES = {"conda-lock": "conda-lock.yml", "explicit": "conda-explicit.txt", "env
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that a Dockerfile is made from.
-
-    Attributes:
-        origin: what it was made from, in words.
-        kind: of ``file``: ``conda-lock``, ``explicit`` or ``environment``; empty for none.
-        file: what micromamba reads, its path in the build context.
-        requirements: what pip reads besides, where the file cannot hold it.
-        cuenv: the requirement for pip that brings cuenv, held by a hash.
-        wheel: of cuenv, its path in the build context; empty where a URL brings it.
-        digests: by image and tag, ``sha256:...``.
-        notes: what else to say at the head.
-    """
+    """Everything that a Dockerfile is made from."""
 
     command: str = "dockerfile"
-    origin: str
+    origin: str  # what it was made from, in words
     content: ContainerContent
     stages: Stages
     sources: Mapping[str, str]
-    kind: str = ""
-    file: str = ""
-    requirements: str = ""
-    cuenv: str
-    wheel: str = ""
-    digests: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    kind: str = ""  # of ``file``: ``conda-lock``, ``explicit`` or ``environment``; empty for none
+    file: str = ""  # what micromamba reads, its path in the build context
+    requirements: str = ""  # what pip reads besides, where the file cannot hold it
+    cuenv: str  # the requirement for pip that brings cuenv, held by a hash
+    wheel: str = ""  # of cuenv, its path in the build context; empty where a URL brings it
+    digests: Mapping[str, str] = field(default_factory=dict)  # by image and tag, ``sha256:...``
+    notes: tuple[str, ...] = ()  # what else to say at the head
 
     @property
     def lock_there(self) -> str:

@@ -56,22 +56,15 @@ def _nothing() -> ExportFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """The result of an export.
+    """The result of an export."""
 
-    Attributes:
-        kind: the command that wrote it.
-        files: the texts by name, the first of them the product.
-        talk: what to say about it.
-        wheel: of cuenv, by its name, for the files to install from; empty where a URL brings it.
-        refused: why there is nothing, and what would help.
-    """
-
-    kind: ExportKind
-    files: Mapping[str, str] = field(default_factory=dict)
-    talk: tuple[str, ...] = ()
+    kind: ExportKind  # the command that wrote it
+    files: Mapping[str, str] = field(default_factory=dict)  # the texts by name, the first of them the product
+    talk: tuple[str, ...] = ()  # what to say about it
     more: ExportFields = field(default_factory=_nothing)
+    # of cuenv, by its name, for the files to install from; empty where a URL brings it
     wheel: tuple[str, bytes] | None = None
-    refused: Refused | None = None
+    refused: Refused | None = None  # why there is nothing, and what would help
 
     @property
     def product(self) -> str:
@@ -93,25 +86,17 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """The request for a container.
-
-    Attributes:
-        lock: its file; ``None`` for a decision.
-        folder: what the image is built from; ``None`` for the folder of the lock.
-        base: one of `cuenv.export.tables.BASES`.
-        cuenv: a wheel, or a URL with its hash; the wheel of the running one when ``None``.
-        digests: ``IMAGE:TAG=sha256:...`` as it was typed.
-    """
+    """The request for a container."""
 
     kind: ContainerKind = "dockerfile"
     host: HostOptions
     request: Request = field(default_factory=Request)
     name: str = "cuenv"
-    lock: Path | None = None
-    folder: Path | None = None
-    base: str = "auto"
-    cuenv: str | None = None
-    digests: tuple[str, ...] = ()
+    lock: Path | None = None  # its file; ``None`` for a decision
+    folder: Path | None = None  # what the image is built from; ``None`` for the folder of the lock
+    base: str = "auto"  # one of `cuenv.export.tables.BASES`
+    cuenv: str | None = None  # a wheel, or a URL with its hash; the wheel of the running one when ``None``
+    digests: tuple[str, ...] = ()  # ``IMAGE:TAG=sha256:...`` as it was typed
 
 
 def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:

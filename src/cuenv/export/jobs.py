@@ -25,25 +25,18 @@ _PROMISE = "The lock still matches its environment file, and supports the GPUs f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Everything that a workflow is made from.
+    """Everything that a workflow is made from."""
 
-    Attributes:
-        origin: what it was made from, in words.
-        lock, environment: their paths in the repository.
-        own: its own path there.
-        nvcc: whether it holds a CUDA compiler, which builds have to find.
-        host: options of the host that it is for; empty where the lock remembers its own.
-        cuenv: the requirement for pip that brings cuenv by a URL, or the path of its wheel in the repository with its
-            hash, as a URL writes it.
-    """
-
-    origin: str
+    origin: str  # what it was made from, in words
+    # lock, environment: their paths in the repository
     lock: str
     environment: str
-    own: str
+    own: str  # its own path there
     platforms: tuple[str, ...]
-    nvcc: bool
-    host: tuple[str, ...]
+    nvcc: bool  # whether it holds a CUDA compiler, which builds have to find
+    host: tuple[str, ...]  # options of the host that it is for; empty where the lock remembers its own
+    # the requirement for pip that brings cuenv by a URL, or the path of its wheel in the repository with its hash, as a
+    # URL writes it
     cuenv: str
     wheel: bool
 

@@ -40,19 +40,12 @@ from cuenv.solve.pip_lines import read_lines
 
 @dataclass(frozen=True, kw_only=True)
 class PixiRequest:
-    """The request for a workspace.
+    """The request for a workspace."""
 
-    Attributes:
-        lock: the environment file and the host; what it writes is written into the folder instead.
-        spec: the environment, where it is no file.
-        twin: whether there is to be a CPU twin for machines without a GPU.
-        version: of the lock's format.
-    """
-
-    lock: LockRequest
-    spec: EnvironmentSpec | None = None
-    twin: bool = True
-    version: int = 7
+    lock: LockRequest  # the environment file and the host; what it writes is written into the folder instead
+    spec: EnvironmentSpec | None = None  # the environment, where it is no file
+    twin: bool = True  # whether there is to be a CPU twin for machines without a GPU
+    version: int = 7  # of the lock's format
 
 
 @dataclass(frozen=True, kw_only=True)

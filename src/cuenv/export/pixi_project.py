@@ -27,8 +27,7 @@ from cuenv.solve.pip_lines import read_lines
 from cuenv.solve.pip_part import provided
 from cuenv.solve.uv_output import toml_string
 
-REQUIRES = ">=0.71"
-"""The first pixi whose platforms declare virtual packages, ``cuda = { driver, arch }`` among them."""
+REQUIRES = ">=0.71"  # the first pixi whose platforms declare virtual packages, ``cuda = { driver, arch }`` among them
 CUDA, CPU, DEFAULT = "cuda", "cpu", "default"
 """The features of a workspace, which are also what its platforms are called, and its usual environment."""
 _KEYS = {"__glibc": "glibc", "__linux": "linux", "__archspec": "archspec"}
@@ -40,38 +39,25 @@ _TORCH = ("pytorch", "torch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PixiPart:
-    """An environment of the workspace.
+    """An environment of the workspace."""
 
-    Attributes:
-        name: ``default``, or ``cpu`` for the CPU twin.
-        feature: what its own requirements stand under.
-        asked: the environment file that it was solved from.
-    """
-
-    name: str
-    feature: str
-    asked: EnvironmentSpec
+    name: str  # ``default``, or ``cpu`` for the CPU twin
+    feature: str  # what its own requirements stand under
+    asked: EnvironmentSpec  # the environment file that it was solved from
     solutions: tuple[Solution, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PixiProject:
-    """A workspace, from which both files are made.
+    """A workspace, from which both files are made."""
 
-    Attributes:
-        parts: its environments, the usual one first.
-        channels: URLs in order of priority.
-        index: the package index that the packages for pip come from; empty where there are none.
-        head: lines for the comment at the top of both files.
-    """
-
-    parts: tuple[PixiPart, ...]
-    channels: tuple[str, ...]
+    parts: tuple[PixiPart, ...]  # its environments, the usual one first
+    channels: tuple[str, ...]  # URLs in order of priority
     knowledge: Knowledge
     names: Mapping[str, str]
-    index: str = ""
+    index: str = ""  # the package index that the packages for pip come from; empty where there are none
     extra: tuple[str, ...] = ()
-    head: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()  # lines for the comment at the top of both files
 
     @property
     def spec(self) -> EnvironmentSpec:

@@ -16,8 +16,7 @@ from cuenv.knowledge.io.load import decode
 from cuenv.knowledge.rows import PLATFORMS, Row, Source
 from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, several, shaped
 
-BASES = ("auto", "micromamba", "cuda", "pytorch")
-"""What may be asked for as the base of a container."""
+BASES = ("auto", "micromamba", "cuda", "pytorch")  # what may be asked for as the base of a container
 FOLDER = f"{DATA}/delivery"
 _TAG = shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
 

@@ -29,35 +29,23 @@ from cuenv.solve.environment_spec import WRITTEN_BY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolkitNeed:
-    """What a toolkit is needed for.
+    """What a toolkit is needed for."""
 
-    Attributes:
-        cuda: the minor that torch was built with; ``None`` when not known.
-        gpus: what nvcc has to compile for.
-        release: the release that was asked for; ``None`` for any.
-        own: the package by which the environment has an nvcc of its own; empty for none.
-    """
-
-    cuda: Version | None = None
-    gpus: tuple[Capability, ...] = ()
-    release: Version | None = None
-    own: str = ""
+    cuda: Version | None = None  # the minor that torch was built with; ``None`` when not known
+    gpus: tuple[Capability, ...] = ()  # what nvcc has to compile for
+    release: Version | None = None  # the release that was asked for; ``None`` for any
+    own: str = ""  # the package by which the environment has an nvcc of its own; empty for none
     cpu: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolkitChoice:
-    """The CUDA toolkit with which an environment should compile.
+    """The CUDA toolkit with which an environment should compile."""
 
-    Attributes:
-        toolkit: what to use; ``None`` where none is needed, or none fits.
-        others: the other toolkits, whose folders have to leave the paths.
-    """
-
-    toolkit: FoundToolkit | None
+    toolkit: FoundToolkit | None  # what to use; ``None`` where none is needed, or none fits
     needed: bool
     because: tuple[str, ...]
-    others: tuple[FoundToolkit, ...] = ()
+    others: tuple[FoundToolkit, ...] = ()  # the other toolkits, whose folders have to leave the paths
 
 
 def choose_toolkit(toolkits: Iterable[FoundToolkit], need: ToolkitNeed, knowledge: Knowledge) -> ToolkitChoice:
@@ -124,8 +112,7 @@ def _relation(toolkit: FoundToolkit, need: ToolkitNeed) -> str:
     return f"the nearest to CUDA {need.cuda}, which torch is built with; torch only warns of another minor version"
 
 
-VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")
-"""Every variable that is set, and restored."""
+VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "LD_LIBRARY_PATH")  # every variable that is set, and restored
 
 
 def switch_lines(root: str, others: Iterable[str], head: Sequence[str]) -> str:

@@ -27,23 +27,17 @@ from cuenv.solve.uv_output import toml_string
 
 _SET = regex(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)=(?P<gpus>[^@]+)(?:@(?P<driver>[0-9.]+))?")
 _RECORD = regex(r".*[./].*json|.*/.*")
-ALONE = ""
-"""The name of the one set of GPUs, where no other is named."""
+ALONE = ""  # the name of the one set of GPUs, where no other is named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenWheel:
-    """A set of GPUs, and its wheel of torch.
+    """A set of GPUs, and its wheel of torch."""
 
-    Attributes:
-        name: of the set, which is that of the dependency group.
-        needs: what the group asks for: torch, and what was asked for beside it.
-    """
-
-    name: str
+    name: str  # of the set, which is that of the dependency group
     facts: HostFacts
     wheel: TorchWheel
-    needs: tuple[str, ...]
+    needs: tuple[str, ...]  # what the group asks for: torch, and what was asked for beside it
     notes: tuple[str, ...] = ()
 
 

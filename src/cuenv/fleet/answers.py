@@ -17,8 +17,7 @@ from cuenv.host.paste.one_host import pasted_host, read_facts
 from cuenv.host.paste.reader import PastedFact
 from cuenv.knowledge.base import Knowledge
 
-_BEGIN = "cuenv-fleet"
-"""The first word of the lines that part the answer of a node without cuenv."""
+_BEGIN = "cuenv-fleet"  # the first word of the lines that part the answer of a node without cuenv
 _END = "end"
 _FIELDS = ("index,name,driver_version,compute_cap,memory.total", "index,name,kmd_version,compute_cap,memory.total")
 _OLDER = "index,name,driver_version,memory.total"
@@ -34,29 +33,19 @@ _PARTS = {
 _GLIBC = re.compile(r"(?:^|\b)(?:glibc |ldd \([^)]{0,80}\) )(2\.[0-9]{1,2})\b")
 _SYSTEM = re.compile(r"Linux (\S{1,100}) (x86_64|aarch64)")
 _OBJECT = re.compile(r"^\{", re.MULTILINE)
-_SHOWN = 40
-"""Characters of an answer that a reason repeats."""
+_SHOWN = 40  # characters of an answer that a reason repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswer:
-    """The answer of a node.
-
-    Attributes:
-    node: the name of the node.
-        text: its standard output, cut where it was too long.
-        code: the exit status of ssh or srun; ``None`` where it was stopped.
-        said: the end of standard error.
-        late: it was stopped at its time limit, these seconds.
-        large: it was stopped because it wrote more than these bytes.
-    """
+    """The answer of a node."""
 
     node: str
-    text: str = ""
-    code: int | None = 0
-    said: str = ""
-    late: float = 0
-    large: int = 0
+    text: str = ""  # its standard output, cut where it was too long
+    code: int | None = 0  # the exit status of ssh or srun; ``None`` where it was stopped
+    said: str = ""  # the end of standard error
+    late: float = 0  # it was stopped at its time limit, these seconds
+    large: int = 0  # it was stopped because it wrote more than these bytes
 
 
 def node_command(program: str) -> str:

@@ -45,19 +45,13 @@ class LockOfFleet(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetChecked:
-    """The hosts that can use each lock.
-
-    Attributes:
-        unserved: hosts that no lock supports.
-        unknown: hosts of which facts are missing; they are not judged.
-        bare: hosts without a GPU; they are not judged either.
-    """
+    """The hosts that can use each lock."""
 
     hosts: int
     locks: tuple[LockOfFleet, ...]
-    unserved: tuple[str, ...]
-    unknown: tuple[Unknown, ...]
-    bare: tuple[str, ...]
+    unserved: tuple[str, ...]  # hosts that no lock supports
+    unknown: tuple[Unknown, ...]  # hosts of which facts are missing; they are not judged
+    bare: tuple[str, ...]  # hosts without a GPU; they are not judged either
 
 
 def check_fleet(
@@ -143,8 +137,7 @@ def check_plain(found: FleetChecked, broken: Iterable[str]) -> FleetCheckDocumen
     }
 
 
-_MOST = 9
-"""Hosts of a proof that are divided in every way; nine hosts have 21147 divisions."""
+_MOST = 9  # hosts of a proof that are divided in every way; nine hosts have 21147 divisions
 
 
 class Statement(NamedTuple):

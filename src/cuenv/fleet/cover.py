@@ -14,10 +14,8 @@ from typing import TypeAlias
 from cuenv.core.record import NamedTuple
 
 ABSENT = 10**9
-WORSE = 10**6
-"""What a cell has more where the GPUs get less than on the best, whatever else it is."""
-_SUBSETS = 20_000
-"""Sets of columns that are tried one by one; of more the best is looked for by exchange."""
+WORSE = 10**6  # what a cell has more where the GPUs get less than on the best, whatever else it is
+_SUBSETS = 20_000  # sets of columns that are tried one by one; of more the best is looked for by exchange
 
 Column: TypeAlias = tuple[int, ...]
 Loss: TypeAlias = tuple[int, int, int]

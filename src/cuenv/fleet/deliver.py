@@ -33,8 +33,7 @@ if TYPE_CHECKING:  # a type alone
     from cuenv.fleet.documents import FleetPlanDocument
 
 PLAN = "fleet.json"
-HOSTS = "hosts.ndjson"
-"""The hosts of an environment, beside its file."""
+HOSTS = "hosts.ndjson"  # the hosts of an environment, beside its file
 _SCRIPT_OWN = "# Written by cuenv fleet plan."
 SCRIPTS = ("which-env.sh", "which-env.fish")
 _PLAIN = regex(r"[\w +.|()/-]+")
@@ -42,24 +41,15 @@ _PLAIN = regex(r"[\w +.|()/-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Delivered:
-    """The result of ``cuenv fleet plan --output``: the plan, and the locks that were written for it.
+    """The result of ``cuenv fleet plan --output``: the plan, and the locks that were written for it."""
 
-    Attributes:
-        plan: the plan; if the channels were asked, with the candidates that they have.
-        faults: the reasons why environments have no lock.
-        kept: the copies of files that were edited.
-        removed: files of environments of an earlier plan.
-        left: such files that were changed since, and were not removed.
-        instead: sentences on candidates that the channels do not have, and their replacements.
-    """
-
-    plan: FleetPlan
+    plan: FleetPlan  # the plan; if the channels were asked, with the candidates that they have
     written: tuple[Path, ...]
-    faults: tuple[str, ...]
-    kept: tuple[Path, ...]
-    removed: tuple[Path, ...]
-    left: tuple[Path, ...]
-    instead: tuple[str, ...]
+    faults: tuple[str, ...]  # the reasons why environments have no lock
+    kept: tuple[Path, ...]  # the copies of files that were edited
+    removed: tuple[Path, ...]  # files of environments of an earlier plan
+    left: tuple[Path, ...]  # such files that were changed since, and were not removed
+    instead: tuple[str, ...]  # sentences on candidates that the channels do not have, and their replacements
 
 
 def deliver(

@@ -21,14 +21,11 @@ _UNKNOWN = "unknown"
 
 
 class Move(NamedTuple):
-    """Hosts that a change gives another environment.
-
-    Attributes:
-        before, after: the environment; ``None`` for a host that is not there, ``nothing`` where nothing serves it, and
-            ``unknown`` where a fact of it is missing.
-    """
+    """Hosts that a change gives another environment."""
 
     names: tuple[str, ...]
+    # before, after: the environment; ``None`` for a host that is not there, ``nothing`` where nothing serves it, and
+    # ``unknown`` where a fact of it is missing
     before: str | None
     after: str | None
     why: str

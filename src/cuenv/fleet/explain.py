@@ -18,8 +18,7 @@ if TYPE_CHECKING:  # a plan needs neither
     from cuenv.fleet.diff import FleetDiff
 
 _LONG = 400
-_SHOWN = 4
-"""Classes of hosts with less that are named without -v."""
+_SHOWN = 4  # classes of hosts with less that are named without -v
 
 
 def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) -> Iterator[str]:

@@ -15,49 +15,30 @@ from cuenv.knowledge.base import Knowledge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherRequest:
-    """The sources of hosts.
+    """The sources of hosts."""
 
-    Attributes:
-        ssh: sets of nodes that are asked over ssh.
-        slurm: whether the nodes that Slurm lists are asked by srun.
-        nodes: of those only these.
-        ansible: folders of Ansible's facts.
-        paths: files and folders of host records; ``-`` is standard input.
-        program: what cuenv is called on the nodes.
-        ssh_options: of ssh, as they are typed.
-        srun_options: of srun, as they are typed.
-        timeout: seconds for each node.
-        fanout: nodes that are asked at a time.
-    """
-
-    ssh: tuple[str, ...] = ()
-    slurm: bool = False
-    nodes: str = ""
-    ansible: tuple[Path, ...] = ()
-    paths: tuple[str, ...] = ()
-    program: str = "cuenv"
-    ssh_options: str = ""
-    srun_options: str = ""
-    timeout: float = 60
-    fanout: int = 64
+    ssh: tuple[str, ...] = ()  # sets of nodes that are asked over ssh
+    slurm: bool = False  # whether the nodes that Slurm lists are asked by srun
+    nodes: str = ""  # of those only these
+    ansible: tuple[Path, ...] = ()  # folders of Ansible's facts
+    paths: tuple[str, ...] = ()  # files and folders of host records; ``-`` is standard input
+    program: str = "cuenv"  # what cuenv is called on the nodes
+    ssh_options: str = ""  # of ssh, as they are typed
+    srun_options: str = ""  # of srun, as they are typed
+    timeout: float = 60  # seconds for each node
+    fanout: int = 64  # nodes that are asked at a time
 
 
 @dataclass(slots=True)
 class Gathering:
-    """The hosts and failures so far.
-
-    Attributes:
-        failures: why there is no record of others, by what asked them: ``ssh``, ``slurm`` or ``files``.
-        kept: names that were in the fleet file, and were not asked again.
-        asked: how many were asked or read.
-        origin: where the record of a name was read in this run.
-    """
+    """The hosts and failures so far."""
 
     hosts: dict[str, HostFacts] = field(default_factory=dict)
+    # why there is no record of others, by what asked them: ``ssh``, ``slurm`` or ``files``
     failures: dict[str, list[NotAnswered]] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
-    asked: int = 0
-    origin: dict[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()  # names that were in the fleet file, and were not asked again
+    asked: int = 0  # how many were asked or read
+    origin: dict[str, str] = field(default_factory=dict)  # where the record of a name was read in this run
 
     def sorted(self) -> tuple[HostFacts, ...]:
         """The hosts in the order of their names."""

@@ -30,13 +30,9 @@ class Unknown(NamedTuple):
 
 
 class NodeKind(NamedTuple):
-    """Nodes that no rule distinguishes.
+    """Nodes that no rule distinguishes."""
 
-    Attributes:
-        facts: what the rules see of each of them, and nothing else.
-    """
-
-    facts: HostFacts
+    facts: HostFacts  # what the rules see of each of them, and nothing else
     names: tuple[str, ...]
 
     @property

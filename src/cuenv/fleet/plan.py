@@ -21,8 +21,7 @@ from cuenv.resolver.candidates import Candidate, candidates_of, environment_key
 from cuenv.resolver.decision import Decision, decide
 from cuenv.resolver.rules import Context
 
-_PRICES = 8
-"""Numbers of environments of which the price is told, beyond those that are needed."""
+_PRICES = 8  # numbers of environments of which the price is told, beyond those that are needed
 
 
 class NodeClass(NamedTuple):
@@ -44,30 +43,21 @@ class NodeClass(NamedTuple):
 
 
 class Downgrade(NamedTuple):
-    """A class of hosts that gets less than its best environment.
-
-    Attributes:
-        worse: its GPUs get less: PTX in place of machine code, or a library that nobody vouches for.
-    """
+    """A class of hosts that gets less than its best environment."""
 
     of: NodeClass
     gets: Candidate
     best: Candidate
-    worse: bool
+    worse: bool  # its GPUs get less: PTX in place of machine code, or a library that nobody vouches for
 
 
 class Price(NamedTuple):
-    """What a plan with a number of environments costs.
-
-    Attributes:
-        environments: the best choice of so many; none where so few cannot serve all.
-        exact: no other choice of so many costs less.
-    """
+    """What a plan with a number of environments costs."""
 
     number: int
-    environments: tuple[Candidate, ...]
+    environments: tuple[Candidate, ...]  # the best choice of so many; none where so few cannot serve all
     less: tuple[Downgrade, ...] = ()
-    exact: bool = True
+    exact: bool = True  # no other choice of so many costs less
 
     @property
     def possible(self) -> bool:
@@ -114,41 +104,30 @@ class UnservedHosts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Why fewer environments do not suffice: hosts that cannot be divided into fewer groups.
-
-    Attributes:
-        well: they are needed for all GPUs to get what they get on their best; else for all to get something.
-        hosts: one host of each of the classes that show it.
-    """
+    """Why fewer environments do not suffice: hosts that cannot be divided into fewer groups."""
 
     count: int
-    well: bool
-    hosts: tuple[NodeKind, ...]
+    well: bool  # they are needed for all GPUs to get what they get on their best; else for all to get something
+    hosts: tuple[NodeKind, ...]  # one host of each of the classes that show it
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetPlan(Drawable):
-    """The environments of a fleet.
-
-    Attributes:
-        environments: the largest first; none where there is none, or where more than the limit are needed.
-        proofs: that fewer cannot serve all, and, where that needs more, that fewer cannot serve all as well.
-        assumed: the glibc of hosts whose glibc is not known; ``None`` where nothing was assumed.
-        merges: drivers that would save an environment.
-        judged: for how many kinds of hosts the rules were asked.
-    """
+    """The environments of a fleet."""
 
     request: Request
     kinds: tuple[NodeKind, ...]
+    # the largest first; none where there is none, or where more than the limit are needed
     environments: tuple[Environment, ...] = ()
     prices: tuple[Price, ...] = ()
+    # that fewer cannot serve all, and, where that needs more, that fewer cannot serve all as well
     proofs: tuple[Proof, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     hopeless: tuple[UnservedHosts, ...] = ()
-    merges: tuple[Merge, ...] = ()
-    assumed: Libc | None = None
+    merges: tuple[Merge, ...] = ()  # drivers that would save an environment
+    assumed: Libc | None = None  # the glibc of hosts whose glibc is not known; ``None`` where nothing was assumed
     limit: int | None = None
-    judged: int = 0
+    judged: int = 0  # for how many kinds of hosts the rules were asked
 
 
 def plan(

@@ -186,23 +186,18 @@ def _hint(item: Merge) -> FleetHintFields:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanClaims:
-    """The claims of a plan: its environments with their hosts, and the proofs.
-
-    Attributes:
-        environments: what identifies each candidate, and the hosts that it serves.
-        proofs: how many are needed, whether for all to be served well, and the hosts that show it.
-        hosts: how many the plan speaks of; ``counted`` are in its kinds or unknown.
-        nowhere: hosts that it says nothing serves.
-    """
+    """The claims of a plan: its environments with their hosts, and the proofs."""
 
     request: Request
     edition: str
+    # what identifies each candidate, and the hosts that it serves
     environments: tuple[tuple[str, tuple[str | None, ...], tuple[HostFacts, ...]], ...]
+    # how many are needed, whether for all to be served well, and the hosts that show it
     proofs: tuple[tuple[int, bool, tuple[HostFacts, ...]], ...]
-    hosts: int
+    hosts: int  # how many the plan speaks of; ``counted`` are in its kinds or unknown
     counted: int
     limit: int | None
-    nowhere: tuple[HostFacts, ...]
+    nowhere: tuple[HostFacts, ...]  # hosts that it says nothing serves
 
 
 def identity(item: Candidate) -> tuple[str | None, ...]:

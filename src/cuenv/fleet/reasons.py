@@ -20,18 +20,14 @@ from cuenv.resolver.resolve import decide_with_wheels
 from cuenv.resolver.rules import Context, minimum_driver
 from cuenv.resolver.verdict import and_list
 
-_NOT_MEANT = ("cpu", "wish", "platform")
-"""Rules that keep a candidate out whatever the host is."""
+_NOT_MEANT = ("cpu", "wish", "platform")  # rules that keep a candidate out whatever the host is
 
 
 class Separation(NamedTuple):
-    """Why two hosts share no environment.
-
-    Attributes:
-        rules: for each of them what keeps it from most of what serves the other: the rule and its words.
-    """
+    """Why two hosts share no environment."""
 
     says: str
+    # for each of them what keeps it from most of what serves the other: the rule and its words
     rules: tuple[Rejection, ...]
 
 
@@ -123,17 +119,11 @@ def nothing_serves(kind: NodeKind, request: Request, knowledge: Knowledge) -> He
 
 
 class Merge(NamedTuple):
-    """Driver upgrades that would make an environment unnecessary.
+    """Driver upgrades that would make an environment unnecessary."""
 
-    Attributes:
-        drivers: each driver with the hosts that would need it.
-        saves: the name of the environment.
-        into: the environments that its hosts would use.
-    """
-
-    drivers: tuple[tuple[str, tuple[NodeKind, ...]], ...]
-    saves: str
-    into: tuple[str, ...]
+    drivers: tuple[tuple[str, tuple[NodeKind, ...]], ...]  # each driver with the hosts that would need it
+    saves: str  # the name of the environment
+    into: tuple[str, ...]  # the environments that its hosts would use
 
 
 def merge(

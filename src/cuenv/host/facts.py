@@ -19,8 +19,7 @@ if TYPE_CHECKING:  # types alone
 THIS_MACHINE = "this machine"
 """The label of a probed host. It is true only where it was probed: a reader of a record gives its own label instead."""
 
-LONGEST_NAME = 200
-"""Characters of a label and of a name, which stand in lines that people read."""
+LONGEST_NAME = 200  # characters of a label and of a name, which stand in lines that people read
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +42,27 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """The NVIDIA driver.
+    """The NVIDIA driver."""
 
-    Attributes:
-        version: of the user-mode library, as the driver writes it (550.144.03); ``None`` when only the CUDA
-            level is known (CONDA_OVERRIDE_CUDA).
-        cuda: the CUDA release that the driver supports (what ``nvidia-smi`` prints), not an installed toolkit.
-        kernel_module: version of the loaded kernel module; differs from ``version`` after an update without reboot.
-        module_kind: ``open`` or ``proprietary`` flavour of the kernel module, when it is known.
-    """
-
+    # of the user-mode library (550.144.03); ``None`` when only CONDA_OVERRIDE_CUDA names a level
     version: str | None = None
+    # the CUDA release that the driver supports (what ``nvidia-smi`` prints), not an installed toolkit
     cuda: Version | None = None
+    # version of the loaded kernel module; differs from ``version`` after an update without reboot
     kernel_module: str | None = None
-    module_kind: str | None = None
+    module_kind: str | None = None  # ``open`` or ``proprietary`` flavour of the kernel module, when it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU that the driver lists; ``CUDA_VISIBLE_DEVICES`` has no effect on it.
-
-    Attributes:
-        mig: ``None`` when it has no such mode; a gap says when that could not be asked.
-        ecc: the same of error-correcting memory.
-    """
+    """A GPU that the driver lists; ``CUDA_VISIBLE_DEVICES`` has no effect on it."""
 
     index: int
     name: str
     capability: Capability | None
     memory_mib: int | None = None
-    mig: Mig | None = None
-    ecc: Switch | None = None
+    mig: Mig | None = None  # ``None`` when it has no such mode; a gap says when that could not be asked
+    ecc: Switch | None = None  # the same of error-correcting memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,19 +75,12 @@ class Libc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundToolkit:
-    """A CUDA toolkit on this machine.
+    """A CUDA toolkit on this machine."""
 
-    Attributes:
-        path: its root, such as ``/usr/local/cuda-12.6``.
-        release: ``12.6`` or ``12.6.3`` as the toolkit says it; ``None`` when it does not say.
-        on_path: its ``nvcc`` is the one that PATH finds first.
-        via: how it was found: ``directory``, ``CUDA_HOME``, ``PATH``.
-    """
-
-    path: str
-    release: str | None
-    on_path: bool
-    via: str
+    path: str  # its root, such as ``/usr/local/cuda-12.6``
+    release: str | None  # ``12.6`` or ``12.6.3`` as the toolkit says it; ``None`` when it does not say
+    on_path: bool  # its ``nvcc`` is the one that PATH finds first
+    via: str  # how it was found: ``directory``, ``CUDA_HOME``, ``PATH``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,21 +94,13 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTorch:
-    """A torch on this machine, read from its files and never imported.
+    """A torch on this machine, read from its files and never imported."""
 
-    Attributes:
-        where: ``active environment`` or ``python on PATH``.
-        path: the prefix of the environment.
-        version: of torch.
-        cuda: the CUDA release it was built for; ``None`` for a CPU build.
-        origin: ``conda`` or ``pip``.
-    """
-
-    where: str
-    path: str
-    version: str
-    cuda: str | None
-    origin: str
+    where: str  # ``active environment`` or ``python on PATH``
+    path: str  # the prefix of the environment
+    version: str  # of torch
+    cuda: str | None  # the CUDA release it was built for; ``None`` for a CPU build
+    origin: str  # ``conda`` or ``pip``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,64 +113,43 @@ class LibraryPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The environment of the process: container, WSL, the active environment, library paths.
-
-    Attributes:
-        driver_capabilities: NVIDIA_DRIVER_CAPABILITIES, which says what of the driver a container gets.
-        device_nodes: the names in ``/dev`` through which a process reaches the driver; ``None`` when not looked for.
-        libcuda: the driver library that a program gets.
-    """
+    """The environment of the process: container, WSL, the active environment, library paths."""
 
     container: str | None = None
     wsl: bool = False
     conda_prefix: str | None = None
     virtual_env: str | None = None
     library_path: tuple[LibraryPath, ...] = ()
-    driver_capabilities: str | None = None
+    driver_capabilities: str | None = None  # NVIDIA_DRIVER_CAPABILITIES, which says what of the driver a container gets
+    # the names in ``/dev`` through which a process reaches the driver; ``None`` when not looked for
     device_nodes: tuple[str, ...] | None = None
-    libcuda: CudaLibrary | None = None
+    libcuda: CudaLibrary | None = None  # the driver library that a program gets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """The memory and disk that programs may use, in MiB; ``None`` if unknown.
+    """The memory and disk that programs may use, in MiB; ``None`` if unknown."""
 
-    Attributes:
-        memory_mib: all of it, or the lower bound that a container sets.
-        shm_mib: size of ``/dev/shm``.
-        disk_mib: what is free where the command was started; true for that moment alone, and in no record.
-    """
-
-    memory_mib: int | None = None
-    shm_mib: int | None = None
+    memory_mib: int | None = None  # all of it, or the lower bound that a container sets
+    shm_mib: int | None = None  # size of ``/dev/shm``
+    # what is free where the command was started; true for that moment alone, and in no record
     disk_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """One machine, or several as a pool (``members``).
+    """One machine, or several as a pool (``members``)."""
 
-    Attributes:
-        label: what to call it in a sentence: ``this machine``, a recorded host's name, ``the options``.
-        asked_as: how the user named it (``--host``); empty when not.
-        name: what its cluster calls it, as the machine itself or a paste tells; empty where nothing does.
-        detected: these are facts of one real machine (probed or recorded), not of options or a pool.
-        platform: the conda platform, ``linux-64`` or ``linux-aarch64``.
-        kernel: the release of the Linux kernel.
-        archspec: the microarchitecture for the solver, where somebody sets one (CONDA_OVERRIDE_ARCHSPEC).
-        members: the machines of a pool. The pool itself holds the lowest driver, the lowest C library and the
-            union of the GPUs; rules that join a GPU with a driver ask the member that has both.
-    """
-
-    label: str
-    platform: str
-    asked_as: str = field(default="", compare=False)
-    name: str = ""
-    detected: bool = False
+    label: str  # what to call it in a sentence: ``this machine``, a recorded host's name, ``the options``
+    platform: str  # the conda platform, ``linux-64`` or ``linux-aarch64``
+    asked_as: str = field(default="", compare=False)  # how the user named it (``--host``); empty when not
+    name: str = ""  # what its cluster calls it, as the machine itself or a paste tells; empty where nothing does
+    detected: bool = False  # these are facts of one real machine (probed or recorded), not of options or a pool
     driver: Driver | None = None
     gpus: tuple[Gpu, ...] = ()
     libc: Libc | None = None
-    kernel: str | None = None
+    kernel: str | None = None  # the release of the Linux kernel
+    # the microarchitecture for the solver, where somebody sets one (CONDA_OVERRIDE_ARCHSPEC)
     archspec: str | None = None
     toolkits: tuple[FoundToolkit, ...] = ()
     compilers: tuple[Compiler, ...] = ()
@@ -205,6 +158,8 @@ class HostFacts:
     resources: Resources = field(default_factory=Resources)
     evidence: tuple[Evidence, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    # the machines of a pool. The pool itself holds the lowest driver, the lowest C library and the union of the GPUs;
+    # rules that join a GPU with a driver ask the member that has both
     members: tuple[HostFacts, ...] = ()
 
     @property
@@ -298,19 +253,13 @@ class Mig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaLibrary:
-    """The ``libcuda.so.1`` that programs load.
+    """The ``libcuda.so.1`` that programs load."""
 
-    Attributes:
-        path: where it is found; it may be a link.
-        version: the driver that it belongs to, by the name of the file in the end; ``None`` when that does not say it.
-        via: what puts it first: ``LD_LIBRARY_PATH``, ``CONDA_PREFIX`` or ``loader``.
-        forward: it is one of NVIDIA's forward-compatibility packages, by its folder.
-    """
-
-    path: str
+    path: str  # where it is found; it may be a link
+    # the driver that it belongs to, by the name of the file in the end; ``None`` when that does not say it
     version: str | None
-    via: str
-    forward: bool = False
+    via: str  # what puts it first: ``LD_LIBRARY_PATH``, ``CONDA_PREFIX`` or ``loader``
+    forward: bool = False  # it is one of NVIDIA's forward-compatibility packages, by its folder
 
 
 def feature_of(gpu: Gpu, knowledge: Knowledge) -> Feature | None:

@@ -41,8 +41,7 @@ from cuenv.host.facts import (
 from cuenv.host.request import pool
 from cuenv.knowledge.rows import PLATFORMS
 
-_MOST = 10**12
-"""More MiB than any machine has."""
+_MOST = 10**12  # more MiB than any machine has
 _LATER = ("driver_capabilities", "device_nodes", "libcuda")
 
 
@@ -127,8 +126,7 @@ def amount(reader: Reader, key: str, default: int | None = None) -> int | None:
 
 SCHEMA = "cuenv/host/1"
 
-_LONGEST = 4096
-"""Characters of a text in a host file: what a path may have."""
+_LONGEST = 4096  # characters of a text in a host file: what a path may have
 _RELEASE = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
 HINT = "cuenv inspect --json > host.json"
 

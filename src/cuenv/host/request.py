@@ -18,43 +18,27 @@ OFFLOAD = ("cpu", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an environment should contain.
+    """What an environment should contain."""
 
-    Attributes:
-        name: of the profile, and of the environment unless another is asked for.
-        story: where the profile comes from, for people.
-        stack: where CUDA components come from; ``None`` lets cuenv choose.
-        pytorch, cuda, python: version specs; ``None`` where any version will do.
-        gpus: GPU names or capabilities that the environment must serve, whatever machine asks.
-        lowest_driver: the oldest driver of the team.
-        dev: compiler and headers for extensions that are built on first use.
-        packages: further conda specs; ``pip``: requirements for the pip part.
-        cpu: a CPU build, only ever when asked for.
-        as_of: the day ``YYYY-MM-DD`` (UTC) on which every build must have existed; empty for today.
-        offload: ``cpu`` when training moves parameters or optimizer states to host memory, else ``none``.
-        host_memory_gb: memory that the machine should have, in units of 10^9 bytes. 0 for nothing stated.
-        disk_gb: disk that should be free where the command is started, in the same units.
-        prefer: ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA version first.
-        origin: the profile that options were laid over, and how ``--profile`` names it; ``None`` without one.
-    """
-
-    name: str = "cuenv"
-    story: str = ""
-    stack: str | None = None
+    name: str = "cuenv"  # of the profile, and of the environment unless another is asked for
+    story: str = ""  # where the profile comes from, for people
+    stack: str | None = None  # where CUDA components come from; ``None`` lets cuenv choose
+    # pytorch, cuda, python: version specs; ``None`` where any version will do
     pytorch: VersionSpec | None = None
     cuda: VersionSpec | None = None
     python: VersionSpec | None = None
-    gpus: tuple[str, ...] = ()
-    lowest_driver: str | None = None
-    dev: bool = True
-    packages: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()  # GPU names or capabilities that the environment must serve, whatever machine asks
+    lowest_driver: str | None = None  # the oldest driver of the team
+    dev: bool = True  # compiler and headers for extensions that are built on first use
+    packages: tuple[str, ...] = ()  # further conda specs; ``pip``: requirements for the pip part
     pip: tuple[str, ...] = ()
-    cpu: bool = False
-    as_of: str = ""
-    prefer: str = "newest"
-    offload: str = "none"
-    host_memory_gb: int = 0
-    disk_gb: int = 0
+    cpu: bool = False  # a CPU build, only ever when asked for
+    as_of: str = ""  # the day ``YYYY-MM-DD`` (UTC) on which every build must have existed; empty for today
+    prefer: str = "newest"  # ``newest`` torch first, or ``native``: a toolkit within the driver's CUDA version first
+    offload: str = "none"  # ``cpu`` when training moves parameters or optimizer states to host memory, else ``none``
+    host_memory_gb: int = 0  # memory that the machine should have, in units of 10^9 bytes. 0 for nothing stated
+    disk_gb: int = 0  # disk that should be free where the command is started, in the same units
+    # the profile that options were laid over, and how ``--profile`` names it; ``None`` without one
     origin: tuple[str, Request] | None = None
 
 

@@ -18,25 +18,17 @@ from cuenv.host.request import Request, pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 
-_LAST_GLIBC = 60
-"""glibc gains one minor in half a year, and had reached 2.44 in 2026."""
-_TARGET = regex(r"(?:sm|compute)_?(\d{1,2})(\d)")
-"""How nvcc writes a capability: ``sm_90``."""
-_NUMBER = regex(r"\s*\d+,\d+\s*")
-"""How some countries write 8.9, which is not a list."""
+_LAST_GLIBC = 60  # glibc gains one minor in half a year, and had reached 2.44 in 2026
+_TARGET = regex(r"(?:sm|compute)_?(\d{1,2})(\d)")  # how nvcc writes a capability: ``sm_90``
+_NUMBER = regex(r"\s*\d+,\d+\s*")  # how some countries write 8.9, which is not a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOptions:
-    """The options that describe a host, as they were typed.
+    """The options that describe a host, as they were typed."""
 
-    Attributes:
-        hosts: recorded hosts: a folder, a file, a shipped name or ``-``.
-        gpus: product names or capabilities ``X.Y``.
-    """
-
-    hosts: tuple[str, ...] = ()
-    gpus: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()  # recorded hosts: a folder, a file, a shipped name or ``-``
+    gpus: tuple[str, ...] = ()  # product names or capabilities ``X.Y``
     driver: str | None = None
     glibc: str | None = None
     platform: str | None = None

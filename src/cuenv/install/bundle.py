@@ -15,8 +15,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import index_url, short_channel, strip_credentials
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, digest
 
-TOP = "cuenv-bundle"
-"""The one folder in a bundle's tar."""
+TOP = "cuenv-bundle"  # the one folder in a bundle's tar
 SUMS = "SHA256SUMS"
 SCRIPT = "install.sh"
 
@@ -31,19 +30,13 @@ _LINE = regex(r"([0-9a-f]{64}) [ *](.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One file that a lock names, and its place in a bundle.
+    """One file that a lock names, and its place in a bundle."""
 
-    Attributes:
-        place: in the bundle, with ``/``; made of checked names alone.
-        url: where the lock says it is, without credentials.
-        pip: whether it comes from a Python package index.
-    """
-
-    place: str
-    url: str
+    place: str  # in the bundle, with ``/``; made of checked names alone
+    url: str  # where the lock says it is, without credentials
     sha256: str | None
     md5: str | None = None
-    pip: bool = False
+    pip: bool = False  # whether it comes from a Python package index
 
     @property
     def name(self) -> str:

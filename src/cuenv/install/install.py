@@ -25,44 +25,28 @@ from cuenv.solve.model import Lock, Solution
 
 @dataclass(frozen=True, kw_only=True)
 class InstallRequest:
-    """What to install, and where.
+    """What to install, and where."""
 
-    Attributes:
-        path: a lock, the folder it lies in, or a bundle.
-        prefix: folder of the environment.
-        platform: empty for this machine's.
-        replacing: put this in the place of an environment that cuenv made.
-        jobs: files fetched at the same time.
-        environment: of a ``pixi.lock``; empty for the one that pixi takes itself.
-    """
-
-    path: Path
-    prefix: Path
+    path: Path  # a lock, the folder it lies in, or a bundle
+    prefix: Path  # folder of the environment
     sources: Sources
     environ: Mapping[str, str]
-    platform: str = ""
-    replacing: bool = False
-    jobs: int = JOBS
-    environment: str = ""
+    platform: str = ""  # empty for this machine's
+    replacing: bool = False  # put this in the place of an environment that cuenv made
+    jobs: int = JOBS  # files fetched at the same time
+    environment: str = ""  # of a ``pixi.lock``; empty for the one that pixi takes itself
 
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """The result of ``cuenv install``.
+    """The result of ``cuenv install``."""
 
-    Attributes:
-        report: why it was refused, if it was.
-        solution: what is installed; ``None`` when refused.
-        lock: the file that names the GPUs that builds are for.
-        folder: where the lock lies; ``None`` for a bundle.
-    """
-
-    report: Report
+    report: Report  # why it was refused, if it was
     prefix: Path
-    solution: Solution | None = None
+    solution: Solution | None = None  # what is installed; ``None`` when refused
     changed: bool = False
-    lock: Path | None = None
-    folder: Path | None = None
+    lock: Path | None = None  # the file that names the GPUs that builds are for
+    folder: Path | None = None  # where the lock lies; ``None`` for a bundle
 
     @property
     def afterwards(self) -> str:

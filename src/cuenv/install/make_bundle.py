@@ -93,37 +93,24 @@ def _unpinned(solution: Solution, again: str) -> Iterator[Finding]:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRequest:
-    """What to bundle, and where.
+    """What to bundle, and where."""
 
-    Attributes:
-        path: a lock, or the folder it lies in.
-        out: a folder, or a file that ends in ``.tar``.
-        platforms: empty for all of the lock.
-        jobs: files fetched at the same time.
-    """
-
-    path: Path
-    out: Path
+    path: Path  # a lock, or the folder it lies in
+    out: Path  # a folder, or a file that ends in ``.tar``
     sources: Sources
     environ: Mapping[str, str]
-    platforms: tuple[str, ...] = ()
-    jobs: int = JOBS
+    platforms: tuple[str, ...] = ()  # empty for all of the lock
+    jobs: int = JOBS  # files fetched at the same time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bundled:
-    """The result of ``cuenv bundle``.
+    """The result of ``cuenv bundle``."""
 
-    Attributes:
-        report: why it was refused, if it was.
-        solutions: what is in it; empty when refused.
-        size: bytes of the files that the lock names.
-    """
-
-    report: Report
+    report: Report  # why it was refused, if it was
     out: Path
-    solutions: tuple[Solution, ...] = ()
-    size: int = 0
+    solutions: tuple[Solution, ...] = ()  # what is in it; empty when refused
+    size: int = 0  # bytes of the files that the lock names
 
 
 def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:

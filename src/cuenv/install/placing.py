@@ -17,21 +17,17 @@ from cuenv.core.regex import regex
 
 Kind = Literal["file", "link", "folder"]
 Parts = tuple[str, ...]
-_State = tuple[Parts, Parts, int]
-"""Where a path has come to, what is left of it, and the links that were followed."""
+_State = tuple[Parts, Parts, int]  # where a path has come to, what is left of it, and the links that were followed
 
 INDEX, PATHS, LINK = "info/index.json", "info/paths.json", "info/link.json"
 FILES, HAS_PREFIX, NO_LINK = "info/files", "info/has_prefix", "info/no_link"
 TOLD = (INDEX, PATHS, LINK, FILES, HAS_PREFIX, NO_LINK)
 """The files of a package that say what an installer does with the others."""
-MARKER = ".cuenv-unfinished"
-"""Stands in an environment that is being made."""
+MARKER = ".cuenv-unfinished"  # stands in an environment that is being made
 
-_FOLLOWED = 40
-"""Links that the kernel follows in one path."""
+_FOLLOWED = 40  # links that the kernel follows in one path
 _STATES = 20_000
-CLOBBERED = "__clobbers__"
-"""The folder where rattler keeps what one package brings in the place of another's."""
+CLOBBERED = "__clobbers__"  # the folder where rattler keeps what one package brings in the place of another's
 _OWN = regex(rf"conda-meta(?:/[^/]*\.json|/history|/cuenv)?|{re.escape(MARKER)}|{CLOBBERED}(?:/.*)?", re.DOTALL)
 """What the installer itself writes into an environment."""
 _COMMAND = regex(r"[^\s/=\x00-\x1f\x7f][^/=\x00-\x1f\x7f]{0,200}")
@@ -40,33 +36,21 @@ _DOTTED = regex(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One entry of a package.
-
-    Attributes:
-        target: of a link, as it is written.
-    """
+    """One entry of a package."""
 
     kind: Kind
-    target: str = ""
+    target: str = ""  # of a link, as it is written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """A package as an installer sees it.
+    """A package as an installer sees it."""
 
-    Attributes:
-        name: of its archive.
-        members: by path, folders without a slash at the end.
-        announced: path and kind of everything that is to be linked, in order.
-        entry_points: as ``info/link.json`` has them; empty unless the package is ``noarch: python``.
-        noarch_python: whether its paths depend on the environment's Python.
-    """
-
-    name: str
-    members: Mapping[str, Member]
-    announced: tuple[tuple[str, Kind], ...]
-    entry_points: tuple[str, ...] = ()
-    noarch_python: bool = False
+    name: str  # of its archive
+    members: Mapping[str, Member]  # by path, folders without a slash at the end
+    announced: tuple[tuple[str, Kind], ...]  # path and kind of everything that is to be linked, in order
+    entry_points: tuple[str, ...] = ()  # as ``info/link.json`` has them; empty unless the package is ``noarch: python``
+    noarch_python: bool = False  # whether its paths depend on the environment's Python
 
 
 def plain(path: str) -> bool:

@@ -31,16 +31,12 @@ _NAME = regex(r"[a-z0-9_][a-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Which channel is compared with the tables.
+    """Which channel is compared with the tables."""
 
-    Attributes:
-        channel: ``conda-forge`` or ``pytorch``, by name or canonical URL; a mirror of it is a matter of ``sources``.
-        packages: that `learn_rows` looks at beside those that the tables name; ``None`` for all of the channel.
-    """
-
-    channel: str
+    channel: str  # ``conda-forge`` or ``pytorch``, by name or canonical URL; a mirror of it is a matter of ``sources``
     platform: str
     sources: Sources
+    # that `learn_rows` looks at beside those that the tables name; ``None`` for all of the channel
     packages: tuple[str, ...] | None = ()
 
     @property
@@ -51,15 +47,10 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """The rows that a channel has and the tables have not.
+    """The rows that a channel has and the tables have not."""
 
-    Attributes:
-        overlay: the new rows alone; laid over the tables that ship, they are all that is needed.
-        fresh: the rows that were learned just now; ``overlay`` also holds those of earlier overlays.
-    """
-
-    overlay: Knowledge
-    fresh: Knowledge
+    overlay: Knowledge  # the new rows alone; laid over the tables that ship, they are all that is needed
+    fresh: Knowledge  # the rows that were learned just now; ``overlay`` also holds those of earlier overlays
     day: str
 
 

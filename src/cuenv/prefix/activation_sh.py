@@ -15,8 +15,7 @@ from cuenv.core.regex import VARIABLE, regex
 
 _OPERATORS = ("&&", "||", ";;", "\n", ";", "&", "|", "(", ")")
 _SPACE = " \t\r\0"
-_CONTINUES = frozenset({"&&", "||", "|"})
-"""Operators after which a command continues on the next line."""
+_CONTINUES = frozenset({"&&", "||", "|"})  # operators after which a command continues on the next line
 _BRACED = regex(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])(.*))?", re.DOTALL)
 _REDIRECTED = regex(r"[0-9]*(?:>>|>&|<&|>\||<>|>|<)|&>>?")
 
@@ -184,8 +183,7 @@ _DEFAULTS = regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?=")
 _OPENS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac", "{": "}", "select": "done"}
 _CLOSES = frozenset(_OPENS.values())
 _INNER = frozenset({*_CLOSES, "then", "elif", "else", "do"})
-_LEADS = frozenset({*_OPENS, "then", "do", "else", "elif", "!"})
-"""Words after which a command begins."""
+_LEADS = frozenset({*_OPENS, "then", "do", "else", "elif", "!"})  # words after which a command begins
 _ANYTHING = frozenset(
     {"eval", "source", ".", "exec", "trap", "alias", "command", "builtin", "conda", "unalias", "exit", "return"}
 )
@@ -204,24 +202,15 @@ _PAIR = regex(r"([A-Za-z_][A-Za-z0-9_]*),(.*)", re.DOTALL)
 
 @dataclass(slots=True)
 class Shell:
-    """The state of the shell that sources the scripts.
+    """The state of the shell that sources the scripts."""
 
-    Attributes:
-        values: the variables by name; ``None`` for an unknown value.
-        exported: the names of exported variables.
-        file_test: evaluates tests of files.
-        unknown: the script and line that made each unknown value.
-        anything: the first line that may set any variable; ``None`` without one.
-        unsure: names that stay unknown, because it is unknown whether they are exported or unset.
-        ended: the line that exits the shell; ``None`` without one.
-    """
-
-    values: dict[str, str | None]
-    exported: set[str]
-    file_test: FileTest
-    unknown: dict[str, str] = field(default_factory=dict)
-    anything: str | None = None
-    ended: str | None = None
+    values: dict[str, str | None]  # the variables by name; ``None`` for an unknown value
+    exported: set[str]  # the names of exported variables
+    file_test: FileTest  # evaluates tests of files
+    unknown: dict[str, str] = field(default_factory=dict)  # the script and line that made each unknown value
+    anything: str | None = None  # the first line that may set any variable; ``None`` without one
+    ended: str | None = None  # the line that exits the shell; ``None`` without one
+    # names that stay unknown, because it is unknown whether they are exported or unset
     unsure: set[str] = field(default_factory=set)
     functions: dict[str, list[Token]] = field(default_factory=dict)
 

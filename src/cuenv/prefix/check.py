@@ -29,8 +29,7 @@ if TYPE_CHECKING:  # a lock is checked without them
     from cuenv.prefix.probes import ProbeOutcome
 
 
-_OTHER_LOCKS = ("pixi.lock", "uv.lock", "pylock.toml")
-"""What is checked in a folder without conda-lock.yml."""
+_OTHER_LOCKS = ("pixi.lock", "uv.lock", "pylock.toml")  # what is checked in a folder without conda-lock.yml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,19 +138,14 @@ def _lock_of_another_environment(prefix: Prefix, lock: Lock, facts: HostFacts) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """What ``cuenv check`` looks at: a lock, an environment, or both.
-
-    Attributes:
-        against: the lock that the environment is compared with.
-        named: whether the user named that lock; a lock that was only found may belong to another environment.
-        part: which of several environments or platforms in the lock is meant.
-    """
+    """What ``cuenv check`` looks at: a lock, an environment, or both."""
 
     lock: Path | None = None
     prefix: Path | None = None
-    against: Path | None = None
+    against: Path | None = None  # the lock that the environment is compared with
+    # whether the user named that lock; a lock that was only found may belong to another environment
     named: bool = False
-    part: LockPart | None = None
+    part: LockPart | None = None  # which of several environments or platforms in the lock is meant
 
 
 def parse_check_request(
@@ -284,8 +278,7 @@ CODE_ORDER = (
 """The order of findings with the same severity: the installation itself, the host, CUDA libraries, loading them,
 builds of extensions. Other codes follow in numerical order."""
 
-_MISSING = frozenset({"CU211", "CU213", "CU214", "CU230"})
-"""Codes of findings on a missing library."""
+_MISSING = frozenset({"CU211", "CU213", "CU214", "CU230"})  # codes of findings on a missing library
 _CAUSES = ("CU215", "CU231", "CU213", "CU214", "CU211")
 """Codes of findings that may explain a missing library, the most basic first."""
 _LIBRARY = regex(r"\blib[\w+.-]+\.so(?:\.[0-9]+)*\b")

@@ -22,27 +22,18 @@ _SONAME = regex(
 """File names of NVIDIA's libraries; a wheel with its own copy adds a digest to the name."""
 
 
-NO_PACKAGE = "no package"
-"""The source of a library that no package lists."""
+NO_PACKAGE = "no package"  # the source of a library that no package lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledCudaLibrary:
-    """A CUDA library of NVIDIA in an environment.
+    """A CUDA library of NVIDIA in an environment."""
 
-    Attributes:
-        path: the path of the file, with links resolved.
-        soname: its SONAME; the file name if it has none.
-        source: ``conda``, the name of a wheel, ``torch`` for a copy inside torch, or `NO_PACKAGE`.
-        version: the version of its package; ``None`` if unknown.
-        names: the names of the file and of links to it, by which the loader searches.
-    """
-
-    path: str
-    soname: str
-    source: str
-    version: str | None = None
-    names: tuple[str, ...] = ()
+    path: str  # the path of the file, with links resolved
+    soname: str  # its SONAME; the file name if it has none
+    source: str  # ``conda``, the name of a wheel, ``torch`` for a copy inside torch, or `NO_PACKAGE`
+    version: str | None = None  # the version of its package; ``None`` if unknown
+    names: tuple[str, ...] = ()  # the names of the file and of links to it, by which the loader searches
 
     @property
     def label(self) -> str:
@@ -61,29 +52,18 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaFiles:
-    """What the files of an environment say about CUDA.
+    """What the files of an environment say about CUDA."""
 
-    Attributes:
-        torch: the version of torch; ``None`` without torch.
-        cuda: the CUDA release that torch was built with; ``None`` for a CPU build.
-        by_pip: whether torch is a wheel.
-        needed: the SONAMEs of NVIDIA's libraries that torch's libraries need.
-        requires: the NVIDIA wheels that torch's METADATA pins, with their versions.
-        shared: files that several wheels list, with these wheels.
-        nvcc: the release of the environment's nvcc and its path; ``None`` without one.
-        extensions: libraries that use PyTorch, with their versions.
-    """
-
-    torch: str | None = None
-    cuda: Version | None = None
-    by_pip: bool = False
-    needed: tuple[str, ...] = ()
-    requires: tuple[tuple[str, str], ...] = ()
+    torch: str | None = None  # the version of torch; ``None`` without torch
+    cuda: Version | None = None  # the CUDA release that torch was built with; ``None`` for a CPU build
+    by_pip: bool = False  # whether torch is a wheel
+    needed: tuple[str, ...] = ()  # the SONAMEs of NVIDIA's libraries that torch's libraries need
+    requires: tuple[tuple[str, str], ...] = ()  # the NVIDIA wheels that torch's METADATA pins, with their versions
     libraries: tuple[InstalledCudaLibrary, ...] = ()
-    shared: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    shared: tuple[tuple[str, tuple[str, ...]], ...] = ()  # files that several wheels list, with these wheels
     headers: tuple[Header, ...] = ()
-    nvcc: tuple[Version, str] | None = None
-    extensions: tuple[tuple[str, str], ...] = ()
+    nvcc: tuple[Version, str] | None = None  # the release of the environment's nvcc and its path; ``None`` without one
+    extensions: tuple[tuple[str, str], ...] = ()  # libraries that use PyTorch, with their versions
 
 
 def family(name: str) -> str | None:

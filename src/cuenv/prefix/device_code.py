@@ -26,19 +26,13 @@ _HALF = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFile:
-    """A library with device code.
+    """A library with device code."""
 
-    Attributes:
-        library: the distribution that it belongs to, such as ``torch`` or ``flash-attn``.
-        version: the version of that distribution; ``None`` if unknown.
-        built: whether torch compiled it on first use.
-    """
-
-    library: str
-    version: str | None
+    library: str  # the distribution that it belongs to, such as ``torch`` or ``flash-attn``
+    version: str | None  # the version of that distribution; ``None`` if unknown
     path: str
     code: FileCode
-    built: bool = False
+    built: bool = False  # whether torch compiled it on first use
 
     @property
     def name(self) -> str:

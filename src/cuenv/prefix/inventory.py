@@ -15,62 +15,42 @@ Kind = Literal["conda", "venv", "python"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """A Python distribution, by its ``dist-info`` folder.
+    """A Python distribution, by its ``dist-info`` folder."""
 
-    Attributes:
-        name: normalised as PyPI does it.
-        folder: the site-packages that holds it.
-        installer: the word in its INSTALLER file, such as ``pip``, ``conda`` or ``uv``; ``None`` without one.
-        url: where it came from, when it was installed from a URL (``direct_url.json``); without credentials.
-        dist_info: the name of its ``dist-info`` folder.
-        conda: the conda package whose record lists that folder.
-        replaced: another installer has overwritten the files that conda installed.
-    """
-
-    name: str
+    name: str  # normalised as PyPI does it
     version: str
-    folder: str
+    folder: str  # the site-packages that holds it
+    # the word in its INSTALLER file, such as ``pip``, ``conda`` or ``uv``; ``None`` without one
     installer: str | None = None
+    # where it came from, when it was installed from a URL (``direct_url.json``); without credentials
     url: str | None = None
-    dist_info: str = ""
-    conda: str | None = None
-    replaced: bool = False
+    dist_info: str = ""  # the name of its ``dist-info`` folder
+    conda: str | None = None  # the conda package whose record lists that folder
+    replaced: bool = False  # another installer has overwritten the files that conda installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A folder outside of the environment from which its Python also takes packages.
-
-    Attributes:
-        via: why Python searches the folder: ``user site``, ``PYTHONPATH`` or ``base of the venv``.
-        first: whether Python searches it before the environment's own folders.
-        torch: the version of the torch in it, which need not have a dist-info.
-    """
+    """A folder outside of the environment from which its Python also takes packages."""
 
     path: str
-    via: str
-    first: bool
+    via: str  # why Python searches the folder: ``user site``, ``PYTHONPATH`` or ``base of the venv``
+    first: bool  # whether Python searches it before the environment's own folders
     wheels: tuple[Wheel, ...] = ()
-    torch: str | None = None
+    torch: str | None = None  # the version of the torch in it, which need not have a dist-info
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """An environment on disk.
+    """An environment on disk."""
 
-    Attributes:
-        path: its folder, with links resolved.
-        kind: ``conda`` (it holds conda-meta), ``venv`` (it holds pyvenv.cfg), ``python`` (an interpreter's own prefix).
-        python: release of its Python, ``3.12``; ``None`` when it holds none.
-        site_packages: the folders that its Python reads packages from, in the order of search; only those that exist.
-        conda: the packages in conda-meta, sorted by name.
-    """
-
-    path: str
+    path: str  # its folder, with links resolved
+    # ``conda`` (it holds conda-meta), ``venv`` (it holds pyvenv.cfg), ``python`` (an interpreter's own prefix)
     kind: Kind
-    python: str | None
+    python: str | None  # release of its Python, ``3.12``; ``None`` when it holds none
+    # the folders that its Python reads packages from, in the order of search; only those that exist
     site_packages: tuple[str, ...]
-    conda: tuple[LockedPackage, ...] = ()
+    conda: tuple[LockedPackage, ...] = ()  # the packages in conda-meta, sorted by name
     wheels: tuple[Wheel, ...] = ()
     removed: tuple[Wheel, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()

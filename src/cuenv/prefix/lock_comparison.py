@@ -119,21 +119,14 @@ _SPARE = (".pyi", ".a", ".la", ".md", ".rst", ".html", ".pyx", ".pxd", ".c", ".c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingFiles:
-    """The files of an installed package that were removed.
-
-    Attributes:
-        files: the missing files, relative to site-packages or to the environment.
-        total: the number of files that the package's record lists.
-        wheel: the distribution, if pip installed it.
-        package: the conda package, if conda installed it.
-    """
+    """The files of an installed package that were removed."""
 
     name: str
     version: str
-    files: tuple[str, ...]
-    total: int
-    wheel: Wheel | None = None
-    package: LockedPackage | None = None
+    files: tuple[str, ...]  # the missing files, relative to site-packages or to the environment
+    total: int  # the number of files that the package's record lists
+    wheel: Wheel | None = None  # the distribution, if pip installed it
+    package: LockedPackage | None = None  # the conda package, if conda installed it
 
 
 def missing_file_findings(gone: Iterable[MissingFiles], prefix: Prefix) -> Iterator[Finding]:

@@ -16,17 +16,11 @@ from cuenv.core.urls import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFailure:
-    """One attempt of a probe that failed.
+    """One attempt of a probe that failed."""
 
-    Attributes:
-        what: the part of the probe, such as a device; empty for the whole probe.
-        why: the error with its type, or what is wrong with the result; it may have several lines.
-        where: further lines, such as positions in the code.
-    """
-
-    what: str
-    why: str
-    where: tuple[str, ...] = ()
+    what: str  # the part of the probe, such as a device; empty for the whole probe
+    why: str  # the error with its type, or what is wrong with the result; it may have several lines
+    where: tuple[str, ...] = ()  # further lines, such as positions in the code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,38 +35,24 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeOutcome:
-    """How the process of a probe ended.
+    """How the process of a probe ended."""
 
-    Attributes:
-        answer: the answer; ``None`` if there is none or it cannot be read.
-        reason: why it failed, in a few words; ``None`` after exit status 0.
-        signal: the name of the signal that killed it, such as ``SIGSEGV``.
-        late: whether it was stopped at its time limit.
-        last: the last lines on standard error.
-    """
-
-    answer: ProbeAnswer | None
-    reason: str | None = None
-    signal: str | None = None
-    late: bool = False
-    last: tuple[str, ...] = ()
+    answer: ProbeAnswer | None  # the answer; ``None`` if there is none or it cannot be read
+    reason: str | None = None  # why it failed, in a few words; ``None`` after exit status 0
+    signal: str | None = None  # the name of the signal that killed it, such as ``SIGSEGV``
+    late: bool = False  # whether it was stopped at its time limit
+    last: tuple[str, ...] = ()  # the last lines on standard error
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeContext:
-    """The environment in which the probes ran, and their variables.
+    """The environment in which the probes ran, and their variables."""
 
-    Attributes:
-        prefix: the environment's folder, with links resolved.
-        gpus: the number of GPUs of this machine.
-        environ: the user's variables that were passed to the probes.
-    """
-
-    prefix: str
+    prefix: str  # the environment's folder, with links resolved
     python: str
-    gpus: int
-    environ: Mapping[str, str]
+    gpus: int  # the number of GPUs of this machine
+    environ: Mapping[str, str]  # the user's variables that were passed to the probes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +83,7 @@ PROBES = (
 )
 """The probes in the order in which they run; without torch the others are skipped."""
 
-_NO_DEVICE = ("", "-1")
-"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
+_NO_DEVICE = ("", "-1")  # values of CUDA_VISIBLE_DEVICES that hide all GPUs
 
 _MOST = 8
 
@@ -245,8 +224,7 @@ def _finding(
     return Finding(code=code, severity=severity, subject=f"run:{of.name}", message=message, evidence=evidence, fix=fix)
 
 
-MARK = "cuenv-probe:"
-"""The beginning of an answer, as ``data/probes/_told.py`` writes it."""
+MARK = "cuenv-probe:"  # the beginning of an answer, as ``data/probes/_told.py`` writes it
 
 _FACTS = ("version", "cuda", "path", "python", "build", "count", "why", "nccl")
 

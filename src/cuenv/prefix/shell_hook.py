@@ -13,21 +13,14 @@ SHELLS = ("bash", "zsh", "sh", "fish")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """What activating an environment changes.
+    """What activating an environment changes."""
 
-    Attributes:
-        prefix: the absolute path of its folder.
-        sets: the variables that are set, also PATH.
-        removes: the variables of the formerly active environment that are unset.
-        leaving: the deactivation scripts of the formerly active environment, by file ending (``sh``, ``fish``).
-        scripts: the activation scripts of this environment, by file ending.
-    """
-
-    prefix: str
-    sets: Mapping[str, str]
-    removes: tuple[str, ...]
+    prefix: str  # the absolute path of its folder
+    sets: Mapping[str, str]  # the variables that are set, also PATH
+    removes: tuple[str, ...]  # the variables of the formerly active environment that are unset
+    # the deactivation scripts of the formerly active environment, by file ending (``sh``, ``fish``)
     leaving: Mapping[str, tuple[str, ...]]
-    scripts: Mapping[str, tuple[str, ...]]
+    scripts: Mapping[str, tuple[str, ...]]  # the activation scripts of this environment, by file ending
 
 
 def activation_lines(entering: Activation, shell: str) -> str:

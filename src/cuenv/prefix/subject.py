@@ -25,24 +25,16 @@ def other_platforms(lock: Lock) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """An installed environment, and what it is checked against.
-
-    Attributes:
-        facts: the host that the environment is to run on.
-        no_lock: why the environment is not compared with a lock.
-        profile: the request of a profile, when one is named.
-        environ: the variables of this process; a check says which of them it reads.
-        running: whether programs and scripts of the environment may be run; otherwise only files are read.
-    """
+    """An installed environment, and what it is checked against."""
 
     prefix: Prefix
-    facts: HostFacts
+    facts: HostFacts  # the host that the environment is to run on
     knowledge: Knowledge
-    environ: Mapping[str, str]
+    environ: Mapping[str, str]  # the variables of this process; a check says which of them it reads
     lock: Lock | None = None
-    no_lock: str = NO_LOCK
-    profile: Request | None = None
-    running: bool = False
+    no_lock: str = NO_LOCK  # why the environment is not compared with a lock
+    profile: Request | None = None  # the request of a profile, when one is named
+    running: bool = False  # whether programs and scripts of the environment may be run; otherwise only files are read
 
     @property
     def solution(self) -> Solution | None:

@@ -20,22 +20,17 @@ _TOP = 74
 
 
 class _Bar(NamedTuple):
-    """A range of branches.
-
-    Attributes:
-        first, last: numbers of branches; no last: still so.
-        word: what stands in it.
-        rows: of the tables that say so.
-    """
+    """A range of branches."""
 
     label: str
     below: str
+    # first, last: numbers of branches; no last: still so
     first: int
     last: int | None
     kind: str
-    word: str
+    word: str  # what stands in it
     begins: str
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...]  # of the tables that say so
 
 
 def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, knowledge: Knowledge) -> Picture | None:

@@ -12,11 +12,9 @@ if TYPE_CHECKING:  # types alone
     from cuenv.fleet.documents import FleetKindFields, FleetPlanDocument, FleetPriceFields
 
 _WIDTH = 720
-_BAR = 200
-"""The length of the longest bar, in pixels."""
+_BAR = 200  # the length of the longest bar, in pixels
 _DOWN = 44
-_PRICE = 420
-"""The length of the bar of a price, in pixels: a phone shows it."""
+_PRICE = 420  # the length of the bar of a price, in pixels: a phone shows it
 
 
 def hosts(count: int) -> str:

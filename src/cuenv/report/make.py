@@ -35,8 +35,7 @@ _NO_SIZES = (
     "The size of the packages is not known: a conda-lock.yml does not contain it, and no channel records on this "
     "machine list it. The report on a pixi.lock, a pylock.toml or an installed environment (--prefix) has this picture."
 )
-_NEEDED = (*LAYERS, "gpu", "driver-gpu", "driver-floor")
-"""Rules of which an unknown leaves the whole answer open."""
+_NEEDED = (*LAYERS, "gpu", "driver-gpu", "driver-floor")  # rules of which an unknown leaves the whole answer open
 _OUTCOMES = {"pass": "✓ passes", "warn": "! warns", "reject": "✕ rejects", "unknown": "? unknown"}
 
 
@@ -95,17 +94,11 @@ def lock_page(checked: LockCheck, knowledge: Knowledge) -> ReportPage:
 
 
 class ReadPrefix(NamedTuple):
-    """The data about an installed environment that a report needs beside its check.
+    """The data about an installed environment that a report needs beside its check."""
 
-    Attributes:
-        solution: its packages.
-        libraries: what `cuenv scan` found in it.
-        parts: its packages by size.
-    """
-
-    solution: Solution
-    libraries: ReportSection
-    parts: tuple[SizedPackage, ...]
+    solution: Solution  # its packages
+    libraries: ReportSection  # what `cuenv scan` found in it
+    parts: tuple[SizedPackage, ...]  # its packages by size
 
 
 def prefix_page(checked: PrefixCheck, read: ReadPrefix | None, knowledge: Knowledge) -> ReportPage:

@@ -18,8 +18,7 @@ from cuenv.report.picture import OWN, Picture, inline, safe
 if TYPE_CHECKING:  # types alone
     from cuenv.report.documents import PicturesDocument
 
-Standing = Literal["fine", "unsure", "bad"]
-"""How a verdict looks; its words stand beside it."""
+Standing = Literal["fine", "unsure", "bad"]  # how a verdict looks; its words stand beside it
 
 
 class Table(NamedTuple):
@@ -38,35 +37,24 @@ class Cited(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A section of a report.
-
-    Attributes:
-        picture: what it shows, with its numbers as a table.
-        without: why there is no picture, where one would be expected.
-    """
+    """A section of a report."""
 
     title: str
     says: tuple[str, ...] = ()
-    picture: Picture | None = None
+    picture: Picture | None = None  # what it shows, with its numbers as a table
     table: Table | None = None
     sources: tuple[Cited, ...] = ()
-    without: str = ""
+    without: str = ""  # why there is no picture, where one would be expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPage:
-    """A report.
-
-    Attributes:
-        verdict: the answer in a word or two, and how it looks.
-        lead: the most important in a sentence or two.
-        facts: what it is about: names with texts.
-    """
+    """A report."""
 
     title: str
-    verdict: tuple[Standing, str]
-    lead: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
+    verdict: tuple[Standing, str]  # the answer in a word or two, and how it looks
+    lead: tuple[str, ...] = ()  # the most important in a sentence or two
+    facts: tuple[tuple[str, str], ...] = ()  # what it is about: names with texts
     findings: tuple[Finding, ...] = ()
     sections: tuple[ReportSection, ...] = ()
 

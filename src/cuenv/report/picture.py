@@ -24,38 +24,27 @@ WORDS: dict[Mark, str] = {
     "unknown": "unknown",
     "none": "no build",
 }
-PICTURES = ("components", "libraries", "driver", "builds", "size", "fleet", "price")
-"""The names of all pictures."""
-OWN = "<!-- Written by cuenv report -->"
-"""How a file of ours begins, behind the line that an HTML file begins with."""
-SIZE = 13
-"""Of the letters, in pixels."""
+PICTURES = ("components", "libraries", "driver", "builds", "size", "fleet", "price")  # the names of all pictures
+OWN = "<!-- Written by cuenv report -->"  # how a file of ours begins, behind the line that an HTML file begins with
+SIZE = 13  # of the letters, in pixels
 _NARROW = frozenset("iljtfrI.,:;'|!()[]/ -")
 _WIDE = frozenset("mwMW@%")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A picture and what it shows.
+    """A picture and what it shows."""
 
-    Attributes:
-        name: by which ``--picture`` asks for it.
-        title: what it shows, in a few words.
-        desc: what there is to see, in sentences.
-        body: its SVG elements.
-        columns, rows: the same as a table; the first column names the row.
-        legend: what its marks mean.
-    """
-
-    name: str
-    title: str
-    desc: str
+    name: str  # by which ``--picture`` asks for it
+    title: str  # what it shows, in a few words
+    desc: str  # what there is to see, in sentences
     width: int
     height: int
-    body: str
+    body: str  # its SVG elements
+    # columns, rows: the same as a table; the first column names the row
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    legend: str = ""
+    legend: str = ""  # what its marks mean
 
 
 def safe(text: object) -> str:
@@ -181,18 +170,15 @@ class GridRow(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A grid as SVG elements.
-
-    Attributes:
-        left, top: where its first cell stands.
-        across, down: from a cell to the next.
-    """
+    """A grid as SVG elements."""
 
     body: str
     width: int
     height: int
+    # left, top: where its first cell stands
     left: int
     top: int
+    # across, down: from a cell to the next
     across: int
     down: int
 

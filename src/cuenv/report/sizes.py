@@ -10,10 +10,8 @@ from cuenv.report.picture import Picture, area, said, squarified
 from cuenv.solve.model import LockedPackage, PipLocked, Solution
 
 _WIDTH, _HEIGHT = 940, 380
-_MOST = 10**13
-"""Bytes above which no package is: a stranger's lock may say anything."""
-_LEAST = 0.004
-"""The share of the whole below which parts are told together."""
+_MOST = 10**13  # bytes above which no package is: a stranger's lock may say anything
+_LEAST = 0.004  # the share of the whole below which parts are told together
 _TORCH = frozenset({"pytorch", "libtorch", "torch", "triton", "pytorch-triton"})
 _KINDS = {"NVIDIA": "t-a", "PyTorch": "t-b", "others": "t-c"}
 

@@ -20,21 +20,13 @@ _NESTED = "in cuenv.toml the keys are at the top level, without [tool.cuenv]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What the variables and the project say together.
+    """What the variables and the project say together."""
 
-    Attributes:
-        settings: every setting by its name, defaults included.
-        path: the file that was read, as it is shown; empty for none.
-        prefix: where the settings stand in it: ``tool.cuenv`` or empty.
-        profiles: tables of the profiles in the file, not yet read.
-        warnings: what was passed over, one sentence each.
-    """
-
-    settings: Mapping[str, Setting]
-    path: str = ""
-    prefix: str = ""
-    profiles: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    settings: Mapping[str, Setting]  # every setting by its name, defaults included
+    path: str = ""  # the file that was read, as it is shown; empty for none
+    prefix: str = ""  # where the settings stand in it: ``tool.cuenv`` or empty
+    profiles: Mapping[str, Any] = field(default_factory=dict)  # tables of the profiles in the file, not yet read
+    warnings: tuple[str, ...] = ()  # what was passed over, one sentence each
 
 
 def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Configuration:

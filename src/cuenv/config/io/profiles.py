@@ -18,27 +18,19 @@ if TYPE_CHECKING:  # most commands have no settings
 # In an installed package the profiles lie with the data; in a checkout beside src.
 _SHIPPED = Path(DATA, "profiles")
 _CHECKOUT = Path(__file__).parents[4] / "profiles"
-SHIPPED = "ships with cuenv"
-"""The origin of a profile that comes with cuenv."""
+SHIPPED = "ships with cuenv"  # the origin of a profile that comes with cuenv
 
 _ENDINGS = (".yml", ".yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilePlace:
-    """Where one profile stands.
+    """Where one profile stands."""
 
-    Attributes:
-        name: what ``--profile`` takes.
-        origin: for people: ``ships with cuenv``, a file, or a file and the table in it.
-        file: its file; ``None`` for a table of the settings.
-        table: what the settings hold; ``source`` and ``path`` say where.
-    """
-
-    name: str
-    origin: str
-    file: Path | None = None
-    table: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # what ``--profile`` takes
+    origin: str  # for people: ``ships with cuenv``, a file, or a file and the table in it
+    file: Path | None = None  # its file; ``None`` for a table of the settings
+    table: Mapping[str, Any] = field(default_factory=dict)  # what the settings hold; ``source`` and ``path`` say where
     source: str = ""
     path: str = ""
 

@@ -29,22 +29,17 @@ _HASHES = ("md5", "sha256")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package to write.
-
-    Attributes:
-        subdir: platform or ``noarch``.
-        noarch: ``python`` or ``generic`` for a package of ``noarch``, else empty.
-        files: path inside the prefix and content; what lies in a folder ``bin`` is made executable.
-    """
+    """A package to write."""
 
     name: str
     version: str
     build: str
-    subdir: str
+    subdir: str  # platform or ``noarch``
     build_number: int = 0
     depends: tuple[str, ...] = ()
     constrains: tuple[str, ...] = ()
-    noarch: str = ""
+    noarch: str = ""  # ``python`` or ``generic`` for a package of ``noarch``, else empty
+    # path inside the prefix and content; what lies in a folder ``bin`` is made executable
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property

@@ -296,8 +296,7 @@ def host_compiler(context: LogContext) -> CureResult:
 
 _CCBIN = ' && export NVCC_PREPEND_FLAGS="-ccbin $CONDA_PREFIX/bin/{machine}-conda-linux-gnu-g++"'
 """An nvcc takes the g++ of PATH, and the one of conda-forge has another name."""
-_OLDEST_GXX = 7
-"""The first g++ of conda-forge."""
+_OLDEST_GXX = 7  # the first g++ of conda-forge
 
 
 @cure
@@ -310,8 +309,7 @@ def param_packs(context: LogContext) -> CureResult:
     return host_compiler(context)
 
 
-_FIRST_UNREAD = 11
-"""The gcc whose headers no nvcc before 11.6 reads."""
+_FIRST_UNREAD = 11  # the gcc whose headers no nvcc before 11.6 reads
 
 
 @cure
@@ -336,8 +334,7 @@ def torch_headers(context: LogContext) -> CureResult:
     )
 
 
-_COMMON_GXX = 10
-"""The g++ that torch 1.5 to 2.4 and every nvcc from 11.1 on take."""
+_COMMON_GXX = 10  # the g++ that torch 1.5 to 2.4 and every nvcc from 11.1 on take
 
 
 def _toolkits(context: LogContext) -> Iterable[str]:

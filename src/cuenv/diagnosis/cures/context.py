@@ -33,28 +33,18 @@ _LOG = "the machine of this log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogContext:
-    """What a cure knows about a matched line: its log, host and environment.
-
-    Attributes:
-        facts: the host; ``None`` when nobody asked for one.
-        prefix: the environment, when one was named.
-        groups: the named groups of the matched line, decoded.
-        line: the matched line, as it is shown.
-        mentions: versions and names that other lines of the log mention.
-        packages: the package versions that a package list in the log shows.
-        builds: the build strings of these packages.
-        frame: the frame that raised the exception of the line.
-    """
+    """What a cure knows about a matched line: its log, host and environment."""
 
     knowledge: Knowledge
-    facts: HostFacts | None = None
-    prefix: Prefix | None = None
-    groups: Mapping[str, str] = field(default_factory=dict)
-    line: str = ""
-    mentions: Mapping[str, str] = field(default_factory=dict)
+    facts: HostFacts | None = None  # the host; ``None`` when nobody asked for one
+    prefix: Prefix | None = None  # the environment, when one was named
+    groups: Mapping[str, str] = field(default_factory=dict)  # the named groups of the matched line, decoded
+    line: str = ""  # the matched line, as it is shown
+    mentions: Mapping[str, str] = field(default_factory=dict)  # versions and names that other lines of the log mention
+    # the package versions that a package list in the log shows
     packages: Mapping[str, str] = field(default_factory=dict)
-    builds: Mapping[str, str] = field(default_factory=dict)
-    frame: Frame | None = None
+    builds: Mapping[str, str] = field(default_factory=dict)  # the build strings of these packages
+    frame: Frame | None = None  # the frame that raised the exception of the line
 
     @property
     def frameworks(self) -> frozenset[str]:
@@ -64,15 +54,11 @@ class LogContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CureResult:
-    """Sentences about the cause, and a remedy and a command that replace those of the table row.
-
-    Attributes:
-        command: ``None`` keeps the command of the row; an empty text means that no command helps.
-    """
+    """Sentences about the cause, and a remedy and a command that replace those of the table row."""
 
     because: tuple[str, ...] = ()
     remedy: str = ""
-    command: str | None = None
+    command: str | None = None  # ``None`` keeps the command of the row; an empty text means that no command helps
     values: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -200,8 +186,7 @@ def in_docker_build(context: LogContext) -> bool:
 
 
 Cure: TypeAlias = Callable[[LogContext], CureResult]
-CURES: dict[str, Cure] = {}
-"""Every cure, by the name that table rows use."""
+CURES: dict[str, Cure] = {}  # every cure, by the name that table rows use
 
 
 def cure(function: Cure) -> Cure:

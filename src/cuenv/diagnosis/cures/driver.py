@@ -33,8 +33,7 @@ _SEE = (
     "container with GPUs (docker --gpus all, Apptainer --nv); if it works nowhere, have an administrator install the "
     "driver"
 )
-_IMAGE = "image"
-"""What a log mentions only where it is of a container."""
+_IMAGE = "image"  # what a log mentions only where it is of a container
 
 
 @cure

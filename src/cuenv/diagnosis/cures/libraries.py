@@ -204,8 +204,7 @@ def library(context: LogContext) -> CureResult:
     return CureResult(remedy=remedy, command=f"sudo apt-get install {package}")
 
 
-JETSON = frozenset({"jetpack", "jetson", "tegra"})
-"""What the log of a Jetson names."""
+JETSON = frozenset({"jetpack", "jetson", "tegra"})  # what the log of a Jetson names
 
 
 def cuda_library(context: LogContext) -> str:
@@ -379,8 +378,7 @@ def cudnn_compiled(context: LogContext) -> CureResult:
     return CureResult(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
 
 
-_OLDEST_WHEEL = 8
-"""The first cuDNN that is a wheel; earlier ones are packages of conda."""
+_OLDEST_WHEEL = 8  # the first cuDNN that is a wheel; earlier ones are packages of conda
 _CUDNN_12 = 9
 """From 8.9 on TensorFlow and JAX take the cuDNN for CUDA 12 (the tested build configurations of TensorFlow)."""
 

@@ -39,8 +39,7 @@ def for_manager(context: LogContext, command: str) -> str:
     return command.replace("sudo ", "") if "root" in context.mentions else command
 
 
-_RPM = regex(r"\.(?:el|fc|amzn)[0-9]|\b(?:dnf|yum)\b|\.rpm\b")
-"""Signs of a system with RPM packages."""
+_RPM = regex(r"\.(?:el|fc|amzn)[0-9]|\b(?:dnf|yum)\b|\.rpm\b")  # signs of a system with RPM packages
 _OF_RPM = {
     "build-essential": "gcc-c++ make",
     "linux-headers-$(uname -r)": "kernel-devel-$(uname -r)",

@@ -61,8 +61,7 @@ def _mib(text: str | None) -> float | None:
     return float(number) * scale if scale is not None and number else None
 
 
-_DEFAULT_ROUTE = "$(ip -o -4 route show to default | awk '{print $5; exit}')"
-"""The interface of the default route."""
+_DEFAULT_ROUTE = "$(ip -o -4 route show to default | awk '{print $5; exit}')"  # the interface of the default route
 
 
 @cure
@@ -136,8 +135,7 @@ def variable(context: LogContext) -> CureResult:
 
 
 _LAUNCHERS = {"OMPI_": "mpirun of Open MPI", "PMI_": "mpirun of MPICH", "SLURM_": "srun in a job of Slurm"}
-_VALUES = {"CUDA_VISIBLE_DEVICES": "0", "NODE_RANK": "0"}
-"""What a variable holds on one machine."""
+_VALUES = {"CUDA_VISIBLE_DEVICES": "0", "NODE_RANK": "0"}  # what a variable holds on one machine
 
 
 @cure

@@ -404,8 +404,7 @@ def _with_python(context: LogContext, range_: str) -> CureResult:
     return CureResult(command=f"conda create -y -n {name} python={python} && conda activate {name}")
 
 
-_COMMON = 12
-"""The minor release of Python for which nearly every package has wheels."""
+_COMMON = 12  # the minor release of Python for which nearly every package has wheels
 _LAST_WITH = {
     "tp_print": "3.8",
     "longintrepr.h": "3.10",

@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodePage:
-    """A code, and what is linked with it.
-
-    Attributes:
-        symptoms: errors that its finding announces.
-        errata: half-true recipes that lead to it.
-    """
+    """A code, and what is linked with it."""
 
     code: str
     severities: tuple[str, ...]
@@ -30,8 +25,8 @@ class CodePage:
     example: str
     by: tuple[str, ...]
     rule: str | None
-    symptoms: tuple[Symptom, ...]
-    errata: tuple[Erratum, ...]
+    symptoms: tuple[Symptom, ...]  # errors that its finding announces
+    errata: tuple[Erratum, ...]  # half-true recipes that lead to it
 
 
 def code_page(text: str, guidance: Guidance) -> CodePage:

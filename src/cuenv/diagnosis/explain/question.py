@@ -21,51 +21,35 @@ from cuenv.knowledge.search import LACKS, WordPage, ranked
 
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
 MAJOR = regex(r"(?i)\bcuda[ -]?(1[0-9])(?![.\d])")
-_OF_A_MAJOR = regex(r"cuda-([0-9]+)-.*")
-"""Topics about one major version of CUDA."""
+_OF_A_MAJOR = regex(r"cuda-([0-9]+)-.*")  # topics about one major version of CUDA
 _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
 RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
 _LETTER = regex(r"\b[A-Za-z]\b")
 _LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
 """A library that is asked for by its file name alone is one that was not found."""
 _TOKEN = regex(r"[\w.+()-]+")
-_ANY_GPUS = "--gpu V100 --gpu 'RTX 4090' --driver 580.65.06"
-"""What stands in a command for the GPUs of the question."""
-_SHARE = 0.75
-"""Pages of the same kind that cover so much of what the best page covers are named beside it."""
-_NEAR = 0.75
-"""A page that covers less of the question than this share is only the nearest one."""
+_ANY_GPUS = "--gpu V100 --gpu 'RTX 4090' --driver 580.65.06"  # what stands in a command for the GPUs of the question
+_SHARE = 0.75  # pages of the same kind that cover so much of what the best page covers are named beside it
+_NEAR = 0.75  # a page that covers less of the question than this share is only the nearest one
 _TOGETHER = 3
 _BESIDE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """What a question is about.
-
-    Attributes:
-        answers: the page that answers it; none where no page does.
-        symptoms: errors that it speaks of.
-        errata: statements of recipes that it speaks of.
-        gpus: the GPUs that it names, or those of a generation that it names.
-        cudas: the CUDA releases that it names.
-        driver: the driver that it names.
-        plain: what is left of it without the names of GPUs.
-        beside: topics and ids of pages that come near.
-        weak: whether the page covers so little of the question that it is only the nearest one.
-    """
+    """What a question is about."""
 
     question: str
-    answers: tuple[AnswerPage, ...] = ()
-    symptoms: tuple[Symptom, ...] = ()
-    errata: tuple[Erratum, ...] = ()
-    gpus: tuple[Capability, ...] = ()
+    answers: tuple[AnswerPage, ...] = ()  # the page that answers it; none where no page does
+    symptoms: tuple[Symptom, ...] = ()  # errors that it speaks of
+    errata: tuple[Erratum, ...] = ()  # statements of recipes that it speaks of
+    gpus: tuple[Capability, ...] = ()  # the GPUs that it names, or those of a generation that it names
     models: tuple[GpuModel, ...] = ()
-    cudas: tuple[Version, ...] = ()
-    driver: str = ""
-    plain: str = ""
-    beside: tuple[str, ...] = ()
-    weak: bool = False
+    cudas: tuple[Version, ...] = ()  # the CUDA releases that it names
+    driver: str = ""  # the driver that it names
+    plain: str = ""  # what is left of it without the names of GPUs
+    beside: tuple[str, ...] = ()  # topics and ids of pages that come near
+    weak: bool = False  # whether the page covers so little of the question that it is only the nearest one
 
     @property
     def found(self) -> bool:

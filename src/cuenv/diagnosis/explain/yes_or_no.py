@@ -34,15 +34,12 @@ _ASKS = regex(
     r"should|may|might|must|has|have|need)\b"
 )
 _TOO = regex(r"(?i)\btoo (?:old|new)\b|\b(?:outdated|obsolete|unsupported)\b")
-_CHOICE = regex(r"(?i)\bor\b")
-"""What asks for one of two things wants more than yes or no."""
+_CHOICE = regex(r"(?i)\bor\b")  # what asks for one of two things wants more than yes or no
 _CARD = regex(r"(?i)\b(?:gpu|card|device)s?\b")
 _PYTHON = regex(r"(?i)\bpython ?(3\.[0-9]{1,2})\b")
-_TELLING = 2
-"""Words that a question has to share with an answer of the page."""
+_TELLING = 2  # words that a question has to share with an answer of the page
 
-Judged = tuple[bool, str] | None
-"""Whether it is so, and why; ``None`` where nobody can say."""
+Judged = tuple[bool, str] | None  # whether it is so, and why; ``None`` where nobody can say
 
 
 def yes_or_no(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:

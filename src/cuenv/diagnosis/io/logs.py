@@ -13,14 +13,12 @@ from typing import Protocol
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import file_blocks, shown, stdin_blocks
 
-MOST = 64 * 1024**3
-"""The most bytes that a compressed log may unpack to."""
+MOST = 64 * 1024**3  # the most bytes that a compressed log may unpack to
 _PIECE = 1024 * 1024
 _PACKED = 512
 _LOOKED = 64 * 1024
 _CONTROLS = bytes(code for code in range(1, 32) if code not in b"\t\n\v\f\r\b\x07\x1b")
-_SHARE = 50
-"""A file with one control character in this many bytes is binary."""
+_SHARE = 50  # a file with one control character in this many bytes is binary
 _BINARY = {
     b"\x7fELF": "a program or library (ELF)",
     b"PK\x03\x04": "a zip archive",

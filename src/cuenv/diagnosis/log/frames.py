@@ -9,13 +9,11 @@ from cuenv.core.regex import regex
 from cuenv.diagnosis.log.lines import clean_line, rank_of, without_border
 from cuenv.diagnosis.log.text import printable_line
 
-_REACH = 60
-"""The number of lines before an exception in which its last frame is searched."""
+_REACH = 60  # the number of lines before an exception in which its last frame is searched
 _APART = 4 * _REACH
 """The number of lines before an exception in which the traceback of its rank may begin, between other ranks."""
 _SHOWN = 80
-_INLINE = "<string>"
-"""The file name that setuptools gives to the setup.py that it runs."""
+_INLINE = "<string>"  # the file name that setuptools gives to the setup.py that it runs
 _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
     rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? "
@@ -36,8 +34,7 @@ _OF_PACKAGE = regex(
     rb"(?P<package>[a-z]\w{2,40})\.(?:\w{1,60}\.){1,6}[A-Z]\w{1,60}(?:Error|Exception): \S"
 )
 """An exception whose name contains its package; the excluded packages also raise exceptions of others."""
-_OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))
-"""Functions that raise for their caller."""
+_OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))  # functions that raise for their caller
 _CHECKS = regex(rb"(?:^|[\])>|:\x82]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
 _ASSERTED = regex(rb"(?:^|[\s:])AssertionError: \S")
 """An exception that only an ``assert`` raises; its statement may span several lines."""
@@ -52,23 +49,14 @@ _OTHER = regex(rb"(?:^|[\])>|:] )[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?:: |\s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The frame that raised an exception.
+    """The frame that raised an exception."""
 
-    Attributes:
-        file: the end of the file's path.
-        line: the line number in that file; empty if the traceback does not show it.
-        package: the package that the file belongs to; empty for a file of the program itself.
-        checked: whether the line is a ``raise`` or ``assert``: the code checked a value and refused it.
-        code: the assertion that failed, if the line is one.
-        built: whether the line or the message names a compiled package or a setting.
-    """
-
-    file: str
-    line: str = ""
-    package: str = ""
-    checked: bool = False
-    code: str = ""
-    built: bool = False
+    file: str  # the end of the file's path
+    line: str = ""  # the line number in that file; empty if the traceback does not show it
+    package: str = ""  # the package that the file belongs to; empty for a file of the program itself
+    checked: bool = False  # whether the line is a ``raise`` or ``assert``: the code checked a value and refused it
+    code: str = ""  # the assertion that failed, if the line is one
+    built: bool = False  # whether the line or the message names a compiled package or a setting
 
 
 def frame_before(lines: Sequence[bytes], index: int) -> Frame | None:

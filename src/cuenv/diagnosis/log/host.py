@@ -17,17 +17,11 @@ LABEL = "the machine of this log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHost:
-    """The host of a log.
+    """The host of a log."""
 
-    Attributes:
-        facts: the known facts; ``None`` if nothing is known.
-        pasted: the facts about the host and its software that the log shows.
-        contradictions: sentences about facts that disagree.
-    """
-
-    facts: HostFacts | None
-    pasted: PastedHost
-    contradictions: tuple[str, ...] = ()
+    facts: HostFacts | None  # the known facts; ``None`` if nothing is known
+    pasted: PastedHost  # the facts about the host and its software that the log shows
+    contradictions: tuple[str, ...] = ()  # sentences about facts that disagree
 
 
 def log_alone(found: Scan, knowledge: Knowledge, given: HostFacts | None = None) -> LogHost:

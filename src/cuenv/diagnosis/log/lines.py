@@ -9,8 +9,7 @@ from typing import Literal
 from cuenv.core.regex import regex
 from cuenv.diagnosis.log.translations import TRANSLATIONS
 
-Grade = Literal["exception", "error", "line", "warning"]
-"""How severe a line is; ``line``: no word of it says."""
+Grade = Literal["exception", "error", "line", "warning"]  # how severe a line is; ``line``: no word of it says
 
 _DELETED = b"0123456789 .-#=>|%\t\xc2\xa0\xe2\x94\x95\x96" + bytes(range(0x82, 0x91))
 _ENDS = bytes.maketrans(b"\r", b"\n")
@@ -309,8 +308,7 @@ def foreign_marks() -> tuple[bytes, ...]:
     return tuple(_translations()[1])
 
 
-_LAST_TRY = b"Retrying (Retry(total=0,"
-"""pip warns before each try; after the last one the download has failed."""
+_LAST_TRY = b"Retrying (Retry(total=0,"  # pip warns before each try; after the last one the download has failed
 _RAISES = regex(rb"^[\W\d]{0,20}raise [A-Za-z_]")
 _RAISES_ERROR = regex(rb"^[\W\d]{4,20}raise [A-Za-z_][\w.]{0,60}(?:Error|Exception)\b")
 

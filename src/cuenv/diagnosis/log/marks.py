@@ -15,10 +15,8 @@ from heapq import heapify, heapreplace
 
 _KEY = 5
 _GRAM, _SHORT = 6, 4
-_SIEVED = 512 * 1024
-"""Bytes from which on building the sieve is quicker than looking for the keys."""
-_TRIES = 8
-"""Places of a part that are looked at; where it stands more often, its marks are looked for themselves."""
+_SIEVED = 512 * 1024  # bytes from which on building the sieve is quicker than looking for the keys
+_TRIES = 8  # places of a part that are looked at; where it stands more often, its marks are looked for themselves
 _RARE = b"jqxzkvwbpyg"
 _USUAL = frozenset(
     b"th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro "
@@ -27,8 +25,7 @@ _USUAL = frozenset(
 """Pairs of letters of which English consists for three quarters."""
 _USUALLY = 40
 _SAMPLE = 64 * 1024
-_HALVES = frozenset(range(0xD8, 0xE0))
-"""Bytes that make a pair the half of a character of four bytes."""
+_HALVES = frozenset(range(0xD8, 0xE0))  # bytes that make a pair the half of a character of four bytes
 
 
 class MarkIndex:

@@ -14,30 +14,18 @@ from cuenv.knowledge.guidance import Symptom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymptomMatch:
-    """A symptom that lines of a log match.
-
-    Attributes:
-        line: the number of the first matching line, from 1.
-        text: that line, shortened, without control characters and credentials.
-        groups: the text of each named group of the pattern.
-        count: the number of matching lines, up to `MANY`.
-        kind: the kind of the row, or ``cause`` for a remark that the log proves to be a cause.
-        grade: the most severe grade of the matching lines.
-        last: the number of the last line with that grade.
-        ranks: the first ranks whose lines match, from the prefixes of the lines.
-        frame: the frame that raised the exception, if a traceback near the end of the log shows it.
-    """
+    """A symptom that lines of a log match."""
 
     symptom: Symptom
-    line: int
-    text: str
-    groups: Mapping[str, str]
-    count: int = 1
-    kind: str = "cause"
-    grade: Grade = "line"
-    last: int = 0
-    ranks: tuple[str, ...] = ()
-    frame: Frame | None = None
+    line: int  # the number of the first matching line, from 1
+    text: str  # that line, shortened, without control characters and credentials
+    groups: Mapping[str, str]  # the text of each named group of the pattern
+    count: int = 1  # the number of matching lines, up to `MANY`
+    kind: str = "cause"  # the kind of the row, or ``cause`` for a remark that the log proves to be a cause
+    grade: Grade = "line"  # the most severe grade of the matching lines
+    last: int = 0  # the number of the last line with that grade
+    ranks: tuple[str, ...] = ()  # the first ranks whose lines match, from the prefixes of the lines
+    frame: Frame | None = None  # the frame that raised the exception, if a traceback near the end of the log shows it
 
     @property
     def survived(self) -> bool:
@@ -47,55 +35,36 @@ class SymptomMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedLine:
-    """A line that reports a failure and matches no symptom.
-
-    Attributes:
-        without_cause: whether it reports a failure without its cause ("returned non-zero exit status").
-        gpu_related: whether it may concern GPUs, torch or installed packages.
-        user_error: whether the exception comes from the user's data or program.
-        match: the match with a row for any error message, if the message is a sentence.
-    """
+    """A line that reports a failure and matches no symptom."""
 
     line: int
     text: str
     grade: Grade
-    without_cause: bool = False
-    gpu_related: bool = False
-    user_error: bool = False
-    match: SymptomMatch | None = None
+    without_cause: bool = False  # whether it reports a failure without its cause ("returned non-zero exit status")
+    gpu_related: bool = False  # whether it may concern GPUs, torch or installed packages
+    user_error: bool = False  # whether the exception comes from the user's data or program
+    match: SymptomMatch | None = None  # the match with a row for any error message, if the message is a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """The content of a log.
+    """The content of a log."""
 
-    Attributes:
-        matches: the symptom matches, in the order of their first lines.
-        failures: the first and the last failures that match no symptom.
-        weak_failures: lines at the end of the log that may report a failure ("cannot", "not found").
-        mentions: versions that lines mention: ``torch``, its ``cuda``, ``driver``, ``deepspeed``.
-        pasted: the facts about the host and its packages from tool outputs in the log.
-        last_exception: the line where the last chain of exceptions begins, or 0.
-        many_processes: whether several processes wrote the log.
-        first_failed_rank: the rank that failed first according to the launcher, or an empty text.
-        last_activity: the last line near the end that shows a running program, or 0.
-        last_step: the last line with a step of the run (training, progress) before its last failure, or 0.
-        survived_until: the run continued long after this line, so that no error up to it ended the run; or 0.
-    """
-
-    matches: tuple[SymptomMatch, ...]
-    failures: tuple[FailedLine, ...]
+    matches: tuple[SymptomMatch, ...]  # the symptom matches, in the order of their first lines
+    failures: tuple[FailedLine, ...]  # the first and the last failures that match no symptom
+    # lines at the end of the log that may report a failure ("cannot", "not found")
     weak_failures: tuple[FailedLine, ...] = ()
+    # versions that lines mention: ``torch``, its ``cuda``, ``driver``, ``deepspeed``
     mentions: Mapping[str, str] = field(default_factory=dict)
-    pasted: tuple[PastedFact, ...] = ()
+    pasted: tuple[PastedFact, ...] = ()  # the facts about the host and its packages from tool outputs in the log
     lines: int = 0
     size: int = 0
-    last_exception: int = 0
-    many_processes: bool = False
-    first_failed_rank: str = ""
-    last_activity: int = 0
-    last_step: int = 0
-    survived_until: int = 0
+    last_exception: int = 0  # the line where the last chain of exceptions begins, or 0
+    many_processes: bool = False  # whether several processes wrote the log
+    first_failed_rank: str = ""  # the rank that failed first according to the launcher, or an empty text
+    last_activity: int = 0  # the last line near the end that shows a running program, or 0
+    last_step: int = 0  # the last line with a step of the run (training, progress) before its last failure, or 0
+    survived_until: int = 0  # the run continued long after this line, so that no error up to it ended the run; or 0
 
 
 def group_texts(found: re.Match[bytes]) -> dict[str, str]:

@@ -36,8 +36,7 @@ _DISTANCE, _DISTANCE_MANY_AT_WORK, _DISTANCE_MANY_PROCESSES = 16 * 1024, 32 * 10
 
 _TRACEBACK = b"Traceback (most recent call last"
 _PIP_FAILED = "pip-build-failed"
-_CAPITALIZED_NAME = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")
-"""An exception with any name."""
+_CAPITALIZED_NAME = regex(rb"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60}(?:: \S|\s*$)")  # an exception with any name
 _PYTHON_ERROR = regex(rb"\b(?:Key|Index|Type|Attribute|Value|ZeroDivision|UnboundLocal|Name|Assertion)Error\b")
 """Exceptions that Python itself raises."""
 _PROGRAMMING_ERROR = regex(rb"\b(?:Key|Index|Type|Attribute|ZeroDivision|UnboundLocal|Name)Error\b")

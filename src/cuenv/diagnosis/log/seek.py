@@ -42,10 +42,8 @@ from cuenv.diagnosis.log.text import AT_WORK, last_lines, lines_without_borders,
 from cuenv.host.paste.one_host import Passages
 from cuenv.knowledge.guidance import Symptom, compiled
 
-WINDOW = 2000
-"""Bytes before and after a mark that a pattern may look at."""
-MANY = 1000
-"""The most matches of one symptom that are counted."""
+WINDOW = 2000  # bytes before and after a mark that a pattern may look at
+MANY = 1000  # the most matches of one symptom that are counted
 _KEPT = 16
 _OFTEN = 64
 _SHAPES = 16 * 1024 * 1024
@@ -67,8 +65,7 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
         re.compile(rb"Looking in (?:indexes|links): [^\n]{0,200}/whl/(cu[0-9]{2,3}|torch_stable)\b"),
     ),
 }
-_HOOK = b"Error in sys.excepthook:"
-"""Python prints this after an exception has already ended the program."""
+_HOOK = b"Error in sys.excepthook:"  # Python prints this after an exception has already ended the program
 _ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in atexit.", _HOOK)
 _ASIDE_REACH = 30
 _CMAKE = b"CMake Error"
@@ -139,8 +136,7 @@ class SoughtMarks:
         self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.pasted_marks, *self.foreign))
 
 
-_sought = lru_cache(maxsize=2)(SoughtMarks)
-"""The marks of a table are computed once per process."""
+_sought = lru_cache(maxsize=2)(SoughtMarks)  # the marks of a table are computed once per process
 
 
 class Seeker:

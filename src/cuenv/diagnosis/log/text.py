@@ -12,8 +12,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
 from cuenv.diagnosis.log.lines import without_border, without_colours
 
-LINE = 64 * 1024
-"""Bytes after which an endless line is cut."""
+LINE = 64 * 1024  # bytes after which an endless line is cut
 _OVERLAP = 1024
 _OF_FAILURES = (b"rror", b"RROR", b"xception", b"ailed", b"illed", b"atal", b"CUDA", b"nvidia")
 """Almost every failure contains one of these: the inside of an endless line is read only around them."""

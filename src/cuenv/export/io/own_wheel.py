@@ -32,12 +32,10 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 _INFO = f"cuenv-{__version__}.dist-info"
 _WHEEL = "Wheel-Version: 1.0\nGenerator: cuenv\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _KEPT = ("METADATA", "entry_points.txt")
-_WHEN = (1980, 1, 1, 0, 0, 0)
-"""The time of every entry: the same bytes for the same files."""
+_WHEN = (1980, 1, 1, 0, 0, 0)  # the time of every entry: the same bytes for the same files
 
 
-LARGEST = 64 * 1024 * 1024
-"""Bytes of a wheel that is taken along."""
+LARGEST = 64 * 1024 * 1024  # bytes of a wheel that is taken along
 _HASH = regex(r"(?P<place>.+)#sha256=(?P<hash>[0-9a-f]{64})")
 _URL = regex(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?@!&+,;=%-]*")
 _COMMIT = regex(r"git\+https://[A-Za-z0-9][A-Za-z0-9._~:/@+%-]*@[0-9a-f]{40}")
@@ -47,16 +45,11 @@ _HINT = "cuenv export dockerfile -o . builds the wheel beside it; else --cuenv W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CuenvSource:
-    """The cuenv that pip installs.
+    """The cuenv that pip installs."""
 
-    Attributes:
-        url: with its hash, or with the commit of a repository; empty for a wheel.
-        data: the wheel, which lies beside what is written; empty for a URL.
-    """
-
-    url: str = ""
+    url: str = ""  # with its hash, or with the commit of a repository; empty for a wheel
     name: str = ""
-    data: bytes = b""
+    data: bytes = b""  # the wheel, which lies beside what is written; empty for a URL
     sha256: str = ""
 
     @property

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 
 MOST_NODES = 50_000
-LIMIT = 4 * 1024 * 1024
-"""Bytes of an answer; a node that writes more is cut off."""
-_LAST_WORDS = 2000
-"""Characters of standard error that are kept."""
+LIMIT = 4 * 1024 * 1024  # bytes of an answer; a node that writes more is cut off
+_LAST_WORDS = 2000  # characters of standard error that are kept
 _RANGE = regex(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
@@ -67,8 +65,7 @@ def without(nodes: NodeSet, names: Collection[str]) -> NodeSet:
     return NodeSet.fromlist([node for node in map(str, nodes) if node not in names])
 
 
-Heard = Callable[[NodeAnswer], None]
-"""What hears each answer when it is there."""
+Heard = Callable[[NodeAnswer], None]  # what hears each answer when it is there
 
 
 def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, heard: Heard) -> None:
@@ -181,8 +178,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-_PATIENCE = 20.0
-"""Seconds for sinfo, which waits for minutes where the controller does not answer."""
+_PATIENCE = 20.0  # seconds for sinfo, which waits for minutes where the controller does not answer
 _ASKED = "%N|%R|%a|%G|%T"
 _FREE = ("idle", "mixed", "completing")
 _MARKS = re.compile(r"[*~#!%$@^+-]+$")
@@ -199,13 +195,9 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlurmNodes:
-    """The nodes of a cluster that Slurm lists.
+    """The nodes of a cluster that Slurm lists."""
 
-    Attributes:
-        ready: the nodes that srun may ask, by the options that it needs.
-    """
-
-    ready: Mapping[_Group, NodeSet]
+    ready: Mapping[_Group, NodeSet]  # the nodes that srun may ask, by the options that it needs
     not_ready: tuple[NotAnswered, ...]
 
     def names(self) -> tuple[str, ...]:

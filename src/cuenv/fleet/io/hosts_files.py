@@ -19,24 +19,18 @@ from cuenv.host.paste.ansible import host_name, unpack
 from cuenv.host.select import recorded_hosts
 from cuenv.knowledge.base import Knowledge
 
-_LIMIT = 16 * 1024 * 1024
-"""Bytes that Ansible's facts of one node may have."""
+_LIMIT = 16 * 1024 * 1024  # bytes that Ansible's facts of one node may have
 _FACT = "the cuenv fact (ansible_local.cuenv)"
 _LINE = regex(r", line ([0-9]+)$")
 
 
 class HostSource(NamedTuple):
-    """A host in a file, or why a part of the file is not a host.
+    """A host in a file, or why a part of the file is not a host."""
 
-    Attributes:
-        where: the file, and the line of one that is broken.
-        own: it tells its name, and is not called by its label or file alone.
-    """
-
-    where: str
+    where: str  # the file, and the line of one that is broken
     facts: HostFacts | None
     reason: str = ""
-    own: bool = True
+    own: bool = True  # it tells its name, and is not called by its label or file alone
 
 
 def hosts_of_fleet_file(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:

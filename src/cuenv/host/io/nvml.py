@@ -26,8 +26,7 @@ T = TypeVar("T")
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 NOT_FOUND = 6
-_MOST_INSTANCES = 64
-"""More MIG instances than any GPU holds: a count above it is no count."""
+_MOST_INSTANCES = 64  # more MIG instances than any GPU holds: a count above it is no count
 _MEANING = {
     NOT_SUPPORTED: "this GPU or driver does not support this query",
     NO_PERMISSION: "device permissions or a cgroup forbid this query",
@@ -192,8 +191,7 @@ def _reason(error: Any) -> str:
 
 
 FIELDS = ("name", "compute_cap", "memory.total", "driver_version")
-TIMEOUT = 20.0
-"""Seconds: with persistence mode off the driver wakes every GPU of a node first."""
+TIMEOUT = 20.0  # seconds: with persistence mode off the driver wakes every GPU of a node first
 
 # "CUDA Version: 12.2"; drivers of the 610 branch were seen to print "CUDA UMD Version: 13.3".
 _BANNER = regex(r"CUDA (?:UMD )?Version\s*:\s*([0-9]{1,2}\.[0-9]{1,2})\b")

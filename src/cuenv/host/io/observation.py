@@ -19,16 +19,11 @@ _DRIVER_FACTS = ("version", "cuda", "kernel_module", "module_kind")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """The driver and the GPUs according to one source (NVML, ``nvidia-smi``, ``/proc``).
+    """The driver and the GPUs according to one source (NVML, ``nvidia-smi``, ``/proc``)."""
 
-    Attributes:
-        driver: what it knows of the driver; ``None`` when nothing.
-        gpus: the GPUs it counts, perhaps none; ``None`` when it cannot count them.
-        devices: PCI device ids, by index, of GPUs whose name says nothing.
-    """
-
-    driver: Driver | None = None
-    gpus: tuple[Gpu, ...] | None = None
+    driver: Driver | None = None  # what it knows of the driver; ``None`` when nothing
+    gpus: tuple[Gpu, ...] | None = None  # the GPUs it counts, perhaps none; ``None`` when it cannot count them
+    # PCI device ids, by index, of GPUs whose name says nothing
     devices: Mapping[int, str] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     gaps: tuple[Gap, ...] = ()

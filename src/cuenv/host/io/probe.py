@@ -28,23 +28,16 @@ def _nvml(library: Path | None) -> ProbeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineAccess:
-    """How a probe accesses the machine besides files and variables; tests replace it.
+    """How a probe accesses the machine besides files and variables; tests replace it."""
 
-    Attributes:
-        run: starts a program.
-        nvml: asks NVML; gets the path of the library when the loader would not find it.
-        uname: system name, as ``Linux``, and machine, as ``x86_64``.
-        node: the host name of this machine.
-        confstr: asks the C library about itself.
-        space: asks a file system for all and free bytes.
-    """
-
-    run: process.Run = process.run
+    run: process.Run = process.run  # starts a program
+    # asks NVML; gets the path of the library when the loader would not find it
     nvml: Callable[[Path | None], ProbeResult] = _nvml
+    # system name, as ``Linux``, and machine, as ``x86_64``
     uname: tuple[str, str] = field(default_factory=lambda: (os.uname().sysname, os.uname().machine))
-    node: str = field(default_factory=lambda: os.uname().nodename)
-    confstr: Callable[[str], str | None] = os.confstr
-    space: system.Space = system.disk_space
+    node: str = field(default_factory=lambda: os.uname().nodename)  # the host name of this machine
+    confstr: Callable[[str], str | None] = os.confstr  # asks the C library about itself
+    space: system.Space = system.disk_space  # asks a file system for all and free bytes
 
 
 def probe(

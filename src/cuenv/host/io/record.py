@@ -31,8 +31,7 @@ if TYPE_CHECKING:  # most runs read a host, of their own machine or one that shi
 
 SHIPPED = f"{DATA}/hosts"
 HOST_FILE = "host.json"
-LIMIT = 256 * 1024 * 1024
-"""Bytes that a file of hosts may have: some kilobytes for each."""
+LIMIT = 256 * 1024 * 1024  # bytes that a file of hosts may have: some kilobytes for each
 
 
 def shipped_names() -> tuple[str, ...]:

@@ -110,14 +110,12 @@ def _read_documents(
     return called, broken, tuple(told)
 
 
-_MOST_FAULTS = 1000
-"""The most unreadable parts; after them the rest of the text is not read as JSON."""
+_MOST_FAULTS = 1000  # the most unreadable parts; after them the rest of the text is not read as JSON
 _LONGEST_PASTE = 256 * 1024
 """The length from which a text is treated as a log, in which only passages around marks are read."""
 
 
-_SILENT = "silent"
-"""The fact that the part of a host describes nothing."""
+_SILENT = "silent"  # the fact that the part of a host describes nothing
 
 
 def _facts_by_host(text: str) -> tuple[PastedFact, ...]:
@@ -300,8 +298,7 @@ _KINDS = (
         "it is a list of requirements: cuenv lock reads it",
     ),
 )
-_EXAMINED = 200_000
-"""The number of characters that are examined."""
+_EXAMINED = 200_000  # the number of characters that are examined
 
 
 def describe_text(text: str) -> str:
@@ -328,22 +325,15 @@ _PROMPT = regex(r"\s*(?:\$ |# |% |> |\[[^\]]{1,80}\][$#] |\S{1,80}@\S{1,80}[$#] 
 _FILE = regex(r"\.(?:txt|log|out|csv)$")
 _NO_NAME = regex(r"GPU[0-9]+|(?i:(?:python|gcc|g\+\+|cuda|cudnn|nccl|torch|glibc|nvcc)[-_]?v?[0-9][\w.-]*)|[0-9.]+")
 _DIGIT = regex(r"[0-9]")
-_MOST_NODES = 5000
-"""The most nodes in one heading."""
+_MOST_NODES = 5000  # the most nodes in one heading
 
 
 class HostPart(NamedTuple):
-    """The output of one host, or of several with the same output.
+    """The output of one host, or of several with the same output."""
 
-    Attributes:
-        hosts: the names of the hosts.
-        numbers: the numbers of its lines in the whole text.
-        text: its lines, without the names.
-    """
-
-    hosts: tuple[str, ...]
-    numbers: tuple[int, ...]
-    text: str
+    hosts: tuple[str, ...]  # the names of the hosts
+    numbers: tuple[int, ...]  # the numbers of its lines in the whole text
+    text: str  # its lines, without the names
 
 
 def split_by_host(text: str) -> tuple[HostPart, ...]:

@@ -16,8 +16,7 @@ _MACHINES = ("x86_64", "aarch64")
 
 
 _PAYLOAD = "__payload__"
-_PREFIX = regex(r"^s[0-9]+_")
-"""The prefix of file names in the cache since ansible-core 2.19."""
+_PREFIX = regex(r"^s[0-9]+_")  # the prefix of file names in the cache since ansible-core 2.19
 
 
 def unpack(data: object) -> object:

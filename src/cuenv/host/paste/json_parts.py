@@ -14,8 +14,7 @@ from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 
 _OWN = '"cuenv/host/'
-_DIGITS = 400
-"""The most digits of a number."""
+_DIGITS = 400  # the most digits of a number
 _BLANK = regex(r"[\s\ufeff]*")
 _NODE = r"[A-Za-z0-9][\w.@-]{0,250}"
 _ANSIBLE = rf"(?P<host>{_NODE}) \| (?:SUCCESS|CHANGED|FAILED!?|UNREACHABLE!)[^\n]{{0,40}}(?:=> ?|>>\s)"
@@ -26,21 +25,13 @@ _NEXT = regex(rf"\n(?={_BEFORE}[\[{{])")
 
 
 class JsonPart(NamedTuple):
-    """One document of a text, or a part that is not a document.
+    """One document of a text, or a part that is not a document."""
 
-    Attributes:
-        line: the number of its first line, from 1.
-        data: the decoded document; ``None`` if there is a fault.
-        node: the name of a node in front of it, as ``clush`` prints it.
-        fault: why it is not a document; empty if it is.
-        place: its start and end in the text.
-    """
-
-    line: int
-    data: Any = None
-    node: str = ""
-    fault: str = ""
-    place: tuple[int, int] = (0, 0)
+    line: int  # the number of its first line, from 1
+    data: Any = None  # the decoded document; ``None`` if there is a fault
+    node: str = ""  # the name of a node in front of it, as ``clush`` prints it
+    fault: str = ""  # why it is not a document; empty if it is
+    place: tuple[int, int] = (0, 0)  # its start and end in the text
 
 
 def looks_like_json(text: str) -> bool:

@@ -66,12 +66,9 @@ OF_DOCUMENTS: tuple[DocumentReader, ...] = (
 )
 """The readers of JSON."""
 
-_TIMES = 24
-"""The most passages of one log that begin with the same mark."""
-_LINES = 4000
-"""The most lines of one log that are kept."""
-_WIDTH = 20_000
-"""The most characters of a line that are kept."""
+_TIMES = 24  # the most passages of one log that begin with the same mark
+_LINES = 4000  # the most lines of one log that are kept
+_WIDTH = 20_000  # the most characters of a line that are kept
 _SCALE = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
@@ -154,36 +151,25 @@ def read_facts(text: str, readers: Iterable[PasteReader] = READERS) -> tuple[Pas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastedHost:
-    """What pasted output says about a host and the environment on it.
+    """What pasted output says about a host and the environment on it."""
 
-    Attributes:
-        facts: the host, with evidence and gaps.
-        says: whether the output describes a host at all.
-        others: software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and in messages
-            the package that is ``building``, the file that is ``importing``, ``companions`` of torch, ``image``,
-            ``script``, ``nccl``, ``built``, the ``file`` of an environment, the ``manager`` of the environment (conda,
-            uv, poetry, pixi, or the system), a ``hint`` of uv or apt, the torch that was ``requested`` of pip,
-            ``clashings`` with it, the ``wanteds`` (releases that packages want of what is there), the ``newer``
-            glibc that apt wants, the package of the ``toolkit`` that apt was asked for with its driver, the torch that
-            is ``unusable`` for uv, the ``lone`` index that uv was given, the ``tree`` in which uv
-            says what excludes what, what was ``asked`` of conda, the ``transaction`` that dnf was asked for, the
-            ``driver-package`` of Ubuntu, what ``cmake`` says below its error, ``versions`` where pip saw none, and
-            ``root`` where that user ran it.
-        packages: the releases of packages by name.
-        builds: the build strings of conda packages by name.
-        system: ``Windows``, ``macOS`` or ``ROCm`` for such a machine, otherwise empty.
-        contradictions: sentences on facts that contradict each other.
-        refused: the contradictions because of which the output cannot be about one host.
-    """
-
-    facts: HostFacts
-    says: bool = False
+    facts: HostFacts  # the host, with evidence and gaps
+    says: bool = False  # whether the output describes a host at all
+    # software: ``torch``, ``cuda`` (torch's), ``nvcc``, ``python``, ``gcc``, and in messages the package that is
+    # ``building``, the file that is ``importing``, ``companions`` of torch, ``image``, ``script``, ``nccl``, ``built``,
+    # the ``file`` of an environment, the ``manager`` of the environment (conda, uv, poetry, pixi, or the system), a
+    # ``hint`` of uv or apt, the torch that was ``requested`` of pip, ``clashings`` with it, the ``wanteds`` (releases
+    # that packages want of what is there), the ``newer`` glibc that apt wants, the package of the ``toolkit`` that apt
+    # was asked for with its driver, the torch that is ``unusable`` for uv, the ``lone`` index that uv was given, the
+    # ``tree`` in which uv says what excludes what, what was ``asked`` of conda, the ``transaction`` that dnf was asked
+    # for, the ``driver-package`` of Ubuntu, what ``cmake`` says below its error, ``versions`` where pip saw none, and
+    # ``root`` where that user ran it
     others: Mapping[str, str] = field(default_factory=dict)
-    packages: Mapping[str, str] = field(default_factory=dict)
-    builds: Mapping[str, str] = field(default_factory=dict)
-    system: str = ""
-    contradictions: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)  # the releases of packages by name
+    builds: Mapping[str, str] = field(default_factory=dict)  # the build strings of conda packages by name
+    system: str = ""  # ``Windows``, ``macOS`` or ``ROCm`` for such a machine, otherwise empty
+    contradictions: tuple[str, ...] = ()  # sentences on facts that contradict each other
+    refused: tuple[str, ...] = ()  # the contradictions because of which the output cannot be about one host
 
 
 class _Tally:

@@ -225,8 +225,7 @@ LIBC = pattern_reader(
     ),
 )
 
-_RANK = regex(r"^\s*(?:\[[Rr]ank ?[0-9]+\]:?|[0-9]+:)\s*")
-"""What launchers put before the lines of a rank."""
+_RANK = regex(r"^\s*(?:\[[Rr]ank ?[0-9]+\]:?|[0-9]+:)\s*")  # what launchers put before the lines of a rank
 
 
 def _below(text: str) -> Iterator[PastedFact]:

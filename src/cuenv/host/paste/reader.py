@@ -10,66 +10,41 @@ from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact
 
-_MOST_CHARACTERS = 160
-"""The most characters of a line in evidence."""
+_MOST_CHARACTERS = 160  # the most characters of a line in evidence
 
-DRIVER_VERSION = r"[1-9][0-9]{2}\.[0-9]{1,3}(?:\.[0-9]{1,3})?"
-"""The pattern of a driver version."""
-CUDA_RELEASE = r"[1-9][0-9]?\.[0-9]{1,2}"
-"""The pattern of a CUDA release."""
+DRIVER_VERSION = r"[1-9][0-9]{2}\.[0-9]{1,3}(?:\.[0-9]{1,3})?"  # the pattern of a driver version
+CUDA_RELEASE = r"[1-9][0-9]?\.[0-9]{1,2}"  # the pattern of a CUDA release
 
 
 class PastedFact(NamedTuple):
-    """One fact in a line.
+    """One fact in a line."""
 
-    Attributes:
-        fact: its name, such as ``driver.version``, ``gpu.name`` or ``package``; `one_host.py` combines them.
-        value: the value in the line.
-        line: the number of the line, from 1.
-        shows: the line for people.
-        about: which of several things of this kind: the index of a GPU, the name of a package.
-        host: which of several hosts; empty if the text is about one.
-    """
-
-    fact: str
-    value: str
-    line: int
-    shows: str
-    about: str = ""
-    host: str = ""
+    fact: str  # its name, such as ``driver.version``, ``gpu.name`` or ``package``; `one_host.py` combines them
+    value: str  # the value in the line
+    line: int  # the number of the line, from 1
+    shows: str  # the line for people
+    about: str = ""  # which of several things of this kind: the index of a GPU, the name of a package
+    host: str = ""  # which of several hosts; empty if the text is about one
 
 
 class PasteReader(NamedTuple):
-    """A reader of the output of one tool.
+    """A reader of the output of one tool."""
 
-    Attributes:
-        name: the name of the tool.
-        marks: strings, one of which is in every such output; logs are searched for them first.
-        reach: the number of lines after a mark that belong to the output.
-        looks_like: whether a text contains such output.
-        read: returns the facts in a text and ignores other lines.
-        of_host: whether the output describes a host, so that ``--host FILE`` reads it; otherwise only software.
-    """
-
-    name: str
-    marks: tuple[str, ...]
-    reach: int
-    looks_like: Callable[[str], bool]
-    read: Callable[[str], tuple[PastedFact, ...]]
+    name: str  # the name of the tool
+    marks: tuple[str, ...]  # strings, one of which is in every such output; logs are searched for them first
+    reach: int  # the number of lines after a mark that belong to the output
+    looks_like: Callable[[str], bool]  # whether a text contains such output
+    read: Callable[[str], tuple[PastedFact, ...]]  # returns the facts in a text and ignores other lines
+    # whether the output describes a host, so that ``--host FILE`` reads it; otherwise only software
     of_host: bool = True
 
 
 class DocumentReader(NamedTuple):
-    """A reader of the JSON of one tool.
+    """A reader of the JSON of one tool."""
 
-    Attributes:
-        name: the name of the tool.
-        looks_like: whether a decoded document is from this tool.
-        read: returns the facts in a document, given the number of its first line, and ignores everything else.
-    """
-
-    name: str
-    looks_like: Callable[[object], bool]
+    name: str  # the name of the tool
+    looks_like: Callable[[object], bool]  # whether a decoded document is from this tool
+    # returns the facts in a document, given the number of its first line, and ignores everything else
     read: Callable[[Any, int], tuple[PastedFact, ...]]
 
 

@@ -22,10 +22,8 @@ from cuenv.host.paste.reader import (
     numbered_lines,
 )
 
-MOST_NODES = 100_000
-"""The most nodes in one list."""
-_MOST_GPUS = 1024
-"""The most GPUs of one node."""
+MOST_NODES = 100_000  # the most nodes in one list
+_MOST_GPUS = 1024  # the most GPUs of one node
 
 MARKS = ("NodeName=", "NODELIST|", "|gpu:", "|(null)")
 _FREE = regex(r"\s(?:Reason|Comment|Extra)=")

@@ -42,8 +42,7 @@ from cuenv.solve.io.channels import run
 from cuenv.solve.model import LockedPackage
 
 _FRAME, _SKIPPED = 0xFD2FB528, 0x184D2A50
-_BLOCK = 1 << 17
-"""Bytes that a compressed block holds at most."""
+_BLOCK = 1 << 17  # bytes that a compressed block holds at most
 _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
 
 
@@ -101,12 +100,9 @@ _AT_ONCE = 4
 _SECTIONS: tuple[Literal["info", "pkg"], ...] = ("info", "pkg")
 _MEMBERS = 1_000_000
 _UNPACKED = 64 << 30
-_ALWAYS = 1 << 30
-"""Bytes that a small archive may unpack to as well."""
-_RATIO = 100
-"""Times its own size that an archive may unpack to, beyond that."""
-_TELLING = 256 << 20
-"""Bytes that a file may have that says what to do with the others."""
+_ALWAYS = 1 << 30  # bytes that a small archive may unpack to as well
+_RATIO = 100  # times its own size that an archive may unpack to, beyond that
+_TELLING = 256 << 20  # bytes that a file may have that says what to do with the others
 
 
 def inspect(paths: Iterable[Path]) -> tuple[Contents, ...]:

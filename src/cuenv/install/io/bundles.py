@@ -35,10 +35,8 @@ def install_script() -> str:
     return _SCRIPT.read_text(encoding="utf-8")
 
 
-_WHEN = 315532800
-"""1980-01-01, the day that every file in a tar bears: some programs warn about older ones."""
-_CLEARINGS = 100
-"""Times that what stood at the place is cleared away before it counts as one that stays."""
+_WHEN = 315532800  # 1980-01-01, the day that every file in a tar bears: some programs warn about older ones
+_CLEARINGS = 100  # times that what stood at the place is cleared away before it counts as one that stays
 
 
 def is_tar(out: Path) -> bool:
@@ -198,8 +196,7 @@ def _add(tar: tarfile.TarFile, path: Path, place: str) -> None:
         tar.addfile(member, stream)
 
 
-_LIMIT = 100_000
-"""Entries that a bundle's tar may have."""
+_LIMIT = 100_000  # entries that a bundle's tar may have
 _CHUNK = 1 << 20
 
 

@@ -28,8 +28,7 @@ _VARIABLES = frozenset(
     }
 )
 """The variables that a build of an extension reads; no others are passed to it."""
-_UNSET = "***unset***"
-"""The value that conda stores for a variable that was unset."""
+_UNSET = "***unset***"  # the value that conda stores for a variable that was unset
 _SHELLS_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 # The scripts may print; only the text after the mark is the answer.
 _SOURCE = 'for script; do . "$script" 1>&2; done; printf "\\0cuenv\\0"; command -p env -0'

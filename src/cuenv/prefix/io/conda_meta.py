@@ -35,15 +35,12 @@ class CondaDist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CondaRecords:
-    """The records of an environment: packages, distributions by their dist-info, and records that cannot be read.
-
-    Attributes:
-        files: the files of each package, relative to the environment.
-    """
+    """The records of an environment: packages, distributions by their dist-info, and records that cannot be read."""
 
     packages: tuple[LockedPackage, ...]
     dists: Mapping[str, CondaDist]
     damaged: tuple[tuple[str, str], ...]
+    # the files of each package, relative to the environment
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

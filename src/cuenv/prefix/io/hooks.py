@@ -15,8 +15,7 @@ from cuenv.core.io.writing import write_atomically
 from cuenv.core.record import dataclass
 from cuenv.prefix.toolchain.hook import FIRST_LINE
 
-ENDINGS = ("sh", "fish")
-"""File endings of the scripts: each shell sources those with its own ending."""
+ENDINGS = ("sh", "fish")  # file endings of the scripts: each shell sources those with its own ending
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ _PYTHON = regex(r"python(3\.[0-9]{1,2})t?")
 _NOTHING = CondaRecords(packages=(), dists={}, damaged=())
 
 
-OWN_DIGEST = "conda-meta/cuenv"
-"""The file with the digest of what cuenv installed."""
+OWN_DIGEST = "conda-meta/cuenv"  # the file with the digest of what cuenv installed
 
 
 def installed_digest(prefix: Path) -> str:

@@ -31,30 +31,22 @@ done
 exec "$@"
 """
 
-_CRASH, _THREAD = "Fatal Python error", ("Thread 0x", "Current thread 0x")
-"""The first words of Python's faulthandler."""
+_CRASH, _THREAD = "Fatal Python error", ("Thread 0x", "Current thread 0x")  # the first words of Python's faulthandler
 
 _LINES, _WIDTH = 12, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSetup:
-    """The interpreter, the folder and the variables with which probes run.
-
-    Attributes:
-        shell: the command in front of the interpreter, which runs conda's activation scripts; empty without scripts.
-        folder: a temporary folder for extensions and caches.
-        given: the user's variables that are passed to a probe.
-        more: all its variables except PATH, HOME and LD_LIBRARY_PATH.
-        environ: the variables from which these three are taken.
-    """
+    """The interpreter, the folder and the variables with which probes run."""
 
     python: str
+    # the command in front of the interpreter, which runs conda's activation scripts; empty without scripts
     shell: tuple[str, ...]
-    folder: str
-    given: Mapping[str, str]
-    more: Mapping[str, str]
-    environ: Mapping[str, str]
+    folder: str  # a temporary folder for extensions and caches
+    given: Mapping[str, str]  # the user's variables that are passed to a probe
+    more: Mapping[str, str]  # all its variables except PATH, HOME and LD_LIBRARY_PATH
+    environ: Mapping[str, str]  # the variables from which these three are taken
 
 
 @contextmanager

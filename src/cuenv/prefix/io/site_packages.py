@@ -64,17 +64,11 @@ def files_of(wheel: Wheel) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledTorch:
-    """The torch of an environment, by its own files.
+    """The torch of an environment, by its own files."""
 
-    Attributes:
-        folder: the folder of the package, ``.../site-packages/torch``.
-        version: the version in ``torch/version.py``, such as ``2.7.1+cu128``.
-        cuda: the CUDA release that it was built with, ``12.8``; ``None`` for a CPU build.
-    """
-
-    folder: Path
-    version: str
-    cuda: str | None
+    folder: Path  # the folder of the package, ``.../site-packages/torch``
+    version: str  # the version in ``torch/version.py``, such as ``2.7.1+cu128``
+    cuda: str | None  # the CUDA release that it was built with, ``12.8``; ``None`` for a CPU build
 
 
 def find_torch(prefix: Prefix) -> InstalledTorch | None:

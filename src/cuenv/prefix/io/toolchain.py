@@ -400,20 +400,14 @@ _MARKS = ("error", "fatal", "undefined", "cannot find", "not found", "killed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildTools:
-    """The programs and folders that a build of a CUDA extension uses.
-
-    Attributes:
-        cxx: the C++ compiler, which compiles C++ files and links.
-        ccbin: the value of nvcc's option ``-ccbin``; ``None`` to leave the choice to nvcc and its variables.
-        includes: the folders that torch passes with ``-isystem``.
-        libraries: the folders for ``-L``.
-    """
+    """The programs and folders that a build of a CUDA extension uses."""
 
     nvcc: str
-    cxx: str | None = None
+    cxx: str | None = None  # the C++ compiler, which compiles C++ files and links
+    # the value of nvcc's option ``-ccbin``; ``None`` to leave the choice to nvcc and its variables
     ccbin: str | None = None
-    includes: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()  # the folders that torch passes with ``-isystem``
+    libraries: tuple[str, ...] = ()  # the folders for ``-L``
     environ: Mapping[str, str] = field(default_factory=dict)
 
 

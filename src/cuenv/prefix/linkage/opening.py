@@ -28,91 +28,58 @@ RootKind = Literal["python", "torch", "extension", "library"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A file that Python or torch opens by its path.
-
-    Attributes:
-        label: its path relative to site-packages or to the environment, for messages.
-        kind: ``library`` is an NVIDIA library, opened alone.
-        owner: the distribution that it belongs to, for a command that builds it again; empty if unknown.
-        needed: whether its package does not work at all when it fails; otherwise only a part of the package fails.
-        built: whether torch compiled it on first use; torch does so again when its folder is removed.
-    """
+    """A file that Python or torch opens by its path."""
 
     path: str
-    label: str
-    kind: RootKind
-    owner: str = ""
+    label: str  # its path relative to site-packages or to the environment, for messages
+    kind: RootKind  # ``library`` is an NVIDIA library, opened alone
+    owner: str = ""  # the distribution that it belongs to, for a command that builds it again; empty if unknown
+    # whether its package does not work at all when it fails; otherwise only a part of the package fails
     needed: bool = True
-    built: bool = False
+    built: bool = False  # whether torch compiled it on first use; torch does so again when its folder is removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preload:
-    """A library that torch opens by path.
+    """A library that torch opens by path."""
 
-    Attributes:
-        pattern: torch's pattern, such as ``libcudart.so.*[0-9]``.
-        path: the first file that matches; ``None`` if there is none, where torch gives up unless it is optional.
-    """
-
-    pattern: str
+    pattern: str  # torch's pattern, such as ``libcudart.so.*[0-9]``
+    # the first file that matches; ``None`` if there is none, where torch gives up unless it is optional
     path: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchPlan:
-    """Which libraries ``import torch`` opens, read from ``torch/__init__.py``.
+    """Which libraries ``import torch`` opens, read from ``torch/__init__.py``."""
 
-    Attributes:
-        first: ``libtorch_global_deps.so``, which is opened with RTLD_GLOBAL.
-        fallback: if ``first`` lacks one of these libraries, torch opens all of them by path and then ``first`` again.
-        preloads: opened by path after ``first`` if that loaded libcudart; torch ignores errors.
-        modules: the extension, and the libraries that torch opens when they are used.
-    """
-
-    first: Root | None
+    first: Root | None  # ``libtorch_global_deps.so``, which is opened with RTLD_GLOBAL
+    # if ``first`` lacks one of these libraries, torch opens all of them by path and then ``first`` again
     fallback: tuple[Preload, ...] = ()
-    preloads: tuple[Preload, ...] = ()
-    modules: tuple[Root, ...] = ()
+    preloads: tuple[Preload, ...] = ()  # opened by path after ``first`` if that loaded libcudart; torch ignores errors
+    modules: tuple[Root, ...] = ()  # the extension, and the libraries that torch opens when they are used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The files that are opened in an environment.
+    """The files that are opened in an environment."""
 
-    Attributes:
-        python: its interpreter, with links resolved; ``None`` without one.
-        roots: the other files, each opened alone in a process that has loaded torch.
-    """
-
-    python: str | None
+    python: str | None  # its interpreter, with links resolved; ``None`` without one
     torch: TorchPlan | None
-    roots: tuple[Root, ...]
+    roots: tuple[Root, ...]  # the other files, each opened alone in a process that has loaded torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkageContext:
-    """The environment and the host that the findings are about.
+    """The environment and the host that the findings are about."""
 
-    Attributes:
-        prefix: the environment.
-        own: the paths of the libraries in the environment's library folders, by file name.
-        packages: the package of each library, by the stem of its file name.
-        pinned: the releases of NVIDIA's wheels that torch pins.
-        owner: finds the package that a file belongs to.
-        rebuild: makes the command that installs a build of a library for the installed torch.
-        glibc: the host's glibc; ``None`` if unknown.
-        driver: whether the host is this machine and has an NVIDIA driver.
-    """
-
-    prefix: Prefix
-    own: Mapping[str, tuple[str, ...]]
-    packages: Mapping[str, str]
-    pinned: Mapping[str, str] = field(default_factory=dict)
-    owner: Callable[[str], FileOwner | None] = lambda _: None
-    rebuild: Callable[[str], str] = str
-    glibc: Version | None = None
-    driver: bool = False
+    prefix: Prefix  # the environment
+    own: Mapping[str, tuple[str, ...]]  # the paths of the libraries in the environment's library folders, by file name
+    packages: Mapping[str, str]  # the package of each library, by the stem of its file name
+    pinned: Mapping[str, str] = field(default_factory=dict)  # the releases of NVIDIA's wheels that torch pins
+    owner: Callable[[str], FileOwner | None] = lambda _: None  # finds the package that a file belongs to
+    rebuild: Callable[[str], str] = str  # makes the command that installs a build of a library for the installed torch
+    glibc: Version | None = None  # the host's glibc; ``None`` if unknown
+    driver: bool = False  # whether the host is this machine and has an NVIDIA driver
 
     def inside(self, path: str) -> bool:
         """Whether a file belongs to the environment."""
@@ -121,15 +88,12 @@ class LinkageContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A root, the result of opening it, and the process in which it was opened.
-
-    Attributes:
-        mended: whether its missing libraries were assumed to be there, so that the following files can be judged.
-    """
+    """A root, the result of opening it, and the process in which it was opened."""
 
     root: Root
     opened: Opened
     process: Process
+    # whether its missing libraries were assumed to be there, so that the following files can be judged
     mended: bool = False
 
     @property
@@ -232,8 +196,7 @@ def is_driver_library(name: str) -> bool:
     return stem in {"libcuda", "libcudadebugger", "libnvcuvid"} or stem.startswith("libnvidia-")
 
 
-Contents = Callable[[Loaded], tuple[Data, Elf]]
-"""Returns the bytes and the headers of an object."""
+Contents = Callable[[Loaded], tuple[Data, Elf]]  # returns the bytes and the headers of an object
 
 _TORCH = regex(r"_Z(?:T[ISTV]|GV)?(?:N[KVrRO]*(?:2at|3c10|5torch|6caffe2)[0-9]|\d+THP)")
 _ALIKE = 7
@@ -253,19 +216,12 @@ class NoVersion:
 
 @dataclass(frozen=True, slots=True)
 class NoSymbol:
-    """An undefined symbol.
+    """An undefined symbol."""
 
-    Attributes:
-        asker: the object that needs the symbol.
-        root: the file that was opened and loaded that object.
-        symbol: its name, and for a versioned symbol the library and the version.
-        winner: the loaded file of that library; ``None`` for a symbol without version.
-    """
-
-    asker: Loaded
-    root: Root
-    symbol: Symbol
-    winner: Loaded | None
+    asker: Loaded  # the object that needs the symbol
+    root: Root  # the file that was opened and loaded that object
+    symbol: Symbol  # its name, and for a versioned symbol the library and the version
+    winner: Loaded | None  # the loaded file of that library; ``None`` for a symbol without version
 
 
 @dataclass(frozen=True, slots=True)

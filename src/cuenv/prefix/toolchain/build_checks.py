@@ -60,8 +60,7 @@ _BY_VARIABLES = frozenset({"CU250", "CU251", "CU252", "CU254", "CU255", "CU256",
 """Findings that depend on variables, and therefore on activation."""
 
 
-_BY_NVCC = frozenset({"CU252", "CU254", "CU256", "CU257", "CU258"})
-"""Findings that depend on which nvcc is used."""
+_BY_NVCC = frozenset({"CU252", "CU254", "CU256", "CU257", "CU258"})  # findings that depend on which nvcc is used
 
 
 def jit_findings(
@@ -376,32 +375,21 @@ _TOOLS = ("gxx", "ninja")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededHeader:
-    """A header that builds include.
-
-    Attributes:
-        by: what includes it.
-        holder: the conda package that contains it; ``None`` if the tables do not know.
-    """
+    """A header that builds include."""
 
     name: str
-    by: tuple[str, ...]
-    holder: str | None
+    by: tuple[str, ...]  # what includes it
+    holder: str | None  # the conda package that contains it; ``None`` if the tables do not know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildNeeds:
-    """What builds on first use need.
+    """What builds on first use need."""
 
-    Attributes:
-        why: the reasons to expect such builds; empty if none are expected.
-        libraries: the libraries that compile on first use, with their versions.
-        tools: other programs: ``gxx``, ``ninja``.
-    """
-
-    why: tuple[str, ...]
-    libraries: tuple[str, ...] = ()
+    why: tuple[str, ...]  # the reasons to expect such builds; empty if none are expected
+    libraries: tuple[str, ...] = ()  # the libraries that compile on first use, with their versions
     headers: tuple[NeededHeader, ...] = ()
-    tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()  # other programs: ``gxx``, ``ninja``
 
 
 def has_torch(prefix: Prefix) -> bool:

@@ -20,8 +20,7 @@ from cuenv.solve.environment_spec import WRITTEN_BY
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CPATH", "LIBRARY_PATH", "TORCH_CUDA_ARCH_LIST")
 """Every variable that a hook may set."""
-FIRST_LINE = f"{WRITTEN_BY} hook"
-"""The first line of a script that cuenv wrote."""
+FIRST_LINE = f"{WRITTEN_BY} hook"  # the first line of a script that cuenv wrote
 _HOME_LINE = regex(r'^  export CUDA_HOME="\$CONDA_PREFIX"(?:/(.*))?$', re.MULTILINE)
 _FRONT_LINE = regex(r'^  _cuenv_at="\$CONDA_PREFIX"/(.*)\n  case ":\$\{([A-Z_]+)-\}:" in$', re.MULTILINE)
 _ARCHS_LINE = regex(r"^  export TORCH_CUDA_ARCH_LIST=(.*)$", re.MULTILINE)
@@ -29,19 +28,13 @@ _ARCHS_LINE = regex(r"^  export TORCH_CUDA_ARCH_LIST=(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """The variables of a hook. Folders are relative to the environment, so that a copy of it keeps working.
+    """The variables of a hook. Folders are relative to the environment, so that a copy of it keeps working."""
 
-    Attributes:
-        home: the value of CUDA_HOME and CUDA_PATH; empty for the environment itself, ``None`` to leave both unchanged.
-        includes: folders that are prepended to CPATH.
-        libraries: folders that are prepended to LIBRARY_PATH.
-        arch_list: the value of TORCH_CUDA_ARCH_LIST; ``None`` to leave it unchanged.
-    """
-
+    # the value of CUDA_HOME and CUDA_PATH; empty for the environment itself, ``None`` to leave both unchanged
     home: str | None = None
-    includes: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
-    arch_list: str | None = None
+    includes: tuple[str, ...] = ()  # folders that are prepended to CPATH
+    libraries: tuple[str, ...] = ()  # folders that are prepended to LIBRARY_PATH
+    arch_list: str | None = None  # the value of TORCH_CUDA_ARCH_LIST; ``None`` to leave it unchanged
 
     @property
     def sets(self) -> tuple[str, ...]:

@@ -23,15 +23,12 @@ from cuenv.prefix.toolchain.hook import Hook, activate_script, arch_list, deacti
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentHook:
-    """The hook of an environment as scripts, and notes on what it leaves out.
-
-    Attributes:
-        scripts: the scripts by file ending, ``sh`` and ``fish``. An environment that is not conda's sources no
-            scripts, so these are lines to evaluate, and the script that restores is empty.
-    """
+    """The hook of an environment as scripts, and notes on what it leaves out."""
 
     prefix: Prefix
     hook: Hook
+    # the scripts by file ending, ``sh`` and ``fish``. An environment that is not conda's sources no scripts, so these
+    # are lines to evaluate, and the script that restores is empty
     scripts: Mapping[str, Scripts]
     notes: tuple[str, ...] = ()
 

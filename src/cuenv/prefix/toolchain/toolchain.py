@@ -24,45 +24,27 @@ class CompilerBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nvcc:
-    """An nvcc, as torch's extension builder would find it.
-
-    Attributes:
-        via: where it was found: ``CUDA_HOME``, ``CUDA_PATH``, ``PATH`` or ``/usr/local/cuda``.
-        release: X.Y by its files or its own output; ``None`` if unknown.
-        targets: the compute capabilities that it lists; empty if it was not asked.
-        bounds: the bounds in its ``host_config.h``; ``None`` without that file.
-        reason: why it cannot be used; ``None`` if it can.
-    """
+    """An nvcc, as torch's extension builder would find it."""
 
     path: str
-    via: str
-    release: Version | None = None
-    targets: tuple[Capability, ...] = ()
-    bounds: CompilerBounds | None = None
-    reason: str | None = None
+    via: str  # where it was found: ``CUDA_HOME``, ``CUDA_PATH``, ``PATH`` or ``/usr/local/cuda``
+    release: Version | None = None  # X.Y by its files or its own output; ``None`` if unknown
+    targets: tuple[Capability, ...] = ()  # the compute capabilities that it lists; empty if it was not asked
+    bounds: CompilerBounds | None = None  # the bounds in its ``host_config.h``; ``None`` without that file
+    reason: str | None = None  # why it cannot be used; ``None`` if it can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCompiler:
-    """A compiler that a build would call.
+    """A compiler that a build would call."""
 
-    Attributes:
-        role: ``C++`` for the compiler of C++ files, ``nvcc`` for the one that nvcc calls.
-        asked: the name by which it is called: ``g++``, or the value of a variable.
-        via: the variable that names it, or ``PATH``.
-        path: its path; ``None`` if it is not found.
-        kind: ``gcc`` or ``clang``; empty if unknown.
-        version: by the files beside it, or by its own output.
-        unread: whether no file names its version and it was not run.
-    """
-
-    role: str
-    asked: str
-    via: str
-    path: str | None = None
-    kind: str = ""
-    version: str | None = None
-    unread: bool = False
+    role: str  # ``C++`` for the compiler of C++ files, ``nvcc`` for the one that nvcc calls
+    asked: str  # the name by which it is called: ``g++``, or the value of a variable
+    via: str  # the variable that names it, or ``PATH``
+    path: str | None = None  # its path; ``None`` if it is not found
+    kind: str = ""  # ``gcc`` or ``clang``; empty if unknown
+    version: str | None = None  # by the files beside it, or by its own output
+    unread: bool = False  # whether no file names its version and it was not run
 
     @property
     def major(self) -> int | None:
@@ -72,18 +54,13 @@ class HostCompiler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
-    """The result of one call of a compiler.
-
-    Attributes:
-        tail: the lines from the first error on, if it failed.
-        reason: why it failed, in a few words; ``None`` if it succeeded.
-    """
+    """The result of one call of a compiler."""
 
     what: str
     command: tuple[str, ...]
     seconds: float
-    tail: tuple[str, ...] = ()
-    reason: str | None = None
+    tail: tuple[str, ...] = ()  # the lines from the first error on, if it failed
+    reason: str | None = None  # why it failed, in a few words; ``None`` if it succeeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,34 +74,24 @@ class BuildFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaToolchain:
-    """Everything that a build would find in the activated environment.
+    """Everything that a build would find in the activated environment."""
 
-    Attributes:
-        nvcc: the nvcc that torch would use; ``None`` without one.
-        inside: the nvcc programs in the environment itself.
-        home: the folder that torch uses as ``CUDA_HOME``; ``None`` without one.
-        named: the values of CUDA_HOME and CUDA_PATH, if they are set.
-        includes: the folders that torch passes to the compilers with ``-isystem``, in order.
-        include_path: all folders that the C++ compiler searches, also those of variables and of the system.
-        headers: the folders that contain each header, by its name.
-        links: the libraries that ``-l`` finds, because there is a link without version.
-        versioned: files of these libraries with a version in their name, by library.
-        activation: why the variables of activation are not completely known; ``None`` if they are.
-    """
-
-    nvcc: Nvcc | None
-    inside: tuple[str, ...] = ()
-    home: str | None = None
-    named: Mapping[str, str] = field(default_factory=dict)
-    includes: tuple[str, ...] = ()
+    nvcc: Nvcc | None  # the nvcc that torch would use; ``None`` without one
+    inside: tuple[str, ...] = ()  # the nvcc programs in the environment itself
+    home: str | None = None  # the folder that torch uses as ``CUDA_HOME``; ``None`` without one
+    named: Mapping[str, str] = field(default_factory=dict)  # the values of CUDA_HOME and CUDA_PATH, if they are set
+    includes: tuple[str, ...] = ()  # the folders that torch passes to the compilers with ``-isystem``, in order
+    # all folders that the C++ compiler searches, also those of variables and of the system
     include_path: tuple[str, ...] = ()
+    # the folders that contain each header, by its name
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    links: frozenset[str] = frozenset()
+    links: frozenset[str] = frozenset()  # the libraries that ``-l`` finds, because there is a link without version
+    # files of these libraries with a version in their name, by library
     versioned: Mapping[str, str] = field(default_factory=dict)
     ninja: str | None = None
     compilers: tuple[HostCompiler, ...] = ()
     folder: BuildFolder | None = None
-    activation: str | None = None
+    activation: str | None = None  # why the variables of activation are not completely known; ``None`` if they are
 
     def is_visible(self, header: str) -> bool:
         """Whether the C++ compiler finds a header."""
