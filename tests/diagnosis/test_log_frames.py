@@ -91,11 +91,12 @@ def test_what_only_reports_that_something_else_failed_is_no_check_of_the_program
     assert read(f"{cause}{report}".encode()).causes[0].symptom.id == "nvcc-unsupported-arch"
 
 
-def test_what_python_raises_in_a_package_stays_unknown_and_names_the_package() -> None:
+def test_what_python_raises_in_a_package_is_a_failure_of_its_code() -> None:
     log = f'  File "{SITE}/foo/a.py", line 9, in f\n    past = keys[0][0]\nIndexError: tuple index out of range\n'
     found = read(log.encode())
-    assert (found.verdict, found.in_words) == ("unknown", True)
+    assert (found.verdict, found.causes[0].symptom.id) == ("known", "package-code")
     assert any("raised in foo" in item for item in found.causes[0].because)
+    assert read(log.replace("tuple index", "CUDA index").encode()).in_words
 
 
 @collect(

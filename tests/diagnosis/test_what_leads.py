@@ -201,6 +201,7 @@ def test_what_fails_is_never_clean(line: str) -> None:
         "12 passed, 0 failed in 3.1s\nerrors: 0\n",
         "retry_on_error=True errors='ignore'\nprocess exited with code 0\n",
         "UserWarning: optional backend is not available\nepoch 1: loss 0.3\nfinished\n",
+        "2024-07-22 08:54:23.1: I tensorflow/dump_mlir_util.cc:268] disabling MLIR crash reproducer.\n",
         "INFO checkpoint not found, starting from scratch\nstep 1 loss 2.0\nstep 2 loss 1.0\n",
         "export NCCL_ASYNC_ERROR_HANDLING=1\ndone\n",
         "The following error message 'operation scheduled before its operands' can be ignored.\nserver started\n",
@@ -767,11 +768,15 @@ def test_a_damaged_heap_leads_over_the_abort_that_it_ends_in() -> None:
     assert ids(read(b"malloc(): unaligned tcache chunk detected\n" + end))[0] == "heap-corrupted"
 
 
-def test_an_assertion_of_a_package_that_says_nothing_is_unknown() -> None:
+def test_an_assertion_of_a_package_that_says_nothing_is_a_failure_of_its_code() -> None:
     frame = b'  File "/opt/env/lib/python3.9/site-packages/deepspeed/runtime/zero/stage3.py", line 1125, in reduce\n'
     bare = frame + b"    assert param.ds_id not in self.params_in_ipg_bucket\nAssertionError"
-    assert read(TRACEBACK + bare + b"\n").verdict == "unknown"
-    assert read(TRACEBACK + bare + b": a batch of no sample\n").verdict == "known"
+    found = read(TRACEBACK + bare + b"\n")
+    assert (ids(found), found.causes[0].because[1:]) == (
+        ["package-code"],
+        ("the check there: assert param.ds_id not in self.params_in_ipg_bucket",),
+    )
+    assert ids(read(TRACEBACK + bare + b": a batch of no sample\n")) == ["value-refused"]
 
 
 def test_what_an_engine_says_of_its_worker_is_an_outer_error() -> None:

@@ -192,10 +192,11 @@ class Symptom(Row, key=("id",)):
         default="cause",
     )
     within: str | None = column(
-        one_of("program", "check", "package", "setup", "setup-code"),
+        one_of("program", "check", "package", "package-code", "setup", "setup-code"),
         "for `raised`, the last frame of the traceback: in a file of the program (`program`), a `raise` "
-        "or `assert` there (`check`) or in a package that refuses its input (`package`), one in a "
-        "setup.py (`setup`), or a line of a setup.py that Python cannot run (`setup-code`)",
+        "or `assert` there (`check`) or in a package that refuses its input (`package`), another line of a "
+        "package (`package-code`), one in a setup.py (`setup`), or a line of a setup.py that Python cannot run "
+        "(`setup-code`)",
         default=None,
     )
     says: str = column(TEXT, "the problem, in one sentence")

@@ -179,8 +179,10 @@ def _row_applies(row: Symptom, frame: Frame, line: bytes) -> bool:
     if row.within in ("setup", "setup-code"):
         refuses = frame.checked or not _PROGRAMMING_ERROR.search(line)
         return frame.file.endswith("setup.py") and refuses == (row.within == "setup")
-    if frame.built or (row.within == "package") != bool(frame.package):
+    if frame.built or (row.within in ("package", "package-code")) != bool(frame.package):
         return False
+    if row.within == "package-code":
+        return not (frame.checked and is_installation_check(line))
     return row.within == "program" or (frame.checked and not is_installation_check(line))
 
 

@@ -87,6 +87,8 @@ _OTHERS, _FIRST = b"Failures:", b"Root Cause (first observed failure)"
 _STOPPED = regex(rb"exitcode {0,3}: -(?:9|15)\b|: Signal (?:9|15) \(SIG(?:KILL|TERM)\) received by PID")
 """How torchrun itself ends the ranks that are left: by SIGTERM, and after 30 seconds by SIGKILL."""
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
+_RAISED_ORDER = {"setup": 0, "setup-code": 0, "package-code": 2}
+"""The order in which rows for raised exceptions are tried: any other is 1."""
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
 
 
@@ -118,7 +120,7 @@ class SoughtMarks:
         self.by_mark: dict[bytes, list[Symptom]] = {}
         self.words = tuple(row for row in rows if row.kind == "words")
         raised = (row for row in rows if row.kind == "raised")
-        self.raised_rows = tuple(sorted(raised, key=lambda row: row.within not in ("setup", "setup-code")))
+        self.raised_rows = tuple(sorted(raised, key=lambda row: _RAISED_ORDER.get(row.within or "", 1)))
         for row in rows:
             for mark in () if row.kind in ("words", "raised") else row.looked_for:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
