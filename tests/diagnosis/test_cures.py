@@ -272,6 +272,10 @@ MISSING = {
         "There are no g++ version bounds defined for CUDA version 12.1\n"
         "nvcc fatal   : Unsupported gpu architecture 'compute_37'"
     ): "export TORCH_CUDA_ARCH_LIST",
+    (
+        "nvcc -MD -DTORCH_EXTENSION_NAME=addone -gencode arch=compute_50,code=sm_50\n"
+        "nvcc fatal   : Unsupported gpu architecture 'compute_50'"
+    ): "export TORCH_CUDA_ARCH_LIST",
     "RuntimeError: Found incorrect download: cuda-nvcc. Aborting": "conda clean",
     "kernel.h:3:10: fatal error: cutlass/arch/new.h: No such file or directory": "git submodule update",
     "OSError: Cython needs to be installed in Python as a module": "python -m pip install cython",

@@ -686,6 +686,9 @@ def test_of_warnings_that_of_the_driver_leads() -> None:
 
 def test_a_count_of_nothing_that_failed_is_no_failure() -> None:
     assert read(b"[build] Failed: No packages failed.\nDone\n").verdict == "clean"
+    for summary in (b"========= ERROR SUMMARY: 0 errors\n", b"FAILED: 0, ERRORS: 0\n"):
+        assert read(summary).verdict == read(summary + HEALTHY).verdict == "clean"
+        assert read(summary.replace(b"0", b"2") + HEALTHY).verdict == "unknown"
     assert read(b"1 | INFO | tools | Failed indices: [543]\n" + HEALTHY).verdict == "clean"
     other = b"ERROR 07-31 16:21:40 [fa_utils.py:57] Cannot use FA version 2 is not supported due to FA2 needs 8.0\n"
     assert read(other + HEALTHY).verdict == "clean"  # vLLM takes another attention

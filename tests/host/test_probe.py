@@ -279,7 +279,7 @@ def test_a_deep_probe_sees_toolkits_compilers_and_torch(tmp_path: Path) -> None:
         {
             "pyvenv.cfg": "home = /usr/bin\n",
             "lib/python3.11/site-packages/torch/version.py": CU124,
-            "lib/python3.11/site-packages/torch-2.5.1+cu124.dist-info/INSTALLER": "uv\n",
+            "lib/python3.11/site-packages/torch-2.5.1.dist-info/INSTALLER": "uv\n",
         },
     )
     plant(tmp_path / "libs", {"libcudart.so.12": "", "libcublas.so.12.4.5.8": "", "libfoo.so": "", "libcuda.so.1": ""})

@@ -235,8 +235,10 @@ def nvcc_targets(context: LogContext) -> CureResult:
             )
     _, cuda = torch_of(context)
     own = next((row.version for row in rows if row.version == cuda), None)
-    if latest is None or (release is not None and release > latest):
-        here = capabilities(context)
+    dropped = latest is not None and latest < newest and release is None  # by an nvcc newer than all that know it
+    here = capabilities(context)
+    removed = latest is None or (release is not None and release > latest)
+    if removed or (dropped and "extension" in context.mentions and asked not in map(str, here)):
         wanted = ";".join(map(str, here)) or f"$({_ASK_GPU})"
         said = f"compute capability {asked} was removed from this nvcc" if asked else "the build names no architecture"
         because.append(f"build for the installed GPU: {said}")
@@ -244,7 +246,6 @@ def nvcc_targets(context: LogContext) -> CureResult:
     if cuda is not None and own is None and cuda < min(row.version for row in rows):
         because.append(f"torch is built for CUDA {cuda}, whose nvcc does not know it: another nvcc alone does not help")
         return CureResult(because=tuple(because), remedy=_NEWER_TORCH, command=resolve_command(context))
-    dropped = latest < newest and release is None  # by the nvcc that is there, which is newer than all that know it
     able = [row.version for row in rows if install_toolchain(context, row.version)] or [rows[-1].version]
     taken = own or (max(able) if dropped else min(able))
     remedy = f"use an nvcc that supports compute capability {asked}; CUDA {taken} is " + (

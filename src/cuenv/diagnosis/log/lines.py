@@ -125,8 +125,8 @@ _FAILURE = regex(
     rb"[Cc]onflicting dependencies|\bconflicts? (?:with|is caused|between|for:)|[Uu]nsatisfiable"
 )
 _HARMLESS_WORDS = regex(
-    rb"\b(?:[Ff]ailed: )?(?:0|[Nn]o|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|\b(?:errors?|failed|"
-    rb"failures?)[\"']? {0,2}[:=] {0,2}0\b|"
+    rb"\b(?:[Ff]ailed: )?(?:0|[Nn]o|zero) (?:\w{1,20} )?(?:errors?|failed|failures?|exceptions?)\b|"
+    rb"(?i:\b(?:errors?|failed|failures?)(?: summary)?[\"']? {0,2}[:=] {0,2}0(?: errors?)?)\b|"
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
     rb"(?<!level\":)(?<!level\": )(?<!rity\":)(?<!rity\": )[\"'](?:\w{0,30}_)?error[\"']|"
     rb"[\"']\w{0,40}(?:[Ee]rror|[Ff]ail)\w{0,40}[\"'] ?[:=] ?(?:[Ff]alse|null|None|0|\[\]|\"\")|"

@@ -111,8 +111,13 @@ def parse_version_py(text: str) -> tuple[str, str | None] | None:
 
 
 def _origin(prefix: Path, folder: Path, version: str) -> str:
-    """The installer of torch, by its INSTALLER file or conda's records."""
+    """The installer of torch, by its INSTALLER file or conda's records.
+
+    PyPI's wheels name their CUDA (``+cu130``) in ``torch/version.py`` but not in their metadata.
+    """
     installer = read_small_file(folder, f"torch-{version}.dist-info/INSTALLER")
+    if installer.reason:
+        installer = read_small_file(folder, f"torch-{version.partition('+')[0]}.dist-info/INSTALLER")
     known = parse_installer(installer.text)
     if known:
         return known
