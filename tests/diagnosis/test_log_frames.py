@@ -33,6 +33,8 @@ def of(text: str) -> Frame | None:
         ),
         ("/usr/lib/python3/dist-packages/foo/a.py in f(self, i)\n     99\n--> 101   x[i]\n\nKeyError: 1", "foo", ""),
         ("File ~/project/a.py:108, in Foo.fit(self)\n--> 108 x[1]\n\nKeyError: 1", "", "108"),
+        (f"[{SITE}/foo/a.py](https://localhost:8080/#) in patch(x)\n--> 854  y[-2]\n\nKeyError: 1", "foo", ""),
+        ("File [~/p/a.py:3244](http://localhost/a.py#line=3243), in F.r(self)\n--> 3244 x\n\nKeyError: 1", "", "3244"),
         ("Cell In[3], line 18\n---> 18 fit()\n\nKeyError: 1", "", ""),
         ("│ /home/u/main.py:289 in main │\n│ ❱ 289 │ x[1] │\n╰────╯\nKeyError: 1", "", "289"),
         ('(Worker pid=1)   File "/home/u/a.py", line 3, in f\n(Worker pid=1) KeyError: 1', "", "3"),

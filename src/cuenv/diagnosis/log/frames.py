@@ -16,11 +16,11 @@ _SHOWN = 80
 _INLINE = "<string>"  # the file name that setuptools gives to the setup.py that it runs
 _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
-    rb"(?:^|\s)(?:File )?(?P<path>[~/][^\s:\"'()]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)? "
-    rb"in(?: (?P<name>[\w<>]{1,80})|$)|"
-    rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,5}-"
+    rb"(?:^|[\s\[])(?:File )?(?P<path>[~/][^\s:\"'()\[\]]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)?"
+    rb"(?:\]\([^\s()]{1,400}\),?)? in(?: (?P<name>[\w<>]{1,80})|$)|"
+    rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,12}[-.]"
 )
-"""A frame of Python, IPython or rich, or a cell of a notebook."""
+"""A frame of Python, IPython (its path may be a Markdown link) or rich, or a cell of a notebook."""
 _PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi|xd)$")
 _STANDARD = regex(r"/lib(?:64)?/python[23](?:\.[0-9]{1,2})?/(?!(?:site|dist)-packages/)|^<|/python[0-9.-]{1,8}/Lib/")
 _LIBRARIES = regex(
