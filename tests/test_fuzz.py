@@ -36,7 +36,7 @@ from cuenv.knowledge.io.load import load, load_guidance
 from cuenv.knowledge.tables import merge
 from cuenv.lint import Machine
 from cuenv.lint.dockerfile import parse as dockerfile
-from cuenv.lint.files import _rules
+from cuenv.lint.files import _rules_for
 from cuenv.lockfile.formats import LockPart, explicit_txt, requirements_txt
 from cuenv.lockfile.formats import conda_lock as conda_lock_v1_read
 from cuenv.lockfile.formats.others import pixi_lock, pylock_toml, uv_lock
@@ -81,7 +81,7 @@ def text(reader: Callable[[str], object]) -> Callable[[bytes], object]:
 
 def lint(kind: str) -> Callable[[str], object]:
     def look(source: str) -> object:
-        return [item.finding.message for item in _rules(kind, "x", Machine(), base())(source)]
+        return [item.finding.message for item in _rules_for(kind, "x", Machine(), base())(source)]
 
     return look
 

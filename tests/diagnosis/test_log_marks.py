@@ -17,7 +17,7 @@ from cuenv.diagnosis.log.scan import scan
 from failure_logs import CASES, rows, tables
 from thorough import examples
 
-MARKS = frozenset(shape_of(mark.encode()) for row in rows().values() for mark in row.looked_for) | {
+MARKS = frozenset(shape_of(mark.encode()) for row in rows().values() for mark in row.search_marks) | {
     "没有那个文件或目录".encode(),
     "Недостаточно памяти".encode(),
     "ߒߞߏ".encode(),  # bytes that make halves of wide characters
@@ -44,7 +44,7 @@ PIECES = st.lists(
 def test_the_sieve_finds_the_marks_that_the_keys_find(pieces: list[bytes]) -> None:
     text = b"".join(pieces)
     assert SIEVE.lines(text) == KEYS.lines(text)
-    assert {mark for mark in SIEVE.there(text) if mark in text} == {mark for mark in MARKS if mark in text}
+    assert {mark for mark in SIEVE.candidates(text) if mark in text} == {mark for mark in MARKS if mark in text}
 
 
 def test_a_mark_is_found_at_every_place_of_a_text() -> None:

@@ -13,7 +13,7 @@ from cuenv.core.errors import KnowledgeError
 from cuenv.core.versions import minor, version
 from cuenv.export.tables import FOLDER, TABLES, Delivery, load_delivery, parse_delivery
 from cuenv.knowledge.io.load import load
-from cuenv.knowledge.schema import text_of
+from cuenv.knowledge.schema import table_text
 
 
 def shipped() -> Delivery:
@@ -27,7 +27,7 @@ def raw() -> dict[str, Any]:
 @collect("name", TABLES)
 def test_a_file_is_its_canonical_text(name: str) -> None:
     rows = shipped().sources.values() if name == "sources" else getattr(shipped(), name)
-    assert Path(FOLDER, f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
+    assert Path(FOLDER, f"{name}.json").read_text(encoding="utf-8") == table_text(name, TABLES[name], rows)
 
 
 def test_there_is_no_file_without_a_table_and_every_source_is_cited() -> None:

@@ -11,7 +11,7 @@ from cuenv.core.io.files import DATA
 from cuenv.export import tables as delivery
 from cuenv.knowledge import guidance, tables
 from cuenv.knowledge.rows import Row
-from cuenv.knowledge.schema import NEEDED, Column, TableRow
+from cuenv.knowledge.schema import REQUIRED, Column, TableRow
 
 PAGE = Path(DATA, "README.md")
 BEGIN = "<!-- The rest is written by tests/knowledge/table_columns.py from the row types: change it there. -->\n"
@@ -54,7 +54,7 @@ def _lines(of: type[TableRow]) -> Iterator[str]:
 
 
 def _default(item: Column) -> str:
-    if item.default is NEEDED:
+    if item.default is REQUIRED:
         return "needed"
     words = {None: "", "": "empty", (): "empty", False: "`false`"}
     return words.get(item.default, f"`{item.default}`")

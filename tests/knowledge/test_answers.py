@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from cases import collect
 from commands import inside as run
 from cuenv.cli.main import load
-from cuenv.diagnosis.explain.answers import FILLS, here
-from cuenv.diagnosis.explain.question import AskedQuestion, asked_about
+from cuenv.diagnosis.explain.answers import ANSWER_LINES, table_lines
+from cuenv.diagnosis.explain.question import AskedQuestion, parse_question
 from cuenv.diagnosis.explain.yes_or_no import JUDGES, yes_or_no
 from cuenv.host.io.record import read_host
-from cuenv.knowledge.search import WordPage, ranked, words_of
+from cuenv.knowledge.search import WordPage, rank_pages, significant_words
 from failure_logs import tables
 from thorough import examples
 
 
 def asked(question: str) -> AskedQuestion:
     knowledge, guidance = tables()
-    return asked_about(question, guidance, knowledge)
+    return parse_question(question, guidance, knowledge)
 
 
 def told(question: str, host: str = "rtx4090-535") -> str:
     found = asked(question)
-    return " | ".join(here(found.answers[0], found, tables()[0], read_host(host, str, tables()[0])))
+    return " | ".join(table_lines(found.answers[0], found, tables()[0], read_host(host, str, tables()[0])))
 
 
 @collect(
@@ -185,7 +185,7 @@ def test_a_driver_in_the_question_is_its_host(tmp_path: Path) -> None:
 
 
 def test_every_fill_is_named_by_a_row_and_every_name_is_one() -> None:
-    assert {row.join for row in tables()[1].answers if row.join} == set(FILLS)
+    assert {row.join for row in tables()[1].answers if row.join} == set(ANSWER_LINES)
 
 
 def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_the_command_answers_in_text_and_json(tmp_path: Path) -> None:
 
 
 def test_words_are_one_in_all_their_forms() -> None:
-    assert words_of("Which GPUs are supported?") == words_of("which cards support")
-    assert words_of("") == ()
+    assert significant_words("Which GPUs are supported?") == significant_words("which cards support")
+    assert significant_words("") == ()
 
 
 @given(st.text(max_size=300))
@@ -214,13 +214,13 @@ def test_any_text_may_be_asked(text: str) -> None:
 def test_words_in_the_same_order_count_more_than_the_same_words_elsewhere() -> None:
     ordered = WordPage("answer", "a", ("title", "is the driver too old for this"))
     loose = WordPage("answer", "b", ("title", "old programs on a driver"))
-    assert [hit.page.key for hit in ranked("is my driver too old", [loose, ordered])] == ["a", "b"]
+    assert [hit.page.key for hit in rank_pages("is my driver too old", [loose, ordered])] == ["a", "b"]
 
 
 def test_without_pages_there_is_no_answer() -> None:
-    assert ranked("driver", ()) == ()
+    assert rank_pages("driver", ()) == ()
     page = WordPage("answer", "x", ("the driver",))
-    assert ranked("driver", [page])[0].share == 1
+    assert rank_pages("driver", [page])[0].share == 1
 
 
 def test_every_code_says_why_it_hurts_what_cures_it_and_gives_an_example(tmp_path: Path) -> None:

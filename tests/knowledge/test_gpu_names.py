@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cases import collect
 from cuenv.core.versions import Capability
 from cuenv.knowledge import gpu_names
-from cuenv.knowledge.gpu_names import by_pci, find_gpu, near_gpus, unknown_gpu
+from cuenv.knowledge.gpu_names import find_gpu, gpu_by_pci, nearest_gpus, unknown_gpu
 from cuenv.knowledge.rows import GpuModel
 from given import shipped_base
 from thorough import examples
@@ -198,27 +198,27 @@ def test_a_text_that_may_be_several_or_none_finds_nothing(text: str) -> None:
     ],
 )
 def test_the_nearest_come_first(text: str, names: set[str]) -> None:
-    near = near_gpus(text, gpus())
+    near = nearest_gpus(text, gpus())
     assert len(near) == 5
     assert names <= {model.name for model in near}
 
 
 def test_as_many_near_names_as_asked_for() -> None:
-    assert len(near_gpus("rtx 40", gpus(), count=2)) == 2
-    assert near_gpus("hopper please", gpus()) == ()
-    assert near_gpus("x", ()) == ()
+    assert len(nearest_gpus("rtx 40", gpus(), count=2)) == 2
+    assert nearest_gpus("hopper please", gpus()) == ()
+    assert nearest_gpus("x", ()) == ()
 
 
 @collect("text", ["2684", "0x2684", "0x268410DE", " 268410de "])
 def test_a_pci_id_finds_its_product(text: str) -> None:
-    found = by_pci(text, gpus())
+    found = gpu_by_pci(text, gpus())
     assert found is not None
     assert found.name == "GeForce RTX 4090"
 
 
 @collect("text", ["", "ffff", "0x26841002", "2684x"])
 def test_an_unknown_pci_id_finds_nothing(text: str) -> None:
-    assert by_pci(text, gpus()) is None
+    assert gpu_by_pci(text, gpus()) is None
 
 
 @collect("model", gpus(), ids=lambda model: model.name)
@@ -234,7 +234,7 @@ def test_every_product_is_found_by_each_of_its_names(model: GpuModel) -> None:
 @collect("model", [model for model in gpus() if model.pci], ids=lambda model: model.name)
 def test_every_pci_id_leads_to_its_capability(model: GpuModel) -> None:
     for device in model.pci:
-        found = by_pci(device, gpus())
+        found = gpu_by_pci(device, gpus())
         assert found is not None
         assert found.capability == model.capability
 
@@ -248,7 +248,7 @@ odd = st.text(min_size=1, max_size=20) | st.sampled_from(["NVIDIA", "Quadro", "R
 def test_no_text_breaks_the_search(text: str) -> None:
     found = find_gpu(text, gpus())
     assert found is None or found in gpus()
-    assert len(near_gpus(text, gpus())) <= 5
+    assert len(nearest_gpus(text, gpus())) <= 5
 
 
 @examples(60)
@@ -269,7 +269,7 @@ def test_no_name_in_the_table_breaks_the_search(names: list[str]) -> None:
         for name in names
     )
     find_gpu("RTX 4090", models)
-    near_gpus("RTX 4090", models)
+    nearest_gpus("RTX 4090", models)
 
 
 def test_a_word_more_is_another_product() -> None:

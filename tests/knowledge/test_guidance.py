@@ -15,7 +15,7 @@ from commands import inside as run
 from cuenv.core.errors import KnowledgeError
 from cuenv.knowledge.guidance import TABLES, Guidance, parse_guidance
 from cuenv.knowledge.io.load import GUIDANCE, load, load_guidance
-from cuenv.knowledge.schema import text_of
+from cuenv.knowledge.schema import table_text
 
 
 def shipped() -> Guidance:
@@ -29,7 +29,7 @@ def raw() -> dict[str, Any]:
 @collect("name", TABLES)
 def test_a_file_is_its_canonical_text(name: str) -> None:
     rows = shipped().sources.values() if name == "sources" else getattr(shipped(), name)
-    assert (Path(GUIDANCE) / f"{name}.json").read_text(encoding="utf-8") == text_of(name, TABLES[name], rows)
+    assert (Path(GUIDANCE) / f"{name}.json").read_text(encoding="utf-8") == table_text(name, TABLES[name], rows)
 
 
 def test_there_is_no_file_without_a_table() -> None:

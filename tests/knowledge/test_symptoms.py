@@ -16,10 +16,10 @@ import pytest
 from cases import collect, quick_and_slow
 from cuenv.diagnosis.cures import CURES
 from cuenv.diagnosis.log.lines import shape_of
-from cuenv.diagnosis.log.marks import keyed
+from cuenv.diagnosis.log.marks import marks_by_key
 from cuenv.diagnosis.log.scan import scan
 from cuenv.diagnosis.log.seek import WINDOW
-from cuenv.knowledge.guidance import ANY, LAYERS, compiled
+from cuenv.knowledge.guidance import ANY, LAYERS, compile_pattern
 from failure_logs import CASES, LOGS, read, rows, tables
 
 NAMES = [f"{path.parent.name}/{path.stem}" for path in CASES]
@@ -119,7 +119,7 @@ def test_no_two_rows_explain_each_other() -> None:
     """A cascade has a head: following is never a circle."""
     following = [row for row in rows().values() if row.follows]
     for row, other in combinations(following, 2):
-        assert not (row.follower_of(other) and other.follower_of(row)), (row.id, other.id)
+        assert not (row.follows_from(other) and other.follows_from(row)), (row.id, other.id)
 
 
 def test_every_join_is_used() -> None:
@@ -163,7 +163,7 @@ def test_every_alternative_of_a_pattern_is_reached_by_a_mark() -> None:
     """A line that holds no mark is never looked at: its pattern would be there for nothing."""
     parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
     for row in rows().values():
-        marks = [shape_of(mark.encode()) for mark in row.looked_for]
+        marks = [shape_of(mark.encode()) for mark in row.search_marks]
         assert all(marks), row.id  # digits alone leave nothing to look for
         for pattern in row.patterns if row.id not in BY_PLACES and row.kind != "words" else ():
             for text in _texts(parser.parse(pattern)):
@@ -173,7 +173,7 @@ def test_every_alternative_of_a_pattern_is_reached_by_a_mark() -> None:
 
 def test_the_keys_cover_every_mark() -> None:
     marks = frozenset(mark.encode() for row in rows().values() for mark in row.marks)
-    by_key = keyed(marks)
+    by_key = marks_by_key(marks)
     assert {mark for held in by_key.values() for mark in held} == marks
     assert all(key in mark for key, held in by_key.items() for mark in held)
     assert len(by_key) < len(marks)
@@ -184,7 +184,7 @@ def test_no_pattern_is_slow_on_what_almost_matches(size: int) -> None:
     """Repeated beginnings of real lines, in a window: milliseconds of this process, whatever else the machine does."""
     for row in rows().values():
         text = b"\n".join(path.read_bytes() for path in LOGS.joinpath(row.id).glob("*.log"))
-        for pattern in map(compiled, row.patterns):
+        for pattern in map(compile_pattern, row.patterns):
             units = {
                 found[0][: max(1, len(found[0]) * part // 4)] for found in pattern.finditer(text) for part in (1, 2, 3)
             }

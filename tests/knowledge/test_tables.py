@@ -21,7 +21,7 @@ from cuenv.core.io.files import DATA
 from cuenv.core.versions import Capability, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load, load_from
-from cuenv.knowledge.schema import NEEDED
+from cuenv.knowledge.schema import REQUIRED
 from cuenv.knowledge.tables import TABLES, dump, merge, parse, rows_of
 from thorough import examples
 
@@ -118,7 +118,7 @@ def test_a_row_with_an_unknown_key_is_refused_with_the_keys_there_are(name: str)
 
 @collect(
     ("name", "key"),
-    [(name, item.key) for name, table in TABLES.items() for item in table.schema.columns if item.default is NEEDED],
+    [(name, item.key) for name, table in TABLES.items() for item in table.schema.columns if item.default is REQUIRED],
 )
 def test_a_row_without_a_needed_cell_is_refused(name: str, key: str) -> None:
     row = first(name)

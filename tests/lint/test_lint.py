@@ -17,8 +17,8 @@ from cuenv.core.errors import UsageError
 from cuenv.core.findings import Finding
 from cuenv.core.versions import Capability
 from cuenv.knowledge.io.load import load
-from cuenv.lint import Edit, Lint, Machine, edited, place
-from cuenv.lint.files import Linted, found_here, lint
+from cuenv.lint import Edit, Lint, Machine, apply_edits, line_and_column
+from cuenv.lint.files import Linted, files_in_folder, lint
 from given import shipped_base
 from thorough import examples
 
@@ -68,7 +68,7 @@ FORGE = "\n  - conda-forge"
 
 
 def diff(name: str, before: str, after: str) -> str:
-    return Linted(path=Path(name), kind="shell", text=before, lints=(), mended=after, left=()).patch
+    return Linted(path=Path(name), kind="shell", text=before, lints=(), fixed_text=after, remaining=()).patch
 
 
 def linted(tmp_path: Path, text: str, name: str = "environment.yml", gpus: tuple[str, ...] = ()) -> Linted:
@@ -80,7 +80,7 @@ def linted(tmp_path: Path, text: str, name: str = "environment.yml", gpus: tuple
 
 def found(tmp_path: Path, text: str, gpus: tuple[str, ...] = ()) -> dict[str, tuple[int, int]]:
     result = linted(tmp_path, text, gpus=gpus)
-    return {item.finding.code: place(result.text, item.at) for item in result.lints}
+    return {item.finding.code: line_and_column(result.text, item.at) for item in result.lints}
 
 
 def env(*dependencies: str, head: str = "channels: [conda-forge]", tail: str = "") -> str:
@@ -89,9 +89,9 @@ def env(*dependencies: str, head: str = "channels: [conda-forge]", tail: str = "
 
 def test_the_recipe_is_mended_and_its_comments_and_order_stay(tmp_path: Path) -> None:
     result = linted(tmp_path, RECIPE)
-    assert result.mended == MENDED
-    assert linted(tmp_path, result.mended).mended == MENDED
-    left = {item.finding.code for item in result.left}
+    assert result.fixed_text == MENDED
+    assert linted(tmp_path, result.fixed_text).fixed_text == MENDED
+    left = {item.finding.code for item in result.remaining}
     assert left == {"CU101", "CU116", "CU301", "CU302", "CU304", "CU310", "CU311", "CU504"}
 
 
@@ -118,11 +118,13 @@ def test_each_finding_stands_at_its_line_and_column(tmp_path: Path) -> None:
 def test_a_number_hides_no_other_finding(tmp_path: Path, number: str) -> None:
     others = ("cudatoolkit-dev=12.1", "pytorch=2.3.1", "cuda-version=11.2")
     good, bad = (linted(tmp_path, env(entry, *others)) for entry in ("python=3.10", number))
-    codes = [[(item.finding.code, place(bad.text, item.at)) for item in bad.lints if item.finding.code != "CU303"]]
-    codes += [[(item.finding.code, place(good.text, item.at)) for item in good.lints]]
+    codes = [
+        [(item.finding.code, line_and_column(bad.text, item.at)) for item in bad.lints if item.finding.code != "CU303"]
+    ]
+    codes += [[(item.finding.code, line_and_column(good.text, item.at)) for item in good.lints]]
     assert codes[0] == codes[1]
     assert {"CU104", "CU110"} <= {code for code, _ in codes[0]}
-    assert bad.mended == linted(tmp_path, env(bad.mended.splitlines()[2][4:], *others)).mended
+    assert bad.fixed_text == linted(tmp_path, env(bad.fixed_text.splitlines()[2][4:], *others)).fixed_text
 
 
 def test_a_number_hides_no_fault_of_the_file(tmp_path: Path) -> None:
@@ -134,8 +136,11 @@ def test_a_number_hides_no_fault_of_the_file(tmp_path: Path) -> None:
 def test_what_a_law_says_of_a_number_stands_at_it(tmp_path: Path) -> None:
     text = env("numpy", "pytorch: 2.7", "cuda-version=12.9")
     result = linted(tmp_path, text)
-    assert {item.finding.code: place(text, item.at) for item in result.lints} == {"CU303": (4, 5), "CU104": (4, 5)}
-    assert "  - pytorch=2.7.*=cuda*\n" in result.mended
+    assert {item.finding.code: line_and_column(text, item.at) for item in result.lints} == {
+        "CU303": (4, 5),
+        "CU104": (4, 5),
+    }
+    assert "  - pytorch=2.7.*=cuda*\n" in result.fixed_text
 
 
 def test_an_empty_pip_part_is_no_number(tmp_path: Path) -> None:
@@ -176,10 +181,10 @@ def test_a_rule_finds_its_thing_and_mends_only_what_needs_no_choice(
     result = linted(tmp_path, text)
     assert code in {item.finding.code for item in result.lints}
     if mended is None:
-        assert result.mended == text
+        assert result.fixed_text == text
     else:
-        assert result.mended.replace('"', "") == mended.replace('"', "")
-        assert code not in {item.finding.code for item in result.left}
+        assert result.fixed_text.replace('"', "") == mended.replace('"', "")
+        assert code not in {item.finding.code for item in result.remaining}
 
 
 @collect(
@@ -215,9 +220,9 @@ def test_gpus_judge_the_list_of_targets_only_when_they_are_given(tmp_path: Path)
 def test_windows_line_ends_and_a_byte_order_mark_survive(tmp_path: Path) -> None:
     text = "\ufeff" + env("python: 3.10", "numpy=1.26=py*").replace("\n", "\r\n")
     result = linted(tmp_path, text)
-    assert result.mended == text.replace("python: 3.10", "python=3.10").replace("=1.26=", "==1.26=")
+    assert result.fixed_text == text.replace("python: 3.10", "python=3.10").replace("=1.26=", "==1.26=")
     assert run("lint", "--fix", "environment.yml", folder=tmp_path).returncode == 0
-    assert (tmp_path / "environment.yml").read_bytes() == result.mended.encode()
+    assert (tmp_path / "environment.yml").read_bytes() == result.fixed_text.encode()
 
 
 @collect(
@@ -236,18 +241,18 @@ def test_windows_line_ends_and_a_byte_order_mark_survive(tmp_path: Path) -> None
 def test_a_broken_file_is_one_finding_and_no_crash(tmp_path: Path, text: str) -> None:
     result = linted(tmp_path, text)
     assert [item.finding.code for item in result.lints] == ["CU300"]
-    assert result.mended == text
+    assert result.fixed_text == text
 
 
 @given(st.text(max_size=200))
 @examples(60)
 def test_any_text_is_linted(text: str) -> None:
-    from cuenv.lint import mended
-    from cuenv.lint.files import _rules
+    from cuenv.lint import fix_text
+    from cuenv.lint.files import _rules_for
 
-    rules = _rules("environment.yml", "x", Machine(), load(None))
-    once = mended(text, rules)
-    assert mended(once, rules) == once
+    rules = _rules_for("environment.yml", "x", Machine(), load(None))
+    once = fix_text(text, rules)
+    assert fix_text(once, rules) == once
 
 
 @given(
@@ -259,7 +264,7 @@ def test_edits_never_overlap_and_touch_nothing_else(text: str, spans: list[tuple
     edits = tuple(
         Edit(start=min(start, len(text)), end=min(start + length, len(text)), text=new) for start, length, new in spans
     )
-    after = edited(text, [Lint(finding=finding, at=0, edits=edits)])
+    after = apply_edits(text, [Lint(finding=finding, at=0, edits=edits)])
     kept = [index for index in range(len(text)) if not any(edit.start <= index < edit.end for edit in edits)]
     rest = iter(after)
     assert all(text[index] in rest for index in kept)
@@ -267,10 +272,10 @@ def test_edits_never_overlap_and_touch_nothing_else(text: str, spans: list[tuple
 
 def test_the_files_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        found_here(tmp_path)
+        files_in_folder(tmp_path)
     for name in ("environment.yml", "env.gpu.yaml", "conda-lock.yml", "notes.yml", "train.py"):
         (tmp_path / name).write_text("channels: x\n", encoding="utf-8")
-    assert [path.name for path in found_here(tmp_path)] == ["conda-lock.yml", "env.gpu.yaml", "environment.yml"]
+    assert [path.name for path in files_in_folder(tmp_path)] == ["conda-lock.yml", "env.gpu.yaml", "environment.yml"]
 
 
 @collect(
@@ -284,7 +289,7 @@ def test_the_files_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
 def test_a_file_whose_name_alone_resembles_ours_is_left_to_others(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "environment.yml").write_text("x", encoding="utf-8")  # of exactly this name: read whatever it holds
-    assert [path.name for path in found_here(tmp_path)] == ["environment.yml"]
+    assert [path.name for path in files_in_folder(tmp_path)] == ["environment.yml"]
     with pytest.raises(UsageError, match="by its name or content"):
         lint(tmp_path / name, None, Machine(), load(None))
 
@@ -298,7 +303,7 @@ def test_what_a_lock_was_made_from_is_a_file_of_the_folder(tmp_path: Path, reque
         assert lock != text
         (tmp_path / "conda-lock.yml").write_text(lock, encoding="utf-8")
         names = ["conda-lock.yml", *(["mended.yml"] if found else [])]
-        assert [path.name for path in found_here(tmp_path)] == names
+        assert [path.name for path in files_in_folder(tmp_path)] == names
 
 
 def test_a_lock_is_linted_by_the_laws_of_locks(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -308,7 +313,7 @@ def test_a_lock_is_linted_by_the_laws_of_locks(tmp_path: Path, request: pytest.F
     lines = twin.splitlines()
     found_in = linted(tmp_path, twin, name="conda-lock.yml").lints
     (cpu,) = (item for item in found_in if (item.finding.code, item.finding.subject) == ("CU103", "pytorch"))
-    line, _ = place(twin, cpu.at)
+    line, _ = line_and_column(twin, cpu.at)
     assert "pytorch" in lines[line - 1]
 
 

@@ -15,7 +15,7 @@ from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
 from cuenv.knowledge.io.load import load
-from cuenv.lint import Machine, place
+from cuenv.lint import Machine, line_and_column
 from cuenv.lint.dockerfile import parse
 from cuenv.lint.files import Linted, lint
 from thorough import examples
@@ -163,7 +163,7 @@ def test_no_edit_replaces_a_variable(tmp_path: Path) -> None:
     text = "ARG V=11.8\nFROM nvidia/cuda:$V-devel-ubuntu20.04\nENV T=2.3\nRUN conda install -y -c pytorch pytorch=$T\n"
     result = linted(tmp_path, text)
     assert {item.finding.code for item in result.lints} >= {"CU321", "CU104"}
-    assert result.mended == text
+    assert result.fixed_text == text
 
 
 def test_a_stub_of_the_driver_is_not_told_as_a_toolkit_that_shadows(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ RUN pip install deepspeed transformers
 def test_what_was_not_read_is_told_once_however_often_it_is_named(tmp_path: Path) -> None:
     text = DEVEL + "RUN pip install torch==2.4.0\nRUN pip install /made/*.whl\n" + "RUN pip install /made/*.whl\n" * 3
     (told,) = [item for item in linted(tmp_path, text).lints if item.finding.code == "CU327"]
-    assert place(text, told.at)[0] == 3
+    assert line_and_column(text, told.at)[0] == 3
 
 
 def test_what_may_compile_is_a_warning_and_what_does_is_an_error(tmp_path: Path) -> None:
@@ -203,14 +203,14 @@ def test_what_may_compile_is_a_warning_and_what_does_is_an_error(tmp_path: Path)
 
 def test_what_commands_install_is_judged_as_an_environment_file(tmp_path: Path) -> None:
     found = linted(tmp_path, SEEDS)
-    told = {(item.finding.code, item.finding.subject): place(SEEDS, item.at) for item in found.lints}
+    told = {(item.finding.code, item.finding.subject): line_and_column(SEEDS, item.at) for item in found.lints}
     assert told[("CU110", "cudatoolkit-dev")] == (4, 37)
     assert told[("CU104", "pytorch")] == (3, 22)
     assert told[("CU322", "image")] == (5, 17)
     assert {code for code, _ in told} == {"CU101", "CU102", "CU104", "CU110", "CU306", "CU322"}
-    assert '"pytorch=*=*_cuda*"' in found.mended
-    assert linted(tmp_path, found.mended).mended == found.mended
-    assert "CU104" not in {item.finding.code for item in found.left}
+    assert '"pytorch=*=*_cuda*"' in found.fixed_text
+    assert linted(tmp_path, found.fixed_text).fixed_text == found.fixed_text
+    assert "CU104" not in {item.finding.code for item in found.remaining}
 
 
 SLIM = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n"
@@ -250,14 +250,14 @@ def test_edits_of_a_dockerfile_leave_its_layout(tmp_path: Path) -> None:
         "    conda install   pytorch \\\n      && pip install 'deepspeed>=0.14.0' ninja\n"
     )
     result = linted(tmp_path, text)
-    assert result.mended == (
+    assert result.fixed_text == (
         text.replace(":11.8-", ":11.8.0-")
         .replace("install   pytorch", "install -y   pytorch")
         .replace("'deepspeed>=0.14.0'", '"deepspeed>=0.14.0,!=0.14.1,!=0.14.2"')
     )
-    assert not result.left
+    assert not result.remaining
     (tag,) = (item for item in result.lints if item.finding.code == "CU321")
-    assert place(text, tag.at) == (2, 6)
+    assert line_and_column(text, tag.at) == (2, 6)
 
 
 def test_another_escape_character_is_understood() -> None:
@@ -355,7 +355,7 @@ def test_what_pip_does_in_a_later_command_is_told(tmp_path: Path) -> None:
     assert lint.finding.message == (
         "xformers==0.0.28 requires torch 2.4.1, but torch==2.4.0 is installed before; pip replaces it"
     )
-    assert place(text, lint.at) == (3, 17)
+    assert line_and_column(text, lint.at) == (3, 17)
 
 
 def test_a_repair_of_a_command_speaks_of_no_pip_part(tmp_path: Path) -> None:

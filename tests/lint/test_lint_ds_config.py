@@ -14,10 +14,10 @@ from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
 from cuenv.knowledge.io.load import load, load_guidance
-from cuenv.lint import Machine, Node, place
+from cuenv.lint import Machine, Node, line_and_column
 from cuenv.lint.ds_config import ds_config_lints
 from cuenv.lint.files import Linted, lint
-from cuenv.lint.marks import marked_json
+from cuenv.lint.positions import parse_json
 from thorough import examples
 
 MICRO = '"train_micro_batch_size_per_gpu": 4'
@@ -133,7 +133,7 @@ def test_what_is_mended_is_strict_json_with_the_old_layout(tmp_path: Path) -> No
         '    "stage3_gather_fp16_weights_on_model_save": true, \n  },\n'
         '  "bfloat16": {"enabled": true},\n  "train_micro_batch_size_per_gpu": 1,\n}\n'
     )
-    after = linted(tmp_path, text).mended
+    after = linted(tmp_path, text).fixed_text
     assert json.loads(after)["zero_optimization"]["stage3_gather_16bit_weights_on_model_save"] is True
     assert json.loads(after)["bf16"] == {"enabled": True}
     assert after.count("\n") == text.count("\n")
@@ -144,7 +144,7 @@ def test_the_nearest_key_is_named_at_its_place(tmp_path: Path) -> None:
     text = zero(3).replace('"stage":', '"stage3_max_live_paramters": 1, "stage":')
     (found,) = linted(tmp_path, text).lints
     assert found.finding.fix == "write stage3_max_live_parameters"
-    assert place(text, found.at) == (1, text.index('"stage3_max_live_paramters"') + 1)
+    assert line_and_column(text, found.at) == (1, text.index('"stage3_max_live_paramters"') + 1)
 
 
 @collect(
@@ -187,7 +187,7 @@ def test_the_shipped_keys_are_those_of_known_good_configurations() -> None:
         "wall_clock_breakdown": False,
     }
     keys = load_guidance(load(None)).ds_keys
-    tree = marked_json(json.dumps(good), "x").tree
+    tree = parse_json(json.dumps(good), "x").tree
     assert list(ds_config_lints(tree, keys, Machine())) == []
 
 
@@ -199,7 +199,7 @@ MORE_BROKEN = ['{"a": /* }', '{"a": True}', '{"a": 1x}', "{a: 1}", '{"a": "x"y}'
 def test_what_is_no_json_even_so_is_one_finding(tmp_path: Path, text: str) -> None:
     result = linted(tmp_path, text)
     assert [item.finding.code for item in result.lints] == ["CU300"]
-    assert result.mended == text
+    assert result.fixed_text == text
 
 
 JSON = st.recursive(
@@ -221,7 +221,7 @@ def value(node: Node, text: str) -> object:
 @examples(60)
 def test_every_json_is_read_as_json_reads_it(data: object, indent: int | None) -> None:
     text = json.dumps(data, indent=indent)
-    found = marked_json(text, "x")
+    found = parse_json(text, "x")
     assert value(found.tree, text) == data
     assert not found.comments
     assert not found.commas
@@ -231,7 +231,7 @@ def test_every_json_is_read_as_json_reads_it(data: object, indent: int | None) -
 @examples(60)
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(InputError):
-        assert marked_json(text, "x").tree.end <= len(text)
+        assert parse_json(text, "x").tree.end <= len(text)
 
 
 def test_the_command_knows_the_file_by_its_name_and_by_its_content(tmp_path: Path) -> None:

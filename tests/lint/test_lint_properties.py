@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
-from cuenv.lint import Lint, Machine, in_order, mended
+from cuenv.lint import Lint, Machine, fix_text, sorted_lints
 from cuenv.lint.dockerfile import parse as parse_dockerfile
-from cuenv.lint.files import _rules
+from cuenv.lint.files import _rules_for
 from cuenv.solve import environment_yml
 from cuenv.solve.environment_spec import Pin
 from given import base
@@ -26,15 +26,15 @@ machines = st.sampled_from(MACHINES)
 
 
 def rules_of(kind: str, machine: Machine) -> Callable[[str], Iterable[Lint]]:
-    return _rules(kind, "x", machine, base())
+    return _rules_for(kind, "x", machine, base())
 
 
 def fixed(kind: str, text: str, machine: Machine) -> str:
     """The mended text; mending it again changes nothing, and nothing in it could still be mended."""
     rules = rules_of(kind, machine)
-    once = mended(text, rules)
-    assert mended(once, rules) == once
-    left = in_order(once, rules(once))
+    once = fix_text(text, rules)
+    assert fix_text(once, rules) == once
+    left = sorted_lints(once, rules(once))
     assert not [item for item in left if item.edits], left
     before = {item.finding.code for item in rules(text)}
     # A guard says that CUDA is meant: only then are the channels and what compiles for it judged.

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from commands import inside as run
-from cuenv.lint.files import _by_name
+from cuenv.lint.files import _kind_by_name
 
 
 def hooks(root: Path) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_the_lint_hook_takes_what_lint_recognises(name: str, taken: bool, reques
     pattern = hooks(request.config.rootpath)["cuenv-lint"]["files"]
     assert bool(re.search(pattern, name)) == taken
     if taken:
-        assert _by_name(name.rpartition("/")[2])
+        assert _kind_by_name(name.rpartition("/")[2])
 
 
 def test_the_hooks_run_their_commands(tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -46,7 +46,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
       cuenv explain minor-version-compatibility
       cuenv explain gpu 'RTX 4090'
     """
-    from cuenv.diagnosis.explain.pages import errata_lines, errata_plain, line  # noqa: PLC0415 - not needed for --help
+    from cuenv.diagnosis.explain.pages import errata_lines, errata_plain, topic_line  # noqa: PLC0415 - not needed for --help
     from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
 
     knowledge = knowledge_from(values)
@@ -65,7 +65,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
         return
     if topic is None:
         text = ["topics; a question in plain words works too:"]
-        text += [line(name, guidance) for name in guidance.topics]
+        text += [topic_line(name, guidance) for name in guidance.topics]
         text.append("show one topic: cuenv explain libcudart")
     else:
         text = [item for row in found for item in errata_lines(row, guidance, knowledge, brief=brief)]
@@ -78,13 +78,13 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
 def _answer(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
     """Print the answer to a question, for the host in the question or of the options, or for this machine."""
     from cuenv.diagnosis.explain import pages as page  # noqa: PLC0415 - as above
-    from cuenv.diagnosis.explain.answers import here  # noqa: PLC0415 - as above
-    from cuenv.diagnosis.explain.question import asked_about, for_host, host_asked  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain.answers import table_lines  # noqa: PLC0415 - as above
+    from cuenv.diagnosis.explain.question import host_of_question, parse_question, with_host_options  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain.yes_or_no import yes_or_no  # noqa: PLC0415 - as above
 
     if question.endswith(_LOGS) and is_file(question):
         raise UsageError(f"explain {question!r}: that is a file", hint=shlex.join(["cuenv", "diagnose", question]))
-    asked = asked_about(question, guidance, knowledge)
+    asked = parse_question(question, guidance, knowledge)
     if len(asked.models) == 1 and not asked.plain:
         _gpu_advice(asked.models[0].name, guidance, knowledge, values)
         return
@@ -97,12 +97,13 @@ def _answer(question: str, guidance: Guidance, knowledge: Knowledge, values: Loo
             hint=f"cuenv explain {near[0]}" if near else "cuenv explain",
         )
     options = host_from(values)
-    host = None if options.given else host_asked(asked, knowledge)
+    host = None if options.given else host_of_question(asked, knowledge)
     if host is None and (options.given or any(row.join for row in asked.answers)):
         host = host_facts(options, knowledge)
-    asked = for_host(asked, host)
+    asked = with_host_options(asked, host)
     heres = {
-        row.id: (*yes_or_no(row, asked, knowledge, host), *here(row, asked, knowledge, host)) for row in asked.answers
+        row.id: (*yes_or_no(row, asked, knowledge, host), *table_lines(row, asked, knowledge, host))
+        for row in asked.answers
     }
     if values["as_json"]:
         emit_json(page.errata_plain(asked.errata, guidance, knowledge, asked, heres))

@@ -266,14 +266,14 @@ def learn_command(  # noqa: PLR0917 - one argument for each option
       cuenv kb learn --package bitsandbytes
       cuenv kb learn --save tables && cuenv resolve --knowledge tables --prove
     """
-    from cuenv.knowledge.io.load import lay_over, load  # noqa: PLC0415 - as above
+    from cuenv.knowledge.io.load import load, overlay  # noqa: PLC0415 - as above
     from cuenv.knowledge.io.load import save as save_tables  # noqa: PLC0415 - not needed for --help
     from cuenv.maintain.learn import table_texts  # noqa: PLC0415 - as above
     from cuenv.maintain.maintain import Question, learn_rows  # noqa: PLC0415 - as above
 
     base = load()
-    knowledge = lay_over(base, values["tables"]) if values["tables"] else base
-    knowledge = lay_over(knowledge, save) if save else knowledge
+    knowledge = overlay(base, values["tables"]) if values["tables"] else base
+    knowledge = overlay(knowledge, save) if save else knowledge
     question = Question(
         channel=channel,
         platform=platform,

@@ -51,7 +51,7 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
       cuenv lint --fix environment.yml
       cuenv lint --format sarif > cuenv.sarif
     """
-    from cuenv.lint.files import found_here, lint, lint_json, save  # noqa: PLC0415 - not needed for --help
+    from cuenv.lint.files import files_in_folder, lint, lint_json, save  # noqa: PLC0415 - not needed for --help
 
     form = "json" if values["as_json"] else values["form"]
     if values["diff"] and form != "text":
@@ -60,14 +60,14 @@ def command(files: tuple[Path, ...], **values: Unpack[LintValues]) -> int:
         raise UsageError("--fix corrects files, but standard input is not a file", hint="cuenv lint --diff -")
     knowledge = knowledge_from(values)
     machine = _machine(values, knowledge)
-    named = [each for path in files or [Path()] for each in (found_here(path) if is_folder(path) else [path])]
+    named = [each for path in files or [Path()] for each in (files_in_folder(path) if is_folder(path) else [path])]
     linted = [lint(path, values["kind"], machine, knowledge) for path in dict.fromkeys(named)]
     if values["diff"]:
         return _show_patch(linted)
     if values["fix"]:
         for item in linted:
             save(item)
-        say([f"fixed   {item.path}" for item in linted if item.mended != item.text], quiet=values["quiet"])
+        say([f"fixed   {item.path}" for item in linted if item.fixed_text != item.text], quiet=values["quiet"])
     found = [item.result(fixed=values["fix"]) for item in linted]
     bad = any(item.report.verdict(strict=values["strict"]) == "not fine" for item in found)
     silent = values["quiet"] and not bad

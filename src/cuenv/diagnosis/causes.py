@@ -12,7 +12,7 @@ from shlex import quote
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis.cures import CURES
-from cuenv.diagnosis.cures.build import other_major
+from cuenv.diagnosis.cures.build import other_major_findings
 from cuenv.diagnosis.cures.context import RESOLVE, CureResult, LogContext, host_words
 from cuenv.diagnosis.cures.managers import PIP, for_manager
 from cuenv.diagnosis.cures.names import placeholder_values
@@ -147,7 +147,7 @@ def diagnose_scan(found: Scan, knowledge: Knowledge, host: LogHost, prefix: Pref
     )
     ranking = rank_symptoms(found)
     named = {code for entry in ranking.symptoms for code in entry.match.symptom.codes}
-    beside = (f"{item.message} ({item.code})" for item in other_major(base) if item.code not in named)
+    beside = (f"{item.message} ({item.code})" for item in other_major_findings(base) if item.code not in named)
     return Diagnosis(
         verdict=ranking.verdict,
         causes=tuple(

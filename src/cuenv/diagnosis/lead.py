@@ -196,7 +196,7 @@ def group_by_cause(matches: tuple[SymptomMatch, ...]) -> tuple[tuple[SymptomMatc
 
 def _is_explained_by(one: SymptomMatch, other: SymptomMatch) -> bool:
     """Return whether another symptom explains this one; a remark explains no other symptom."""
-    if other.kind == "remark" or one.survived or not one.symptom.follower_of(other.symptom, other.kind):
+    if other.kind == "remark" or one.survived or not one.symptom.follows_from(other.symptom, other.kind):
         return False
     if (
         one.kind == "effect"

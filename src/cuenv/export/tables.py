@@ -14,11 +14,11 @@ from cuenv.core.io.files import DATA
 from cuenv.core.record import dataclass
 from cuenv.knowledge.io.load import decode
 from cuenv.knowledge.rows import PLATFORMS, Row, Source
-from cuenv.knowledge.schema import RELEASE, TableRow, column, one_of, read_all, several, shaped
+from cuenv.knowledge.schema import RELEASE, TableRow, column, list_of, matching, one_of, read_all
 
 BASES = ("auto", "micromamba", "cuda", "pytorch")  # what may be asked for as the base of a container
 FOLDER = f"{DATA}/delivery"
-_TAG = shaped(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
+_TAG = matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tag")
 
 
 class Image(Row, key=("role", "image", "tag")):
@@ -29,14 +29,14 @@ class Image(Row, key=("role", "image", "tag")):
         "its use: a toolkit (`cuda`), the installation (`micromamba`), torch with its toolkit "
         "(`pytorch`), running the installed environment (`run`)",
     )
-    image: str = column(shaped(r"[a-z0-9]+([._/-][a-z0-9]+)*", "an image such as nvidia/cuda"), "its name")
+    image: str = column(matching(r"[a-z0-9]+([._/-][a-z0-9]+)*", "an image such as nvidia/cuda"), "its name")
     tag: str = column(_TAG, "complete tag, which contains a release")
     glibc: Version | None = column(
         RELEASE, "its C library; left out if nothing is installed in addition to its contents", default=None
     )
     cuda: Version | None = column(RELEASE, "minor release of its CUDA toolkit", default=None)
     torch: Version | None = column(RELEASE, "release of torch that it contains", default=None)
-    platforms: tuple[str, ...] = column(several(one_of(*PLATFORMS)), "conda platforms that it is built for")
+    platforms: tuple[str, ...] = column(list_of(one_of(*PLATFORMS)), "conda platforms that it is built for")
 
     @property
     def name(self) -> str:
@@ -47,9 +47,9 @@ class Image(Row, key=("role", "image", "tag")):
 class Action(Row, key=("action",)):
     """An action of GitHub at one commit."""
 
-    action: str = column(shaped(r"[A-Za-z0-9-]+/[A-Za-z0-9_.-]+", "an action such as owner/name"), "its name")
+    action: str = column(matching(r"[A-Za-z0-9-]+/[A-Za-z0-9_.-]+", "an action such as owner/name"), "its name")
     tag: str = column(_TAG, "release of this commit")
-    sha: str = column(shaped(r"[0-9a-f]{40}", "a commit of 40 hex digits"), "the commit, which cannot be moved")
+    sha: str = column(matching(r"[0-9a-f]{40}", "a commit of 40 hex digits"), "the commit, which cannot be moved")
     tool: str = column(_TAG, "release of the program that it installs; left out: it installs no program", default="")
 
 

@@ -120,9 +120,9 @@ def this_machine(environ: Mapping[str, str], knowledge: Knowledge, *, deep: bool
         return _capability(name, knowledge)
 
     def device(number: str) -> str | None:
-        from cuenv.knowledge.gpu_names import by_pci  # noqa: PLC0415 - only for a GPU that no driver names
+        from cuenv.knowledge.gpu_names import gpu_by_pci  # noqa: PLC0415 - only for a GPU that no driver names
 
-        row = by_pci(number, knowledge.gpus)
+        row = gpu_by_pci(number, knowledge.gpus)
         return row.name if row else None
 
     facts = probe(environ, deep=deep, name_to_capability=capability, device_to_name=device, level_of=knowledge.cuda_of)

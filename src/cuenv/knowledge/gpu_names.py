@@ -19,7 +19,7 @@ from cuenv.knowledge.rows import GpuModel
 Words: TypeAlias = tuple[str, ...]
 Index: TypeAlias = dict[Words, tuple[GpuModel, ...]]
 
-_LONGEST = 120
+_MAX_CHARACTERS = 120
 _MARKS = ("(r)", "(tm)", "(nvgpu)", "®", "™")
 _MIG = regex(r"\bmig[\s-].*$")
 _VGPU = regex(r"-\d{1,3}(?:-\d{1,3})?[abcq]e?$")
@@ -44,7 +44,7 @@ _FAMILY = frozenset({"pro", "ada", "blackwell", "pascal", "server", "workstation
 
 
 class _NameIndex(NamedTuple):
-    """The names of all products: in full, without qualifiers, and with any words of the family left out."""
+    """The product names: in full, without qualifiers, and with any family words removed."""
 
     full: Index
     bare: Index
@@ -66,26 +66,30 @@ _ALIKE = 0.6
 
 
 def find_gpu(text: str, gpus: tuple[GpuModel, ...]) -> GpuModel | None:
-    """The product that a text means; ``None`` when it is unknown, or may be several of different capability."""
-    in_every_reading = frozenset(word for word in _bare(_words(text)) if len(word) == 4 and word.isdigit())
-    names = _names(gpus, _numbers(text), in_every_reading)
-    return next((found for words, index in _readings(text, names) if (found := _one(index.get(words, ())))), None)
+    """The product that a text names; ``None`` if it is unknown or fits several with different capability."""
+    in_every_reading = frozenset(
+        word for word in _without_qualifiers(_words(text)) if len(word) == 4 and word.isdigit()
+    )
+    names = _build_index(gpus, _numbers(text), in_every_reading)
+    return next(
+        (found for words, index in _readings(text, names) if (found := _single_model(index.get(words, ())))), None
+    )
 
 
-def near_gpus(text: str, gpus: tuple[GpuModel, ...], count: int = 5) -> tuple[GpuModel, ...]:
-    """The products whose names are nearest to a text, for an error: first those that it may mean, then by likeness."""
+def nearest_gpus(text: str, gpus: tuple[GpuModel, ...], count: int = 5) -> tuple[GpuModel, ...]:
+    """The products with the most similar names, for an error: first those that the text may mean."""
     from difflib import SequenceMatcher  # noqa: PLC0415 - only when a name is not found
 
-    names = _names(gpus)
+    names = _build_index(gpus)
     meant = {model.name for words, index in _readings(text, names) for model in index.get(words, ())}
-    words = _bare(_words(text))
+    words = _without_qualifiers(_words(text))
     numbers = {word for word in words if any(letter.isdigit() for letter in word)}
     matcher = SequenceMatcher(b="".join(words), autojunk=False)
 
     def likeness(model: GpuModel) -> float:
         best = 0.0
         for name in (model.name, *model.aka):
-            own = _bare(_words(name))
+            own = _without_qualifiers(_words(name))
             matcher.set_seq1("".join(own))
             best = max(best, matcher.ratio() + (1 if numbers.intersection(own) else 0))
         return best
@@ -97,28 +101,28 @@ def near_gpus(text: str, gpus: tuple[GpuModel, ...], count: int = 5) -> tuple[Gp
 
 
 def unknown_gpu(text: str, gpus: tuple[GpuModel, ...]) -> tuple[str, str]:
-    """What an error adds on a name that means no product: whose it is, or the nearest ones; and a hint."""
-    if _OTHER_VENDORS.search(text[:_LONGEST].lower()):
+    """The addition to an error about an unknown GPU: its maker or the nearest products, and a hint."""
+    if _OTHER_VENDORS.search(text[:_MAX_CHARACTERS].lower()):
         return "; cuenv knows NVIDIA GPUs only", "for a CPU build: cuenv resolve --cpu"
     if _WITH_A_COMMA.fullmatch(text.strip()):
         return "", f"a compute capability has a dot: {text.strip().replace(',', '.')}"
-    near = ", ".join(f"{item.name} ({item.capability})" for item in near_gpus(text, gpus))
+    near = ", ".join(f"{item.name} ({item.capability})" for item in nearest_gpus(text, gpus))
     return (f"; the nearest are {near}" if near else ""), _CAPABILITY_OF_A_MACHINE
 
 
-def by_pci(device_id: str, gpus: Iterable[GpuModel]) -> GpuModel | None:
-    """The product with a PCI device id: ``2684``, ``0x2684``, or as NVML has it, with the vendor: ``0x268410DE``."""
+def gpu_by_pci(device_id: str, gpus: Iterable[GpuModel]) -> GpuModel | None:
+    """The product with a PCI device id: ``2684``, ``0x2684``, or ``0x268410DE`` as in NVML."""
     digits = device_id.strip().lower().removeprefix("0x")
     if len(digits) == 8 and digits.endswith("10de"):
         digits = digits[:4]
-    return _one(tuple(model for model in gpus if digits in model.pci))
+    return _single_model(tuple(model for model in gpus if digits in model.pci))
 
 
 def _readings(text: str, names: _NameIndex) -> Iterator[tuple[Words, Index]]:
-    """The ways to read a text, the most literal first, each with the names to look in."""
+    """The ways to read a text, the most literal first, each with the index to search."""
     words = _words(text)
     yield words, names.full
-    bare = _bare(words)
+    bare = _without_qualifiers(words)
     yield bare, names.full
     yield bare, names.bare
     yield bare, names.loose
@@ -130,17 +134,17 @@ def _readings(text: str, names: _NameIndex) -> Iterator[tuple[Words, Index]]:
 
 
 def _words(text: str) -> Words:
-    plain = text[:_LONGEST].lower()
+    plain = text[:_MAX_CHARACTERS].lower()
     for mark in _MARKS:
         plain = plain.replace(mark, " ")
     plain = plain.replace("max-q", "maxq").strip()
     plain = _MIG.sub("", plain).strip() if "mig" in plain else plain
     plain = _VGPU.sub("", plain) if "-" in plain else plain
-    return tuple(part for word in _WORD.findall(plain) for part in _unglued(word) if part not in _PLAIN)
+    return tuple(part for word in _WORD.findall(plain) for part in _split_word(word) if part not in _PLAIN)
 
 
-def _unglued(word: str) -> Iterator[str]:
-    """``rtx4070tisuper`` as rtx, 4070, ti, super."""
+def _split_word(word: str) -> Iterator[str]:
+    """The parts of ``rtx4070tisuper``: rtx, 4070, ti, super."""
     while family := next((each for each in _FAMILIES if word.startswith(each) and word != each), None):
         yield family
         word = word.removeprefix(family)
@@ -148,7 +152,7 @@ def _unglued(word: str) -> Iterator[str]:
     yield from (part for part in number.groups() if part) if number else (word,)
 
 
-def _bare(words: Words) -> Words:
+def _without_qualifiers(words: Words) -> Words:
     return tuple(word for word in words if not _qualifies(word))
 
 
@@ -157,22 +161,22 @@ def _qualifies(word: str) -> bool:
     return word in _QUALIFIERS or (mixed and _NUMBERED.fullmatch(word) is not None)
 
 
-def _one(models: tuple[GpuModel, ...]) -> GpuModel | None:
-    """The model, or that with the shortest name of several that share their capability."""
+def _single_model(models: tuple[GpuModel, ...]) -> GpuModel | None:
+    """The only model, or the one with the shortest name if all have the same capability."""
     if len({model.capability for model in models}) != 1:
         return None
     return min(models, key=lambda model: (len(model.name), model.name))
 
 
 def _numbers(text: str) -> frozenset[str]:
-    return frozenset(_NUMBER.findall(text[:_LONGEST].lower()))
+    return frozenset(_NUMBER.findall(text[:_MAX_CHARACTERS].lower()))
 
 
 @lru_cache(maxsize=64)
-def _names(
+def _build_index(
     gpus: tuple[GpuModel, ...], numbers: frozenset[str] | None = None, needed: frozenset[str] = frozenset()
 ) -> _NameIndex:
-    """The names of all products, or of those that have the numbers of a text: no other can be meant by it.
+    """The names of the products that have the numbers of a text; others cannot be meant.
 
     Args:
         numbers: those that a name may have.
@@ -186,21 +190,21 @@ def _names(
             if not all(number in name for number in needed) or (numbers is not None and not _numbers(name) <= numbers):
                 continue
             words = _words(name)
-            _add(full, words, model)
-            _add(bare, _bare(words), model)
-            for short in _shorter(_bare(words)):
-                _add(loose, short, model)
+            _add_name(full, words, model)
+            _add_name(bare, _without_qualifiers(words), model)
+            for short in _shorter_names(_without_qualifiers(words)):
+                _add_name(loose, short, model)
     return _NameIndex(*({words: tuple(models) for words, models in index.items()} for index in (full, bare, loose)))
 
 
-def _add(index: dict[Words, list[GpuModel]], words: Words, model: GpuModel) -> None:
+def _add_name(index: dict[Words, list[GpuModel]], words: Words, model: GpuModel) -> None:
     models = index.setdefault(words, [])
     if words and model not in models:
         models.append(model)
 
 
-def _shorter(words: Words) -> Iterator[Words]:
-    """The name with words of the family left out: quadro, rtx after it, ada, pro, blackwell ..."""
+def _shorter_names(words: Words) -> Iterator[Words]:
+    """The name without family words such as quadro, ada, pro or blackwell."""
     starts = [words]
     if words[:1] == ("quadro",):
         starts.append(words[1:])

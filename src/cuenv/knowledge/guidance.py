@@ -17,10 +17,10 @@ from cuenv.knowledge.schema import (
     TEXT,
     TableRow,
     column,
+    list_of,
+    matching,
     one_of,
     read_all,
-    several,
-    shaped,
 )
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
@@ -60,38 +60,38 @@ PROVIDED = (
 ANY = "any"
 """In ``follows``: the row follows every cause that stands in the same log."""
 
-_CODE = shaped(r"CU[1-6][0-9]{2}", "a code such as CU203")
+_CODE = matching(r"CU[1-6][0-9]{2}", "a code such as CU203")
 _WORDS = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
 @lru_cache(maxsize=4096)
-def compiled(pattern: str) -> re.Pattern[bytes]:
-    """A pattern as it is looked for: in the bytes of a line, whatever their encoding."""
+def compile_pattern(pattern: str) -> re.Pattern[bytes]:
+    """A pattern for the bytes of a line, whatever their encoding."""
     return re.compile(pattern.encode())
 
 
 class Erratum(Row, key=("topic", "id")):
     """A wrong statement in many recipes, and the correction."""
 
-    id: str = column(shaped(r"E[0-9]{2,3}", "an id such as E03"), "stable")
-    topic: str = column(shaped(_WORDS, "a topic such as ld-library-path"), "its topic, as `cuenv explain` takes it")
+    id: str = column(matching(r"E[0-9]{2,3}", "an id such as E03"), "stable")
+    topic: str = column(matching(_WORDS, "a topic such as ld-library-path"), "its topic, as `cuenv explain` takes it")
     says: str = column(TEXT, "statement of the recipes")
     verdict: str = column(one_of(*VERDICTS), "verdict on that statement")
     truth: str = column(TEXT, "the correction", key="true")
     do: str | None = column(
         TEXT, "a command, a requirement or a sentence; left out: no action is necessary", default=None
     )
-    codes: tuple[str, ...] = column(several(_CODE), "codes of the findings that report it", default=())
+    codes: tuple[str, ...] = column(list_of(_CODE), "codes of the findings that report it", default=())
 
 
 class DeepSpeedKeys(Row, key=("section",)):
     """The keys that DeepSpeed reads in one section of its configuration."""
 
     section: str = column(
-        shaped(r"[a-z0-9_]+(\.[a-z0-9_]+)*", "a section such as zero_optimization"),
+        matching(r"[a-z0-9_]+(\.[a-z0-9_]+)*", "a section such as zero_optimization"),
         "its path, such as `zero_optimization.offload_param`; `top` for the file itself",
     )
-    keys: tuple[str, ...] = column(several(TEXT), "names of the keys")
+    keys: tuple[str, ...] = column(list_of(TEXT), "names of the keys")
     strict: bool = column(FLAG, "whether DeepSpeed refuses further keys; elsewhere it ignores them", default=False)
 
 
@@ -100,10 +100,10 @@ class FindingCode(TableRow, key=("code",)):
 
     code: str = column(_CODE, "stable")
     severities: tuple[str, ...] = column(
-        several(one_of("error", "warning", "info")), "severities with which it is reported"
+        list_of(one_of("error", "warning", "info")), "severities with which it is reported"
     )
     means: str = column(TEXT, "its meaning, readable alone")
-    by: tuple[str, ...] = column(several(TEXT), "commands that find it")
+    by: tuple[str, ...] = column(list_of(TEXT), "commands that find it")
     why: str = column(TEXT, "its harm, in whole sentences")
     cure: str = column(TEXT, "the fix, with the command between backticks")
     example: str = column(TEXT, "an example, in a few words")
@@ -112,10 +112,10 @@ class FindingCode(TableRow, key=("code",)):
 class Advice(Row, key=("id",)):
     """Advice for training on a GPU."""
 
-    id: str = column(shaped(r"A[0-9]{2,3}", "an id such as A01"), "stable")
+    id: str = column(matching(r"A[0-9]{2,3}", "an id such as A01"), "stable")
     about: str = column(TEXT, "data types, PCIe, DataLoader")
     names: tuple[str, ...] = column(
-        several(TEXT), "beginnings of the names of the GPUs; left out: all GPUs", default=()
+        list_of(TEXT), "beginnings of the names of the GPUs; left out: all GPUs", default=()
     )
     tensor: str | None = column(one_of(*NUMBERS), "number format that the GPU's tensor cores support", default=None)
     lacks: str | None = column(one_of(*NUMBERS), "number format that they do not support", default=None)
@@ -123,7 +123,7 @@ class Advice(Row, key=("id",)):
     do: str | None = column(TEXT, "a setting or a call; left out: no action is necessary", default=None)
 
     def concerns(self, name: str, tensor: tuple[str, ...]) -> bool:
-        """Whether it is about a GPU of this name (empty when only its capability is known) with these numbers."""
+        """Whether it is about a GPU of this name (empty if only its capability is known) with these number formats."""
         if self.names and not name.startswith(self.names):
             return False
         return (self.tensor is None or self.tensor in tensor) and (self.lacks is None or self.lacks not in tensor)
@@ -132,22 +132,22 @@ class Advice(Row, key=("id",)):
 class AnswerPage(Row, key=("id",)):
     """An answer to a common question of beginners."""
 
-    id: str = column(shaped(r"Q[0-9]{2,3}", "an id such as Q03"), "stable")
-    topic: str = column(shaped(_WORDS, "a topic such as ld-library-path"), "its topic, as `cuenv explain` takes it")
+    id: str = column(matching(r"Q[0-9]{2,3}", "an id such as Q03"), "stable")
+    topic: str = column(matching(_WORDS, "a topic such as ld-library-path"), "its topic, as `cuenv explain` takes it")
     asks: str = column(TEXT, "the question")
     words: tuple[str, ...] = column(
-        several(TEXT), "words of the question in other forms; a question with these words finds the answer"
+        list_of(TEXT), "words of the question in other forms; a question with these words finds the answer"
     )
-    says: tuple[str, ...] = column(several(TEXT), "the general answer, one item per paragraph")
+    says: tuple[str, ...] = column(list_of(TEXT), "the general answer, one item per paragraph")
     short: tuple[str, ...] = column(
-        several(TEXT),
+        list_of(TEXT),
         "beginnings of the answer to yes-or-no questions; cuenv prints first the one that shares most "
         "words with the question",
         default=(),
     )
     do: str = column(TEXT, "command that shows it or does it")
     join: str | None = column(
-        shaped(r"[a-z]+(_[a-z]+)*", "a name such as drivers"),
+        matching(r"[a-z]+(_[a-z]+)*", "a name such as drivers"),
         "name in `diagnosis/explain/answers.py` of a function that adds facts from the tables and the host",
         default=None,
     )
@@ -181,7 +181,7 @@ class Provider(Row, key=("kind", "name")):
 class Symptom(Row, key=("id",)):
     """An error message, its meaning and its fix."""
 
-    id: str = column(shaped(_WORDS, "an id such as cusparse-header"), "stable")
+    id: str = column(matching(_WORDS, "an id such as cusparse-header"), "stable")
     layer: str = column(one_of(*LAYERS), "where it fails")
     kind: str = column(
         one_of("cause", "effect", "remark", "words", "raised"),
@@ -200,23 +200,23 @@ class Symptom(Row, key=("id",)):
         default=None,
     )
     says: str = column(TEXT, "the problem, in one sentence")
-    marks: tuple[str, ...] = column(several(TEXT), "literal texts; only a line that contains one of them is examined")
+    marks: tuple[str, ...] = column(list_of(TEXT), "literal texts; only a line that contains one of them is examined")
     patterns: tuple[str, ...] = column(
-        several(TEXT), "regular expressions, one of which matches in the line; named groups are the facts in the line"
+        list_of(TEXT), "regular expressions, one of which matches in the line; named groups are the facts in the line"
     )
     statuses: tuple[str, ...] = column(
-        several(shaped(r"[A-Za-z_0-9]+", "a name such as cudaErrorInvalidValue, or a number")),
+        list_of(matching(r"[A-Za-z_0-9]+", "a name such as cudaErrorInvalidValue, or a number")),
         "status codes that CUDA and its libraries return for it: names, and numbers that never had another meaning",
         default=(),
     )
     beside: tuple[str, ...] = column(
-        several(TEXT), "texts, one of which must be in the log; left out: the line alone is enough", default=()
+        list_of(TEXT), "texts, one of which must be in the log; left out: the line alone is enough", default=()
     )
     proof: tuple[str, ...] = column(
-        several(TEXT), "for a remark: if the log contains one of these, the remark is the cause", default=()
+        list_of(TEXT), "for a remark: if the log contains one of these, the remark is the cause", default=()
     )
     unless: tuple[str, ...] = column(
-        several(TEXT), "if the log contains one of these, the problem was solved, and the row is a remark", default=()
+        list_of(TEXT), "if the log contains one of these, the problem was solved, and the row is a remark", default=()
     )
     cause: str = column(TEXT, "its reason; `{name}` stands for a fact from the line or the host")
     remedy: str = column(TEXT, "the fix, in words")
@@ -226,37 +226,37 @@ class Symptom(Row, key=("id",)):
         default="",
     )
     join: str | None = column(
-        shaped(r"[a-z]+(_[a-z]+)*", "a name such as driver_floor"),
+        matching(r"[a-z]+(_[a-z]+)*", "a name such as driver_floor"),
         "name of a function in `diagnosis/cures` that compares it with the host and the environment",
         default=None,
     )
     follows: tuple[str, ...] = column(
-        several(shaped(rf"any|layer:[a-z-]+|{_WORDS}", "an id, layer:NAME or any")),
+        list_of(matching(rf"any|layer:[a-z-]+|{_WORDS}", "an id, layer:NAME or any")),
         "causes of which it is only an effect",
         default=(),
     )
     codes: tuple[str, ...] = column(
-        several(_CODE), "codes of the findings that report the cause before the program fails", default=()
+        list_of(_CODE), "codes of the findings that report the cause before the program fails", default=()
     )
     seen: tuple[str, ...] = column(
-        several(shaped(r"[\w.-]+/[\w.-]+#[0-9]+", "a thread such as owner/repository#1")),
+        list_of(matching(r"[\w.-]+/[\w.-]+#[0-9]+", "a thread such as owner/repository#1")),
         "threads that report it",
         default=(),
     )
 
     @property
     def general(self) -> bool:
-        """Whether it reads what no other row knows: it counts where no other cause stands on the line."""
+        """Whether the row matches any error message, and counts only if no other row matches the line."""
         return self.kind == "cause" and ANY in self.follows
 
     @property
-    def looked_for(self) -> tuple[str, ...]:
-        """Its marks, and those that its statuses stand for."""
+    def search_marks(self) -> tuple[str, ...]:
+        """The marks of the row and those of its statuses."""
         numbers = NUMBER_MARKS if any(status.isdigit() for status in self.statuses) else ()
         return (*self.marks, *(status for status in self.statuses if not status.isdigit()), *numbers)
 
-    def follower_of(self, other: Symptom, kind: str = "") -> bool:
-        """Whether another symptom of the same log, of its own kind or of one that the log proves, explains this one."""
+    def follows_from(self, other: Symptom, kind: str = "") -> bool:
+        """Whether another symptom of the log explains this one."""
         if other.id in self.follows or (f"layer:{other.layer}" in self.follows and ANY not in other.follows):
             return other.id != self.id
         if ANY not in self.follows or (kind or other.kind) != "cause":
@@ -290,7 +290,7 @@ TABLES: Mapping[str, type[TableRow]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guidance:
-    """All tables of guidance; ``sources`` are those that it has beside the ones of the facts."""
+    """All tables of guidance; ``sources`` are its own, beside those of the facts."""
 
     sources: Mapping[str, Source]
     errata: tuple[Erratum, ...]
@@ -303,15 +303,15 @@ class Guidance:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics of the answers and of the errata, each once, in order."""
+        """The topics of the answers and errata, each once, in order."""
         return tuple(dict.fromkeys([*(row.topic for row in self.answers), *(row.topic for row in self.errata)]))
 
     def gives(self, kind: str, name: str) -> str:
-        """What provides a thing that is missing; empty where no row knows it."""
+        """The provider of a missing thing; empty if no row names one."""
         return next((row.gives for row in self.providers if row.kind == kind and row.name == name), "")
 
     def about(self, text: str) -> tuple[Erratum, ...]:
-        """The errata on a topic or with an id."""
+        """The errata with a topic or an id."""
         wanted = text.strip().lower()
         return tuple(row for row in self.errata if wanted in (row.topic, row.id.lower()))
 

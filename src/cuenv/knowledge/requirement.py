@@ -15,7 +15,7 @@ from cuenv.knowledge.schema import Cell, parsed
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """What a build asks of a library: ``libcudnn >=9.10.2.21,<10``, or the release that it holds inside.
+    """A version requirement of a build on a library: ``libcudnn >=9.10.2.21,<10``, or the release inside the build.
 
     Attributes:
         package: the conda package; empty when the library lies inside the build.
@@ -45,11 +45,11 @@ class Requirement:
         return Requirement(package=package, first=version(first[2:]), below=version(below[1:]) if below else None)
 
     def admits(self, release: Version) -> bool:
-        """Whether a release lies within the bounds."""
+        """Whether a release is within the bounds."""
         return within(release, self.first, self.below)
 
     def overlaps(self, first: Version | None, below: Version | None) -> bool:
-        """Whether a range of releases shares any with this one."""
+        """Whether the range has a release in common with another range."""
         starts_in_time = self.below is None or first is None or first < self.below
         ends_late_enough = self.first is None or below is None or self.first < below
         return starts_in_time and ends_late_enough
@@ -60,7 +60,7 @@ class Requirement:
 
     @cached_property
     def span(self) -> str:
-        """The range as its cell holds it, one release by its number."""
+        """The range as a table cell has it; a single release as its number."""
         exact = self.first is not None and self.below is not None and self.below == version(f"{self.first}.1")
         return str(self.first) if exact else str(self)
 

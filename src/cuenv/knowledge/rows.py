@@ -21,9 +21,9 @@ from cuenv.knowledge.schema import (
     TableRow,
     column,
     device_code,
+    list_of,
+    matching,
     one_of,
-    several,
-    shaped,
 )
 
 _CUDATOOLKIT = (10, 11)
@@ -48,14 +48,14 @@ NUMBERS = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4")
 
 
 class Source(TableRow, key=("id",)):
-    """Where facts were read."""
+    """A source of facts."""
 
-    id: str = column(shaped(r"[a-z0-9][a-z0-9_]*", "a word of a-z, 0-9 and _"), "id that rows cite")
+    id: str = column(matching(r"[a-z0-9][a-z0-9_]*", "a word of a-z, 0-9 and _"), "id that rows cite")
     title: str = column(TEXT, "title of the document")
     publisher: str = column(TEXT, "publisher of the document; `cuenv` for own measurements and derivations")
     locator: str = column(TEXT, "place in the document")
     url: str = column(
-        shaped(r"https://[!-~]+", "an address that begins with https://"),
+        matching(r"https://[!-~]+", "an address that begins with https://"),
         "its address; left out for own measurements",
         default="",
     )
@@ -63,23 +63,23 @@ class Source(TableRow, key=("id",)):
 
     @property
     def shown(self) -> str:
-        """Who says it and where, in words."""
+        """The publisher, title and place of the source, in words."""
         return f"{self.publisher}, {self.title}; {self.locator}"
 
 
 class Row(TableRow):
-    """What every row but a source carries."""
+    """The columns of every row except sources."""
 
-    sources: tuple[str, ...] = column(several(TEXT), "ids of its sources", key="src")
+    sources: tuple[str, ...] = column(list_of(TEXT), "ids of its sources", key="src")
     low: bool = column(FLAG, "whether its confidence is low; every verdict that uses the row shows this", default=False)
     note: str = column(TEXT, "a remark in a few words; needed with `low`", default="")
 
 
-_PATCH = shaped(r"\d+\.\d+\.\d+", "a release X.Y.Z")
+_PATCH = matching(r"\d+\.\d+\.\d+", "a release X.Y.Z")
 
 
 class Toolkit(Row, key=("version",)):
-    """A release of the CUDA toolkit, and the driver that belongs to it."""
+    """A release of the CUDA toolkit and the driver that came with it."""
 
     version: Version = column(RELEASE, "X.Y.Z")
     driver: str | None = column(
@@ -94,12 +94,12 @@ class Toolkit(Row, key=("version",)):
 
 
 class Cuda(Row, key=("version",)):
-    """A CUDA minor: what its compiler can do, and where conda has it."""
+    """A CUDA minor: the targets of its compiler, and its conda packages."""
 
     version: Version = column(RELEASE, "X.Y")
     isa: Version | None = column(RELEASE, "version of the PTX that its nvcc writes", default=None)
     targets: tuple[Capability, ...] = column(
-        several(CAPABILITY, empty=True), "compute capabilities that its nvcc supports; empty: unknown", default=()
+        list_of(CAPABILITY, empty=True), "compute capabilities that its nvcc supports; empty: unknown", default=()
     )
     gcc_min: int | None = column(WHOLE, "oldest major of GCC that its nvcc accepts", default=None)
     gcc_max: int | None = column(WHOLE, "newest major of GCC that its nvcc accepts", default=None)
@@ -110,10 +110,10 @@ class Cuda(Row, key=("version",)):
         FLAG, "whether conda-forge has an nvcc with headers that a lock file can pin", default=False
     )
     labels: tuple[str, ...] = column(
-        several(_PATCH, empty=True), "releases that the nvidia channel labels (`nvidia/label/cuda-X.Y.Z`)", default=()
+        list_of(_PATCH, empty=True), "releases that the nvidia channel labels (`nvidia/label/cuda-X.Y.Z`)", default=()
     )
     binds: tuple[str, ...] = column(
-        several(TEXT, empty=True),
+        list_of(TEXT, empty=True),
         "specs that bound, in the channel nvidia, the packages for which `pytorch-cuda` of this release "
         "sets no upper bound",
         default=(),
@@ -138,7 +138,7 @@ class Branch(Row, key=("number",)):
         default=False,
     )
     ends: str = column(
-        shaped(r"20[0-9]{2}-(0[1-9]|1[0-2])", "a month YYYY-MM"),
+        matching(r"20[0-9]{2}-(0[1-9]|1[0-2])", "a month YYYY-MM"),
         "month in which NVIDIA's data center support ends; left out: unknown",
         default="",
     )
@@ -175,7 +175,7 @@ class GpuModel(Row, key=("name",)):
 
     name: str = column(TEXT, 'marketing name without "NVIDIA"')
     aka: tuple[str, ...] = column(
-        several(TEXT, empty=True),
+        list_of(TEXT, empty=True),
         "other names (cuenv strips suffixes for memory, bus, Laptop and vGPU profiles, so they need no names here)",
         default=(),
     )
@@ -184,10 +184,10 @@ class GpuModel(Row, key=("name",)):
     chip: str = column(TEXT, "such as GA102", default="")
     kind: str = column(one_of("datacenter", "desktop-soc", "geforce", "jetson", "workstation"), "product line")
     memory_gb: tuple[int, ...] = column(
-        several(WHOLE, empty=True), "memory sizes of the product, in GB; for information only", default=()
+        list_of(WHOLE, empty=True), "memory sizes of the product, in GB; for information only", default=()
     )
     pci: tuple[str, ...] = column(
-        several(shaped(r"[0-9a-f]{4}", "four hex digits in lower case"), empty=True),
+        list_of(matching(r"[0-9a-f]{4}", "four hex digits in lower case"), empty=True),
         "PCI device ids (vendor 10de)",
         default=(),
     )
@@ -213,7 +213,7 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
     build: str = column(TEXT, "glob over the build string, such as `cuda129*`")
     platform: str = column(one_of(*PLATFORMS), "conda platform")
     pythons: tuple[str, ...] = column(
-        several(shaped(r"\d\.\d{1,2}", "a Python minor X.Y")), "Python minors that it exists for"
+        list_of(matching(r"\d\.\d{1,2}", "a Python minor X.Y")), "Python minors that it exists for"
     )
     code: DeviceCode | None = column(
         ARCH_LIST,
@@ -257,7 +257,7 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
 
     @property
     def of_cudatoolkit(self) -> bool:
-        """Whether it takes the CUDA runtime from the package ``cudatoolkit``: a build of PyTorch's own before 1.13."""
+        """Whether it takes the CUDA runtime from the package ``cudatoolkit``, as builds of PyTorch before 1.13."""
         return self.stack == "pytorch" and self.cuda is not None and self.version < _PYTORCH_CUDA
 
     @property
@@ -267,7 +267,7 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
 
     @property
     def key(self) -> BuildKey:
-        """What it is known by: no two rows share it."""
+        """The key of the row, unique in its table."""
         return (self.stack, self.version, self.cuda, self.platform)
 
     def sort_key(self) -> Any:
@@ -280,14 +280,15 @@ class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
 
     stack: str = column(one_of(WHEELS), "the stack", default=WHEELS)
     build: str = column(
-        shaped(r"cu\d{2,3}|cpu", "a tag such as cu126, or cpu"), "its tag: the name of its index, and its local version"
+        matching(r"cu\d{2,3}|cpu", "a tag such as cu126, or cpu"),
+        "its tag: the name of its index, and its local version",
     )
     comes: tuple[str, ...] = column(
-        several(one_of("index", "pypi")),
+        list_of(one_of("index", "pypi")),
         "its location: PyTorch's own index for its tag, as `2.7.1+cu126`, or PyPI, as `2.7.1`",
     )
     pins: tuple[str, ...] = column(
-        several(TEXT, empty=True),
+        list_of(TEXT, empty=True),
         "NVIDIA wheels and triton that its metadata requires; left out: the wheel contains them, or unknown",
         default=(),
     )
@@ -295,7 +296,7 @@ class TorchWheel(TorchBuild, key=("version", "cuda", "platform")):
 
     @property
     def name(self) -> str:
-        """As pip is asked for it: ``2.7.1+cu126``, or ``2.7.1`` where only PyPI has it."""
+        """The version for pip: ``2.7.1+cu126``, or ``2.7.1`` if only PyPI has it."""
         return f"{self.version}+{self.build}" if "index" in self.comes else str(self.version)
 
     @property
@@ -337,9 +338,9 @@ class Component(Row, key=("name",)):
 
     name: str = column(TEXT, "the package, or a glob such as `libcu*` (no package is matched by two rows)")
     role: str = column(one_of("cudatoolkit-dev", "cudnn", "nccl"), "its role", default="")
-    headers: tuple[str, ...] = column(several(TEXT, empty=True), "header files that it contains", default=())
+    headers: tuple[str, ...] = column(list_of(TEXT, empty=True), "header files that it contains", default=())
     parts: tuple[str, ...] = column(
-        several(TEXT, empty=True),
+        list_of(TEXT, empty=True),
         "for a metapackage of the nvidia channel: packages that every release of it requires without an upper bound",
         default=(),
     )
@@ -381,7 +382,7 @@ class Discontinued(Row, key=("channel", "package")):
 
     package: str = column(TEXT, "its name")
     channel: str = column(TEXT, "its channel")
-    versions: tuple[str, ...] = column(several(TEXT), "its releases")
+    versions: tuple[str, ...] = column(list_of(TEXT), "its releases")
     says: str = column(TEXT, "statement that it was discontinued, and when")
     instead: str = column(TEXT, "package to use instead")
     alone: bool = column(FLAG, "whether no channel of another owner has it", default=False)
@@ -395,16 +396,16 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
 
     package: str = column(TEXT, "its name, in conda and in pip alike")
     comes: tuple[str, ...] = column(
-        several(one_of("conda-forge", "pytorch", "source", "wheel")), "sources of these releases"
+        list_of(one_of("conda-forge", "pytorch", "source", "wheel")), "sources of these releases"
     )
     releases: tuple[Version, ...] = column(
-        several(RELEASE, empty=True), "the exact releases, if each pins another torch; else a range", default=()
+        list_of(RELEASE, empty=True), "the exact releases, if each pins another torch; else a range", default=()
     )
     first: Version | None = column(RELEASE, "first release of a range; left out: no lower bound", default=None)
     below: Version | None = column(RELEASE, "first release after a range; left out: no upper bound", default=None)
     torch: Requirement | None = column(SPAN, "torch that it needs; left out: any", default=None)
     cuda: tuple[Version, ...] = column(
-        several(RELEASE, empty=True), "CUDA minors that its binaries are for; left out: any", default=()
+        list_of(RELEASE, empty=True), "CUDA minors that its binaries are for; left out: any", default=()
     )
     match: str = column(
         one_of("exact", "major", "toolkit"),
@@ -413,7 +414,7 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
         default="exact",
     )
     platforms: tuple[str, ...] = column(
-        several(one_of(*PLATFORMS), empty=True), "conda platforms that the builds are for; left out: all", default=()
+        list_of(one_of(*PLATFORMS), empty=True), "conda platforms that the builds are for; left out: all", default=()
     )
     serves_from: Capability | None = column(CAPABILITY, "lowest capability that it supports", default=None)
     nvcc: Requirement | None = column(
@@ -433,19 +434,19 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
         default=False,
     )
     tolerates: tuple[Version, ...] = column(
-        several(RELEASE, empty=True),
+        list_of(RELEASE, empty=True),
         "CUDA minors that `checks` accepts in place of each other, within a major version",
         default=(),
     )
     headers: tuple[str, ...] = column(
-        several(TEXT, empty=True), "header files that its compilation includes", default=()
+        list_of(TEXT, empty=True), "header files that its compilation includes", default=()
     )
     tools: tuple[str, ...] = column(
-        several(one_of("gxx", "ninja"), empty=True), "further packages that its compilation calls", default=()
+        list_of(one_of("gxx", "ninja"), empty=True), "further packages that its compilation calls", default=()
     )
 
     ptxas: tuple[Version, ...] = column(
-        several(RELEASE, empty=True),
+        list_of(RELEASE, empty=True),
         "CUDA minors of the ptxas that it contains, with which it compiles for each GPU at run time",
         default=(),
     )
@@ -456,19 +457,19 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
         return (self.package, self.comes, first, self.cuda, self.platforms)
 
     def covers(self, release: Version) -> bool:
-        """Whether the row speaks of a release; one with a local part (``+cu118``) is the release itself."""
+        """Whether the row is about a release; the local part (``+cu118``) does not count."""
         release = version(release.public) if release.local else release
         if self.releases:
             return release in self.releases
         return within(release, self.first, self.below)
 
     def loads(self, there: Iterable[Version], own: Version) -> Version | None:
-        """Of the CUDA releases that it has libraries for, the one that it loads beside a torch made with ``own``."""
+        """The CUDA release whose libraries it loads beside a torch built with ``own``."""
         able = [item for item in there if item == own or (self.match == "major" and item.major == own.major)]
         return max((item for item in able if item <= own), default=min(able, default=None))
 
     def refuses(self, own: Version, nvcc: Version) -> bool:
-        """Whether the library compares nvcc with torch's own CUDA and refuses this pair, minors both."""
+        """Whether the library compares nvcc with torch's CUDA and refuses this pair of minors."""
         both = own in self.tolerates and nvcc in self.tolerates and own.major == nvcc.major
         return self.checks and own != nvcc and not both
 
@@ -485,7 +486,7 @@ class Regression(Row, key=("package", "releases")):
     """Releases of a library that are known to fail."""
 
     package: str = column(TEXT, "its name")
-    releases: tuple[Version, ...] = column(several(RELEASE), "releases that fail")
+    releases: tuple[Version, ...] = column(list_of(RELEASE), "releases that fail")
     when: str = column(one_of("offload"), "use that triggers the failure")
     says: str = column(TEXT, "the failure, with the text of the error")
     issue: str = column(TEXT, "issue that reports it")
@@ -512,7 +513,7 @@ class Conflict(Row, key=("package", "torch_below")):
     package: str = column(TEXT, "its name, for conda and for pip")
     first: Version = column(RELEASE, "first release that fails")
     torch_below: Version = column(RELEASE, "builds of torch before this release fail")
-    stacks: tuple[str, ...] = column(several(one_of(*STACKS, WHEELS)), "whose builds of torch fail")
+    stacks: tuple[str, ...] = column(list_of(one_of(*STACKS, WHEELS)), "whose builds of torch fail")
     needed: bool = column(FLAG, "whether each of these builds requires the package", default=False)
     python: Version | None = column(RELEASE, "oldest Python that these releases have; left out: any", default=None)
     says: str = column(TEXT, "the failure, with the text of the error")
@@ -520,7 +521,7 @@ class Conflict(Row, key=("package", "torch_below")):
 
     @property
     def bound(self) -> str:
-        """The condition that excludes what fails: ``<2024.1``."""
+        """The condition that excludes the broken releases: ``<2024.1``."""
         return f"<{self.first}"
 
 
@@ -532,7 +533,7 @@ class Feature(Row, key=("capability", "chip")):
         TEXT, "the only chip that the row describes; left out: all chips without their own row", default=""
     )
     tensor: tuple[str, ...] = column(
-        several(one_of(*NUMBERS), empty=True), "number formats that its tensor cores support; empty: no tensor cores"
+        list_of(one_of(*NUMBERS), empty=True), "number formats that its tensor cores support; empty: no tensor cores"
     )
     bf16: bool = column(FLAG, "whether it also computes in bfloat16 outside of tensor cores", default=False)
     fp64: int | None = column(WHOLE, "FP32 speed divided by FP64 speed, outside of tensor cores", default=None)

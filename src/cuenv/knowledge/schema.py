@@ -30,7 +30,7 @@ else:
 
 
 class CellError(ValueError):
-    """A fault inside a cell, at an index such as ``[3]``."""
+    """A mistake in a cell, at an index such as ``[3]``."""
 
     def __init__(self, where: str, message: str) -> None:
         super().__init__(message)
@@ -38,18 +38,18 @@ class CellError(ValueError):
 
 
 class Cell(NamedTuple):
-    """What stands in a cell: its form in words, its strict reader, and its writer."""
+    """The format of a cell in words, its strict reader, and its writer."""
 
     form: str
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
 
 
-def _same(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if type(value) is not str:
         raise ValueError(f"expected a string, got {describe(value)}")
     if not value or not value.isprintable():
@@ -57,7 +57,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _whole(value: Any) -> int:
+def _read_whole(value: Any) -> int:
     if type(value) is not int:
         raise ValueError(f"expected a whole number, got {describe(value)}")
     if not 0 <= value < 1_000_000:
@@ -65,20 +65,20 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _flag(value: Any) -> bool:
+def _read_flag(value: Any) -> bool:
     if type(value) is not bool:
         raise ValueError(f"expected true or false, got {describe(value)}")
     return value
 
 
-def _reading_once(read: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A reader that reads each text once: the rows of a table repeat most of their texts."""
-    once = lru_cache(maxsize=1024)(lambda text: read(_text(text)))
-    return lambda value: once(value) if type(value) is str else _text(value)  # which says what is wrong with it
+def _cached_reader(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """A reader that reads each text once, because the rows of a table repeat most of their texts."""
+    once = lru_cache(maxsize=1024)(lambda text: read(_read_text(text)))
+    return lambda value: once(value) if type(value) is str else _read_text(value)  # which says what is wrong with it
 
 
 def parsed(form: str, parse: Callable[[str], Any], write: Callable[[Any], str] = str) -> Cell:
-    """Text that a function parses, in the one spelling that ``write`` gives it."""
+    """Text that a function parses, in the canonical form that ``write`` gives it."""
 
     def read(text: str) -> Any:
         found = parse(text)
@@ -86,11 +86,11 @@ def parsed(form: str, parse: Callable[[str], Any], write: Callable[[Any], str] =
             raise ValueError(f"expected {write(found)!r}, got {describe(text)}")
         return found
 
-    return Cell(form, _reading_once(read), write)
+    return Cell(form, _cached_reader(read), write)
 
 
-def shaped(pattern: str, form: str) -> Cell:
-    """Text that matches a pattern as a whole."""
+def matching(pattern: str, form: str) -> Cell:
+    """Text that matches a pattern completely."""
     shape = regex(pattern)
 
     def read(text: str) -> str:
@@ -98,28 +98,29 @@ def shaped(pattern: str, form: str) -> Cell:
             raise ValueError(f"expected {form}, got {describe(text)}")
         return text
 
-    return Cell(form, _reading_once(read), _same)
+    return Cell(form, _cached_reader(read), _unchanged)
 
 
 def one_of(*words: str) -> Cell:
-    """A cell that holds one of some words."""
+    """A cell that contains one of some words."""
 
     def read(text: str) -> str:
         if text not in words:
             raise ValueError(f"expected one of {', '.join(words)}, got {describe(text)}")
         return text
 
-    return Cell(" or ".join(f"`{word}`" for word in words), _reading_once(read), _same)
+    return Cell(" or ".join(f"`{word}`" for word in words), _cached_reader(read), _unchanged)
 
 
-def several(cell: Cell, *, empty: bool = False) -> Cell:
-    """A list of cells, each entry once."""
+def list_of(cell: Cell, *, empty: bool = False) -> Cell:
+    """A list of cells without duplicates."""
 
     @lru_cache(maxsize=512, typed=True)  # many rows hold the same list; typed: true is no 1
     def once(*value: Any) -> tuple[Any, ...]:
         return read_each(value)
 
     def read_all(value: Any) -> tuple[Any, ...]:
+        """The rows of tables that cite sources, with unique keys and existing sources."""
         if type(value) is not list:
             raise ValueError(f"expected a list, got {describe(value)}")
         if not value and not empty:
@@ -145,17 +146,17 @@ def several(cell: Cell, *, empty: bool = False) -> Cell:
 
 @lru_cache(maxsize=256)
 def device_code(text: str, cuda: Version | None) -> DeviceCode:
-    """The code of a build from its arch list; PTX is in the ISA of the build's own CUDA release."""
+    """The device code of a build from its arch list; its PTX has the ISA of the build's CUDA release."""
     return parse_arch_list(text, cuda)
 
 
-TEXT = Cell("text", _text, _same)
-WHOLE = Cell("whole number", _whole, _same)
-FLAG = Cell("`true` or `false`", _flag, _same)
+TEXT = Cell("text", _read_text, _unchanged)
+WHOLE = Cell("whole number", _read_whole, _unchanged)
+FLAG = Cell("`true` or `false`", _read_flag, _unchanged)
 RELEASE: Cell = parsed("release", version)
 CAPABILITY: Cell = parsed("capability X.Y", Capability.parse)
 DRIVER: Cell = parsed("driver release", check_driver)
-DAY: Cell = shaped(r"\d{4}-\d{2}-\d{2}", "a day YYYY-MM-DD")
+DAY: Cell = matching(r"\d{4}-\d{2}-\d{2}", "a day YYYY-MM-DD")
 _CODE: Cell = parsed("", lambda text: parse_arch_list(text, None), arch_list)
 ARCH_LIST = Cell(
     "as in `TORCH_CUDA_ARCH_LIST`",
@@ -167,17 +168,17 @@ ARCH_LIST = Cell(
 Joined: TypeAlias = Callable[[Any, Any], Any]
 
 
-class _Needed:
+class _Required:
     """The default of a column that has none."""
 
 
-NEEDED = _Needed()
+REQUIRED = _Required()
 _CELLS = "_cells"
 """Where a row keeps its cells, its place in the table, and where faults are noted."""
 
 
 class Column:
-    """A column of a table: its key in the file, the field that it fills, its cell, its meaning and its default."""
+    """A column of a table: its key in the file, its field, its cell format, its meaning and its default."""
 
     __slots__ = ("cell", "default", "field", "joined", "key", "meaning")
 
@@ -190,7 +191,7 @@ class Column:
         self.key = self.key or name
 
     def __get__(self, row: TableRow | None, owner: type) -> Any:
-        """The value in a row, read from its cell when it is first asked for: a run asks for few of them.
+        """The value in a row, read from its cell on first use, because a run needs few of them.
 
         Raises:
             KnowledgeError: the cell is wrong, or needed and not there.
@@ -209,19 +210,19 @@ class Column:
         return value
 
     def read(self, cells: Mapping[str, Any]) -> Any:
-        """The value of its cell among those of a row.
+        """The value of this column among the cells of a row.
 
         Raises:
             ValueError: the cell is wrong, or needed and not there.
         """
         if self.key in cells:
             return self.cell.read(cells[self.key])
-        if self.default is NEEDED:
+        if self.default is REQUIRED:
             raise ValueError("expected a value, got nothing")
         return self.default
 
     def fault(self, place: str, error: ValueError) -> tuple[str, str]:
-        """What is wrong with its cell in the row at a place: the path, and the words."""
+        """The path and the message of a mistake in this column of a row."""
         return f"{place}.{self.key}{error.where if isinstance(error, CellError) else ''}", str(error)
 
 
@@ -229,7 +230,7 @@ def column(
     cell: Cell,
     meaning: str,
     *,
-    default: Any = NEEDED,
+    default: Any = REQUIRED,
     key: str = "",
     joined: Joined | None = None,
 ) -> Any:
@@ -246,7 +247,7 @@ def column(
 
 
 class Schema(NamedTuple):
-    """What a row type declares.
+    """The columns, the key and the defaults that a row type declares.
 
     Attributes:
         key: the fields that are unique together, and give the order.
@@ -259,7 +260,7 @@ class Schema(NamedTuple):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, frozen_default=True, field_specifiers=(column,))
 class TableRow:
-    """A row, whose columns a subclass declares as its fields.
+    """A row; a subclass declares the columns as its fields.
 
     A row is itself and no other: nobody asks whether two rows say the same. Rows are no dataclasses, since making
     those classes cost 10 ms at every start.
@@ -268,7 +269,7 @@ class TableRow:
     schema: ClassVar[Schema] = Schema((), (), {})
 
     def __init_subclass__(cls, *, key: tuple[str, ...] = ()) -> None:
-        """Collect the columns: own ones before those that every row carries, one that is declared anew in its place."""
+        """Collect the columns: own ones before those of every row; a redeclared column replaces the inherited one."""
         own = {item.key: item for item in vars(cls).values() if isinstance(item, Column)}
         first: type[TableRow] = cls.__mro__[-3]  # above it stand TableRow and object
         common = first.schema.columns if first is not cls else ()
@@ -277,7 +278,7 @@ class TableRow:
         cls.schema = Schema(
             columns=columns,
             key=key,
-            defaults={item.field: item.default for item in columns if item.default is not NEEDED},
+            defaults={item.field: item.default for item in columns if item.default is not REQUIRED},
         )
 
     def __init__(self, **values: Any) -> None:
@@ -293,8 +294,8 @@ class TableRow:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values().items())})"
 
     @classmethod
-    def of_cells(cls, cells: Mapping[str, Any], place: str, faults: Faults) -> Self:
-        """The row of these cells, each of which is read when it is asked for; a fault is noted with their place."""
+    def from_cells(cls, cells: Mapping[str, Any], place: str, faults: Faults) -> Self:
+        """The row of these cells, which are read on first use; a mistake is noted with their place."""
         row = cls.__new__(cls)
         vars(row)[_CELLS] = cells, place, faults
         return row
@@ -315,21 +316,21 @@ class TableRow:
 Rows = TypeVar("Rows", bound=TableRow)
 
 
-def text_of(name: str, of: type[TableRow], rows: Iterable[Any], edition: str | None = None) -> str:
-    """The canonical text of a table's file: rows by key, columns in order, defaults left out."""
+def table_text(name: str, of: type[TableRow], rows: Iterable[Any], edition: str | None = None) -> str:
+    """The canonical text of a table file: rows by key, columns in order, defaults left out."""
     head = {"schema": f"cuenv/kb/{name}/1"} | ({"edition": edition} if edition else {})
-    lines = (json.dumps(_cells(of, row), ensure_ascii=False) for row in sorted(rows, key=of.sort_key))
+    lines = (json.dumps(_cells_of(of, row), ensure_ascii=False) for row in sorted(rows, key=of.sort_key))
     start = "".join(f"{json.dumps(key)}: {json.dumps(value)}, " for key, value in head.items())
     return f'{{{start}"rows": [\n' + ",\n".join(lines) + "\n]}\n"
 
 
-def _cells(of: type[TableRow], row: Any) -> dict[str, Any]:
+def _cells_of(of: type[TableRow], row: Any) -> dict[str, Any]:
     pairs = ((item, getattr(row, item.field)) for item in of.schema.columns)
     return {item.key: item.cell.write(value) for item, value in pairs if value != item.default}
 
 
 def rows_in(name: str, of: type[Rows], data: object, faults: Faults, *, strict: bool = True) -> Iterator[Rows | None]:
-    """The rows of a table file; ``None`` for one with a fault, so that indexes stay right.
+    """The rows of a table file; ``None`` for a row with a mistake, so that indexes stay right.
 
     Args:
         strict: whether every cell is read at once, and not when it is asked for.
@@ -353,8 +354,8 @@ def rows_in(name: str, of: type[Rows], data: object, faults: Faults, *, strict: 
             faults.add(place, f"expected a mapping, got {describe(cells)}")
             yield None
         else:
-            sound = not strict or _sound(place, of.schema, cells, faults)
-            yield of.of_cells(cells, place, faults) if sound else None
+            sound = not strict or _is_valid_row(place, of.schema, cells, faults)
+            yield of.from_cells(cells, place, faults) if sound else None
 
 
 def read_all(
@@ -388,7 +389,7 @@ def read_all(
 
 
 def check_keys(name: str, rows: Iterable[TableRow | None], faults: Faults) -> dict[Any, Any]:
-    """The rows by their keys; those whose key an earlier one has are noted."""
+    """The rows by their keys; duplicate keys are noted."""
     seen: dict[Any, int] = {}
     found: dict[Any, Any] = {}
     for index, row in enumerate(rows):
@@ -403,7 +404,7 @@ def check_keys(name: str, rows: Iterable[TableRow | None], faults: Faults) -> di
 
 
 def check_sources(rows: Mapping[str, Iterable[Any]], ids: frozenset[str], faults: Faults) -> None:
-    """Note the rows that cite a source which is none of these."""
+    """Note the rows that cite an unknown source."""
     for name, found in rows.items():
         for index, row in enumerate(found):
             cited = getattr(row, "sources", ())  # sources themselves, and codes, cite none
@@ -412,8 +413,8 @@ def check_sources(rows: Mapping[str, Iterable[Any]], ids: frozenset[str], faults
                 faults.add(f"{name}[{index}].src", f"no source has the id {lost}")
 
 
-def _sound(place: str, schema: Schema, cells: Mapping[str, Any], faults: Faults) -> bool:
-    """Whether every cell of a row can be read; what is wrong with it is noted."""
+def _is_valid_row(place: str, schema: Schema, cells: Mapping[str, Any], faults: Faults) -> bool:
+    """Whether every cell of a row can be read; mistakes are noted."""
     before = len(faults.items)
     keys = [item.key for item in schema.columns]
     for key in cells:

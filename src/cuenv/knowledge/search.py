@@ -1,4 +1,4 @@
-"""Which page a question in plain words is about: words that it shares with pages, rare ones first.
+"""Find the page that answers a question: by shared words, of which rare ones count most.
 
 No list of questions lies behind it. Words are stripped of endings and mapped to one word for each thing; a page matches
 when it covers the words of the question that tell pages apart.
@@ -15,13 +15,13 @@ from math import log
 from cuenv.core.record import NamedTuple
 from cuenv.core.regex import regex
 
-_LONGEST = 600
+_MAX_CHARACTERS = 600
 _WORD = regex(r"[a-z_]*[a-z][a-z0-9_+]*|[0-9]+(?:\.[0-9x]+)+|[0-9]{3,5}")
 LACKS = regex(
     r"\b(?:(?:is |was )?not (?:be )?found|(?:can ?not|could not|can't) (?:find|be found)|no such file or directory)\b"
 )
 """How a question says that something is missing."""
-_SAME = {
+_SYNONYMS = {
     word: one
     for one, words in {
         "available": ("unavailable",),
@@ -64,7 +64,7 @@ _SAME = {
     for word in words
 }
 """Words that mean one thing here."""
-_STOP = regex(
+_STOP_WORDS = regex(
     r"(?:a|about|ok|okay|fine|actually|all|am|an|and|any|are|as|at|be|been|between|but|by|can|cannot|could|did|do|does|"
     r"doing|don|exactly|explain|fix|fixed|fixing|for|from|get|gets|give|has|have|having|he|help|how|i|if|in|into|is|isn|it|"
     r"it's|its|just|know|let|like|make|many|may|me|mean|means|mine|more|most|much|my|no|not|of|on|once|one|"
@@ -73,7 +73,7 @@ _STOP = regex(
     r"until|up|us|versus|vs|want|was|we|were|what|when|where|which|while|who|whose|why|will|with|without|"
     r"would|you|your)"
 )
-_ENOUGH = 0.5
+_MIN_SHARE = 0.5
 """The share of a question, by weight, that a page has to cover."""
 _OF_AN_ERROR = 0.75
 """The same of a page on an error: a question about something else shares words with many."""
@@ -82,7 +82,7 @@ _UNKNOWN = 0.4
 
 
 class WordPage(NamedTuple):
-    """A page that can be found.
+    """A page that the search can find.
 
     Attributes:
         kind: ``answer``, ``erratum``, ``symptom``.
@@ -98,52 +98,52 @@ class WordPage(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A page, and how much of the question it covers, from 0 to 1."""
+    """A page, and its share of the words of the question, from 0 to 1."""
 
     page: WordPage
     share: float
 
 
 @lru_cache(maxsize=4096)
-def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text that tell something, each in one form."""
-    lowered = LACKS.sub(" missing ", text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi"))
-    found = (_plain(word) for word in _WORD.findall(lowered))
-    return tuple(dict.fromkeys(word for word in found if word and not _STOP.fullmatch(word)))
+def significant_words(text: str) -> tuple[str, ...]:
+    """The significant words of a text, each in one form."""
+    lowered = LACKS.sub(" missing ", text[:_MAX_CHARACTERS].lower().replace("nvidia-smi", "nvidia_smi"))
+    found = (_stem(word) for word in _WORD.findall(lowered))
+    return tuple(dict.fromkeys(word for word in found if word and not _STOP_WORDS.fullmatch(word)))
 
 
-def _plain(word: str) -> str:
+def _stem(word: str) -> str:
     word = word.removeprefix("sm_") if word.startswith("sm_") else word
-    if word in _SAME:
-        return _SAME[word]
-    if _STOP.fullmatch(word) or len(word) < 5 or not word.isalpha():
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
+    if _STOP_WORDS.fullmatch(word) or len(word) < 5 or not word.isalpha():
         return word
     for ending in ("ing", "ies", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 4:
-            return _SAME.get(word[: -len(ending)], word[: -len(ending)])
+            return _SYNONYMS.get(word[: -len(ending)], word[: -len(ending)])
     return word
 
 
-def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
-    """The pages that a question may be about, best first; none where none covers enough of it."""
-    asked = words_of(question)
+def rank_pages(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
+    """The pages that a question may be about, best first; empty if no page covers enough of it."""
+    asked = significant_words(question)
     every = tuple(pages)
     if not asked or not every:
         return ()
-    titles = {page: frozenset(word for text in page.titles for word in words_of(text)) for page in every}
-    bodies = {page: frozenset(words_of(page.body)) for page in every}
-    weights = _weights(asked, every, titles, bodies)
+    titles = {page: frozenset(word for text in page.titles for word in significant_words(text)) for page in every}
+    bodies = {page: frozenset(significant_words(page.body)) for page in every}
+    weights = _word_weights(asked, every, titles, bodies)
     total = sum(weights.values())
-    phrases = _phrases(question, [page for page in every if page.kind == "answer"])
+    phrases = _shared_phrases(question, [page for page in every if page.kind == "answer"])
     hits = []
     for page in every:
         got = sum(
             weight * (1.0 if word in titles[page] else 0.5 if word in bodies[page] else 0.0)
             for word, weight in weights.items()
         )
-        enough = _OF_AN_ERROR if page.kind == "symptom" else _ENOUGH
+        enough = _OF_AN_ERROR if page.kind == "symptom" else _MIN_SHARE
         if got / total >= enough and not titles[page].isdisjoint(weights):
-            head = frozenset(word for text in page.titles[:2] for word in words_of(text))
+            head = frozenset(word for text in page.titles[:2] for word in significant_words(text))
             focus = sum(weight for word, weight in weights.items() if word in head) / total
             rank = got / total + focus / 2 + _PHRASE * phrases.get(page, 0.0) + _KINDS.get(page.kind, 0)
             hits.append((rank, focus, Hit(page, got / total)))
@@ -151,10 +151,10 @@ def ranked(question: str, pages: Iterable[WordPage]) -> tuple[Hit, ...]:
     return tuple(hit for *_, hit in hits)
 
 
-def _phrases(question: str, pages: Sequence[WordPage]) -> dict[WordPage, float]:
-    """How many neighbours in a question are neighbours in the titles of each page, too; rare ones count more."""
-    asked = _pairs(question)
-    held = {page: asked & frozenset().union(*map(_pairs, page.titles)) for page in pages} if asked else {}
+def _shared_phrases(question: str, pages: Sequence[WordPage]) -> dict[WordPage, float]:
+    """How many pairs of neighbouring words of a question are in the titles of each page; rare ones count more."""
+    asked = _word_pairs(question)
+    held = {page: asked & frozenset().union(*map(_word_pairs, page.titles)) for page in pages} if asked else {}
     holders = Counter(pair for found in held.values() for pair in found)
     weights = {pair: log(1 + len(pages) / (holders[pair] or 1)) for pair in asked}
     total = sum(weights.values())
@@ -162,11 +162,11 @@ def _phrases(question: str, pages: Sequence[WordPage]) -> dict[WordPage, float]:
 
 
 @lru_cache(maxsize=4096)
-def _pairs(text: str) -> frozenset[tuple[str, str]]:
-    """Words that follow each other, not both of which are everywhere: *driver too*, *too old*, *without gpu*."""
-    words = [_plain(word) for word in _WORD.findall(text[:_LONGEST].lower().replace("nvidia-smi", "nvidia_smi"))]
+def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
+    """Neighbouring words, except pairs of two common words: *driver too*, *too old*, *without gpu*."""
+    words = [_stem(word) for word in _WORD.findall(text[:_MAX_CHARACTERS].lower().replace("nvidia-smi", "nvidia_smi"))]
     said = [word for word in words if word not in _ARTICLES]
-    return frozenset(pair for pair in pairwise(said) if not all(map(_STOP.fullmatch, pair)))
+    return frozenset(pair for pair in pairwise(said) if not all(map(_STOP_WORDS.fullmatch, pair)))
 
 
 _ARTICLES = frozenset(("a", "an", "any", "mine", "my", "our", "the", "your"))
@@ -176,13 +176,13 @@ _KINDS = {"answer": 0.5, "symptom": 0.01}
 """A page that answers a question goes before one that only speaks of the same things."""
 
 
-def _weights(
+def _word_weights(
     asked: Sequence[str],
     pages: Sequence[WordPage],
     titles: Mapping[WordPage, frozenset[str]],
     bodies: Mapping[WordPage, frozenset[str]],
 ) -> dict[str, float]:
-    """How much each word tells: the rarer, the more; a version number little, since any may be asked for."""
+    """The weight of each word: rare words count more, version numbers little."""
     found = {}
     for word in asked:
         holders = sum(1 for page in pages if word in titles[page] or word in bodies[page])

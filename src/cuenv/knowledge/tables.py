@@ -37,7 +37,7 @@ from cuenv.knowledge.rows import (
     TorchBuild,
     TorchWheel,
 )
-from cuenv.knowledge.schema import DAY, TableRow, check_keys, check_sources, rows_in, text_of
+from cuenv.knowledge.schema import DAY, TableRow, check_keys, check_sources, rows_in, table_text
 
 Rows: TypeAlias = dict[str, list[Any]]
 """The rows of each table in the order of its file; ``None`` stands for one that could not be read."""
@@ -105,16 +105,16 @@ def parse(tables: Mapping[str, object], where: str = "knowledge base", *, faults
     for name in TABLES:
         if name not in tables:
             faults.add(name, "expected a table, got nothing")
-    rows, edition = _read(tables, faults, frozenset())
+    rows, edition = _read_tables(tables, faults, frozenset())
     if not edition:
         faults.add("sources.edition", "expected a day YYYY-MM-DD, got nothing")
-    return _join({}, rows, edition, faults)
+    return _join_rows({}, rows, edition, faults)
 
 
 def merge(
     base: Knowledge, overlay: Mapping[str, object], where: str = "knowledge", *, faults: Faults | None = None
 ) -> Knowledge:
-    """Lay further tables over a base: a row with the key of one there replaces it, others are added.
+    """Lay tables over a base: a row with a known key replaces that row, others are added.
 
     Args:
         base: what is known already; the overlay may cite its sources.
@@ -126,12 +126,12 @@ def merge(
         KnowledgeError: with every fault in it and its path.
     """
     faults = faults or Faults(where, KnowledgeError)
-    rows, edition = _read(overlay, faults, frozenset(base.sources))
-    return _join({name: rows_of(base, name) for name in TABLES}, rows, edition or base.edition, faults)
+    rows, edition = _read_tables(overlay, faults, frozenset(base.sources))
+    return _join_rows({name: rows_of(base, name) for name in TABLES}, rows, edition or base.edition, faults)
 
 
 def read_table(name: str, table: object, where: str) -> tuple[Any, ...]:
-    """The rows of one table as they stand, each cell read when it is asked for; the rest is left to `parse`.
+    """The rows of one table as they are, each cell read on first use; `parse` checks the rest.
 
     Raises:
         KnowledgeError: it is no table; later, a cell is wrong.
@@ -148,13 +148,13 @@ def rows_of(knowledge: Knowledge, table: str) -> tuple[Any, ...]:
 
 
 def dump(knowledge: Knowledge, table: str) -> str:
-    """The canonical text of the file of a table: rows by key, columns in order, defaults left out."""
+    """The canonical text of a table file."""
     edition = knowledge.edition if table == "sources" else None
-    return text_of(table, TABLES[table], rows_of(knowledge, table), edition)
+    return table_text(table, TABLES[table], rows_of(knowledge, table), edition)
 
 
-def _read(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -> tuple[Rows, str]:
-    """The rows of each table that is there, every cell checked, and the edition when one is given."""
+def _read_tables(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -> tuple[Rows, str]:
+    """The rows of each existing table with every cell checked, and the edition if there is one."""
     for name in tables:
         if name not in TABLES:
             faults.add("", f"no such table {describe(name)}; choose from {', '.join(TABLES)}")
@@ -165,7 +165,7 @@ def _read(tables: Mapping[str, object], faults: Faults, known: frozenset[str]) -
 
 
 def edition_of(sources: object, faults: Faults) -> str:
-    """The edition, as the table of sources names it; empty where it does not."""
+    """The edition that the table of sources names; empty without one."""
     if not isinstance(sources, dict) or "edition" not in sources:
         return ""
     try:
@@ -175,8 +175,8 @@ def edition_of(sources: object, faults: Faults) -> str:
         return "?"
 
 
-def _join(known: Mapping[str, tuple[Any, ...]], rows: Rows, edition: str, faults: Faults) -> Knowledge:
-    """Known rows and new ones as a base, each key once, in order, and every reference into a row that exists."""
+def _join_rows(known: Mapping[str, tuple[Any, ...]], rows: Rows, edition: str, faults: Faults) -> Knowledge:
+    """Known and new rows as a base, with unique keys, in order, and with valid references."""
     joined: dict[str, tuple[Any, ...]] = {}
     for name in TABLES:
         joined[name] = known.get(name, ())
@@ -190,7 +190,7 @@ def _join(known: Mapping[str, tuple[Any, ...]], rows: Rows, edition: str, faults
 
 
 def _check_references(joined: Mapping[str, tuple[Any, ...]], rows: Rows, faults: Faults) -> None:
-    """Every CUDA release and every capability that a new row names must have a row of its own."""
+    """Check that every CUDA release and capability in a new row has a row of its own."""
     there: dict[str, set[Any]] = {}
     for name, column, target, named in _REFERENCES:
         if rows.get(name) and target not in there:

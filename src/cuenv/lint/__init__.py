@@ -1,4 +1,4 @@
-"""Lint: what is wrong with a file as it is written, where it stands, and the edit that mends it.
+"""Lint: mistakes in a file as it is written, their places, and the edits that correct them.
 
 A rule yields `Lint` values over the text of one file. Edits are spans of that text, so that comments, order and
 style of everything else survive.
@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # a type alone
 KINDS = ("environment.yml", "conda-lock.yml", "requirements.txt", "pyproject.toml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""
 
-_ROUNDS = 8
+_MAX_ROUNDS = 8
 """One edit may bare another; no file needs more rounds than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the files are for; a lint that asks for more than is known here judges nothing.
+    """The host that the files are for; a lint that needs a fact which is missing here reports nothing.
 
     Attributes:
         gpus: the compute capability of each GPU; empty where no host is named.
@@ -41,7 +41,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """Put a text in place of the characters from ``start`` up to ``end``."""
+    """A replacement of the characters from ``start`` up to ``end``."""
 
     start: int
     end: int
@@ -62,7 +62,7 @@ class Lint:
     edits: tuple[Edit, ...] = ()
 
 
-def told(  # noqa: PLR0917 - in the order in which a finding is told; rules read better without names
+def make_lint(  # noqa: PLR0917 - in the order in which a finding is told; rules read better without names
     code: str, severity: Severity, at: int, subject: str, message: str, fix: str | None, *edits: Edit
 ) -> Lint:
     """A lint without evidence, at a character."""
@@ -70,22 +70,22 @@ def told(  # noqa: PLR0917 - in the order in which a finding is told; rules read
     return Lint(finding=finding, at=at, edits=edits)
 
 
-def place(text: str, at: int) -> tuple[int, int]:
+def line_and_column(text: str, at: int) -> tuple[int, int]:
     """Line and column of a character, both from 1."""
     before = text[: max(0, at)]
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def in_order(text: str, lints: Iterable[Lint]) -> tuple[Lint, ...]:
-    """Lints by their place, each once; what nobody knows is told at the first of several places."""
+def sorted_lints(text: str, lints: Iterable[Lint]) -> tuple[Lint, ...]:
+    """The lints by place, each once; a finding that is unknown is reported only at its first place."""
     unique: dict[tuple[str, int | None, str], Lint] = {}
-    for item in sorted(lints, key=lambda item: (place(text, item.at), item.finding.code)):
+    for item in sorted(lints, key=lambda item: (line_and_column(text, item.at), item.finding.code)):
         unique.setdefault((item.finding.code, None if item.finding.unknown else item.at, item.finding.message), item)
     return tuple(unique.values())
 
 
-def edited(text: str, lints: Iterable[Lint]) -> str:
-    """The text with the edits of lints; of two that touch the same characters the first alone."""
+def apply_edits(text: str, lints: Iterable[Lint]) -> str:
+    """The text with the edits of lints; of two edits on the same characters only the first is applied."""
     parts: list[str] = []
     done = 0
     changes = {(edit.start, edit.end, edit.text): lint.edits for lint in lints for edit in lint.edits}
@@ -97,18 +97,18 @@ def edited(text: str, lints: Iterable[Lint]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def mended(text: str, rules: Callable[[str], Iterable[Lint]]) -> str:
-    """A file with everything mended that can be: again, until nothing more changes, so that twice is once."""
-    for _ in range(_ROUNDS):
-        after = edited(text, in_order(text, rules(text)))
+def fix_text(text: str, rules: Callable[[str], Iterable[Lint]]) -> str:
+    """The text with all edits applied, repeatedly until nothing changes, so that a second run changes nothing."""
+    for _ in range(_MAX_ROUNDS):
+        after = apply_edits(text, sorted_lints(text, rules(text)))
         if after == text:
             break
         text = after
     return text
 
 
-def lines_at(text: str, start: int, end: int) -> tuple[int, int]:
-    """The whole lines that a span stands on, with their line ends."""
+def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The start and end of the whole lines that a span covers, with their line ends."""
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", max(start, end - 1))
     return first, len(text) if last < 0 else last + 1
@@ -119,7 +119,7 @@ Kind = Literal["text", "plain", "list", "map"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A value and where it stands.
+    """A value and its place in the text.
 
     Attributes:
         kind: ``text`` is a scalar in quotes, ``plain`` one without.
@@ -142,28 +142,28 @@ class Node:
 
     @property
     def scalar(self) -> bool:
-        """Whether it is a text, a number or a word."""
+        """Whether the value is a text, a number or a word."""
         return self.kind in ("text", "plain")
 
 
-def in_its_place(finding: Finding) -> str:
-    """What the edit of a finding writes in place of the entry that it is about; empty where it is no such edit."""
+def replacement_entry(finding: Finding) -> str:
+    """The entry that the edit of a finding writes in place of the old one; empty without such an edit."""
     edit = finding.edits[0] if len(finding.edits) == 1 else None
     return edit.entries[0] if edit and edit.how == "write" and not (edit.over or edit.near) else ""
 
 
-_PLAIN = regex(r"[A-Za-z0-9_/][A-Za-z0-9_/.:=*<>~+|;-]*")
+_PLAIN_SCALAR = regex(r"[A-Za-z0-9_/][A-Za-z0-9_/.:=*<>~+|;-]*")
 
 
-def written(text: str, *, plain: bool) -> str:
-    """A text as a YAML scalar, in quotes unless ``plain`` is wanted and safe, also within ``[]``."""
-    if plain and _PLAIN.fullmatch(text) and ": " not in text:
+def yaml_scalar(text: str, *, plain: bool) -> str:
+    """A text as a YAML scalar, in quotes unless ``plain`` is requested and safe, also within ``[]``."""
+    if plain and _PLAIN_SCALAR.fullmatch(text) and ": " not in text:
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def of_commands(finding: Finding) -> str | None:
-    """What mends a finding, without the words about the parts of an environment file."""
+def fix_for_commands(finding: Finding) -> str | None:
+    """The fix of a finding in words for commands, without the parts of an environment file."""
     if finding.fix == mended_by(finding.edits):
         return ", and ".join(edit.for_command for edit in finding.edits) or None
     return finding.fix

@@ -12,27 +12,34 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Edit, Lint, Machine, in_its_place, of_commands, told
-from cuenv.lint.environment_file import arch_list_lints, frozen_finding, post_link_finding, sparse_attention
-from cuenv.lint.pip import unfit
-from cuenv.lint.shell import ON, PIP, WORD, InstallCommand, ShellCommands, Word, words_of
+from cuenv.lint import Edit, Lint, Machine, fix_for_commands, make_lint, replacement_entry
+from cuenv.lint.environment_file import (
+    arch_list_lints,
+    frozen_channel_finding,
+    post_link_finding,
+    sparse_attention_lint,
+)
+from cuenv.lint.pip import findings_on_host
+from cuenv.lint.shell import PIP, REST_OF_COMMAND, WORD, InstallCommand, ShellCommands, Word, command_words
 from cuenv.resolver.asked_torch import asked_torch_not_in_tables
 from cuenv.resolver.policy import REPAIR, spec_findings
 from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
 from cuenv.solve.environment_spec import NVCC
 
-_SET = regex(r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))")
+_ASSIGNMENT = regex(
+    r"\b(?P<name>[A-Z][A-Z0-9_]*)=(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s;&|)\"']*))"
+)
 _TOOLKIT = regex(r"/usr/local/cuda(?:-(?P<release>[0-9]+\.[0-9]+))?(?=/|$)")
-_LIBRARIES = regex(r"/usr/local/cuda(?:-[0-9.]+)?(?:/(?:lib|lib64|targets/[^/:\s]+/lib)/?)?(?=:|\s|$)")
-_STUBS = regex(r"/usr/local/cuda(?:-[0-9.]+)?/(?:[^:\s]*/)?stubs(?=/|:|$)")
-_CONDA = regex(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{ON})")
+_TOOLKIT_LIBRARIES = regex(r"/usr/local/cuda(?:-[0-9.]+)?(?:/(?:lib|lib64|targets/[^/:\s]+/lib)/?)?(?=:|\s|$)")
+_STUB_FOLDER = regex(r"/usr/local/cuda(?:-[0-9.]+)?/(?:[^:\s]*/)?stubs(?=/|:|$)")
+_CONDA_CHANGE = regex(rf"\b(?:conda|mamba|micromamba)\s+(?:install|create|update|remove)\b(?P<rest>{REST_OF_COMMAND})")
 _YES = regex(r"(?:^|\s)(?:-y|--yes|-qy|-yq|--dry-run|-d)(?=\s|$|\\)")
 _ALWAYS_YES = regex(r"(?i)always_yes[\"']?[=: ]\s*[\"']?(?:1|true|yes|on)\b")
-_ANSWERED = regex(r"\b(?:yes|echo\s+[\"']?y(?:es)?[\"']?)\s*\|\s*\Z")
-_SETTINGS = regex(
+_PIPED_YES = regex(r"\b(?:yes|echo\s+[\"']?y(?:es)?[\"']?)\s*\|\s*\Z")
+_GPU_SETTINGS = regex(
     r"\bnvidia-smi\b[^\n;&|]*?\s(?P<option>-e|-r|--ecc-config|--gpu-reset|-mig|--multi-instance-gpu|-pl|-pm)(?=[\s=]|$)"
 )
-_SYSTEM = regex(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{ON})")
+_SYSTEM_INSTALL = regex(rf"\b(?:apt-get|apt|dnf|yum|zypper)\s(?P<rest>{REST_OF_COMMAND})")
 _TOOLKIT_NAME = regex(
     r"(?<![\w-])(?:nvidia-cuda-toolkit|cuda-(?:toolkit|nvcc|compiler|minimal-build)-(?P<major>\d+)-(?P<minor>\d+))(?![\w-])"
 )
@@ -40,7 +47,7 @@ _DRIVER_NAME = regex(r"(?<![\w-])(?:nvidia-driver(?:-[a-z0-9-]+)?|cuda-drivers(?
 
 
 def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, knowledge: Knowledge) -> Iterator[Lint]:
-    """What is wrong with shell commands.
+    """Mistakes in shell commands.
 
     Args:
         text: the commands, without comments.
@@ -49,9 +56,9 @@ def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, kn
         nvcc: the release of the compiler that they call; ``None`` when it is not known.
         knowledge: the tables.
     """
-    yield from _requirements(text, at, knowledge)
-    for found in _SETTINGS.finditer(text):
-        yield told(
+    yield from _broken_release_lints(text, at, knowledge)
+    for found in _GPU_SETTINGS.finditer(text):
+        yield make_lint(
             "CU314",
             "warning",
             at + found.start(),
@@ -61,25 +68,25 @@ def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, kn
             "while the GPU is in use",
             "leave it to the administrator; cuenv inspect shows the setting",
         )
-    for found in _SET.finditer(text):
-        yield from setting_lints(found["name"], _value(found), at + found.start(), machine, nvcc, knowledge)
-    yield from _toolkits(text, at)
+    for found in _ASSIGNMENT.finditer(text):
+        yield from setting_lints(found["name"], _assigned_value(found), at + found.start(), machine, nvcc, knowledge)
+    yield from _two_toolkit_lints(text, at)
 
 
-def _value(found: re.Match[str]) -> str:
+def _assigned_value(found: re.Match[str]) -> str:
     return found["double"] or found["single"] or found["bare"] or ""
 
 
 def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint of settings asks for
     name: str, value: str, at: int, machine: Machine, nvcc: Version | None, knowledge: Knowledge
 ) -> Iterator[Lint]:
-    """What is wrong with a variable that is set, in whatever notation."""
+    """Mistakes in a variable that is set, in any notation."""
     if name == "TORCH_CUDA_ARCH_LIST" and value:
         yield from arch_list_lints(value, at, machine, nvcc, knowledge)
     elif name == "DS_BUILD_SPARSE_ATTN" and value == "1":
-        yield sparse_attention(at)
-    elif name == "LD_LIBRARY_PATH" and (stubs := _STUBS.search(value)):
-        yield told(
+        yield sparse_attention_lint(at)
+    elif name == "LD_LIBRARY_PATH" and (stubs := _STUB_FOLDER.search(value)):
+        yield make_lint(
             "CU312",
             "warning",
             at,
@@ -88,8 +95,8 @@ def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint
             "a program that loads one at run time finds no GPU",
             "add it to LIBRARY_PATH, which the compiler reads, and remove it from LD_LIBRARY_PATH",
         )
-    elif name == "LD_LIBRARY_PATH" and (found := _LIBRARIES.search(value)):
-        yield told(
+    elif name == "LD_LIBRARY_PATH" and (found := _TOOLKIT_LIBRARIES.search(value)):
+        yield make_lint(
             "CU312",
             "warning",
             at,
@@ -100,12 +107,12 @@ def setting_lints(  # noqa: PLR0917 - a name and its value, then what every lint
         )
 
 
-def _toolkits(text: str, at: int) -> Iterator[Lint]:
-    """Two toolkits in one file: the compiler of one and the libraries of the other."""
+def _two_toolkit_lints(text: str, at: int) -> Iterator[Lint]:
+    """Two CUDA toolkits in one file, so that a build uses the compiler of one and the libraries of the other."""
     named: dict[str, tuple[str, int]] = {}
-    for found in _SET.finditer(text):
+    for found in _ASSIGNMENT.finditer(text):
         if found["name"] in ("PATH", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CUDACXX"):
-            toolkit = _TOOLKIT.search(_value(found))
+            toolkit = _TOOLKIT.search(_assigned_value(found))
             if toolkit and toolkit["release"]:
                 named.setdefault(toolkit["release"], (found["name"], at + found.start()))
     if len(named) > 1:
@@ -114,11 +121,11 @@ def _toolkits(text: str, at: int) -> Iterator[Lint]:
         message = (
             f"two CUDA toolkits are set: {parts}; a build would use the compiler of one and the libraries of the other"
         )
-        yield told("CU313", "warning", first[1], first[0], message, "set all of them to one toolkit")
+        yield make_lint("CU313", "warning", first[1], first[0], message, "set all of them to one toolkit")
 
 
-def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
-    """Requirements of ``pip install`` that admit releases which are known to be broken."""
+def _broken_release_lints(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
+    """Requirements of ``pip install`` that allow releases that are known to be broken."""
     for found in PIP.finditer(text):
         for word in WORD.finditer(found["rest"]):
             quoted = word[0][:1] in ("'", '"')
@@ -150,17 +157,17 @@ def _requirements(text: str, at: int, knowledge: Knowledge) -> Iterator[Lint]:
                 )
 
 
-def always_yes(text: str) -> bool:
-    """Whether commands or variables tell conda not to ask."""
+def sets_always_yes(text: str) -> bool:
+    """Whether commands or variables tell conda not to ask for confirmation."""
     return _ALWAYS_YES.search(text) is not None
 
 
-def unanswered(text: str, at: int) -> Iterator[Lint]:
-    """``conda install`` without ``-y``: in a build nobody answers, and conda takes the end of its input for a yes."""
-    for found in _CONDA.finditer(text):
-        if not _YES.search(found["rest"]) and not _ANSWERED.search(text, 0, found.start()):
+def missing_yes_lints(text: str, at: int) -> Iterator[Lint]:
+    """``conda install`` without ``-y`` in a build, where nobody answers."""
+    for found in _CONDA_CHANGE.finditer(text):
+        if not _YES.search(found["rest"]) and not _PIPED_YES.search(text, 0, found.start()):
             end = at + found.start("rest")
-            yield told(
+            yield make_lint(
                 "CU323",
                 "info",
                 at + found.start(),
@@ -171,11 +178,11 @@ def unanswered(text: str, at: int) -> Iterator[Lint]:
             )
 
 
-def drivers(text: str, at: int) -> Iterator[Lint]:
-    """A driver that is installed into an image: it belongs to the host, and the runtime brings its libraries in."""
-    for found in _SYSTEM.finditer(text):
+def driver_in_image_lints(text: str, at: int) -> Iterator[Lint]:
+    """A driver that is installed in an image, although the driver belongs to the host."""
+    for found in _SYSTEM_INSTALL.finditer(text):
         for name in _DRIVER_NAME.finditer(found["rest"]):
-            yield told(
+            yield make_lint(
                 "CU324",
                 "warning",
                 at + found.start("rest") + name.start(),
@@ -185,10 +192,10 @@ def drivers(text: str, at: int) -> Iterator[Lint]:
             )
 
 
-def second_toolkit(run: ShellCommands, image: str, cuda: Version) -> Iterator[Lint]:
-    """A toolkit that the system's package manager adds to the one of the image."""
-    for found in _SYSTEM.finditer(run.text):
-        for word in words_of(found, run):
+def second_toolkit_lints(run: ShellCommands, image: str, cuda: Version) -> Iterator[Lint]:
+    """A toolkit that the system's package manager adds beside the toolkit of the image."""
+    for found in _SYSTEM_INSTALL.finditer(run.text):
+        for word in command_words(found, run):
             name = _TOOLKIT_NAME.fullmatch(word.text)
             release = f"{name['major']}.{name['minor']}" if name and name["major"] else ""
             if name and release != str(cuda):
@@ -197,32 +204,32 @@ def second_toolkit(run: ShellCommands, image: str, cuda: Version) -> Iterator[Li
                     f"{word.text} installs {what}, beside CUDA {cuda} of {image}; a build may use the nvcc "
                     "of one and the libraries of the other"
                 )
-                yield told("CU313", "warning", word.start, word.text, message, f"take {word.text} out")
+                yield make_lint("CU313", "warning", word.start, word.text, message, f"take {word.text} out")
 
 
-_OF_CUDA = regex(
+_CUDA_WORD = regex(
     r"(?i)cuda|nvidia|torch|tensorflow|flash[-_]attn"
     r"|(?<![a-z])(?:gpus?|jax(?:lib)?|cupy|deepspeed|vllm|xformers|nvcr)(?![a-z])"
 )
 
 
 def names_cuda(text: str) -> bool:
-    """Whether commands name CUDA, or a program that uses it."""
-    return _OF_CUDA.search(text) is not None
+    """Whether commands name CUDA or a program that uses it."""
+    return _CUDA_WORD.search(text) is not None
 
 
-def release_of(text: str) -> Version | None:
+def cuda_release_in(text: str) -> Version | None:
     """The CUDA release X.Y that a path or tag names."""
     found = re.search(r"[0-9]+\.[0-9]+", text)
     return minor(version(found[0])) if found else None
 
 
-_ELSEWHERE = ("CU503", "CU504")
+_JUDGED_ELSEWHERE = ("CU503", "CU504")
 """Requirements of pip are judged where they stand; what a compilation finds is the image's as well."""
 
 
 def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge, *, compat: bool) -> Iterator[Lint]:
-    """The policy for environment files on what commands ask for, each at the word that it is about.
+    """Findings of the policy for environment files on what commands install, each at its word.
 
     Args:
         asked: the commands of one environment.
@@ -234,28 +241,29 @@ def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge,
         return
     spec = asked.spec()
     judged = list(spec_findings(spec, knowledge))
-    frozen = frozen_finding(spec, knowledge, machine)
+    frozen = frozen_channel_finding(spec, knowledge, machine)
     unlisted = asked_torch_not_in_tables(replace(spec, pip=()), knowledge)
     judged += [item for item in (frozen, unlisted) if item]
     gone = {finding.subject for finding in judged if finding.code == "CU110"}
     for pin, word in asked.pins:
         late = post_link_finding(pin.name, word.text, knowledge) if pin.name not in gone else None
         judged += [late] if late else []
-    judged += unfit(spec, machine, knowledge, compat=compat) if spec.pin("pytorch") else ()
+    judged += findings_on_host(spec, machine, knowledge, compat=compat) if spec.pin("pytorch") else ()
     of_pip = ("CU505", "CU520") if spec.pin("pytorch") is None else ("CU520",)  # told by `wheel_lints`
     for finding in judged:
-        if finding.code not in (*_ELSEWHERE, *of_pip):
-            fix = "cuenv lock --resolve" if finding.fix == REPAIR else of_commands(finding)
-            yield _placed(asked, replace(finding, fix=fix))
+        if finding.code not in (*_JUDGED_ELSEWHERE, *of_pip):
+            fix = "cuenv lock --resolve" if finding.fix == REPAIR else fix_for_commands(finding)
+            yield _place_finding(asked, replace(finding, fix=fix))
 
 
-def _placed(asked: InstallCommand, finding: Finding) -> Lint:
+def _place_finding(asked: InstallCommand, finding: Finding) -> Lint:
+    """The finding at the word that it is about."""
     subject = finding.subject.split(", ")[0]
     meant = [(pin, word) for pin, word in asked.pins if pin.name == subject]
     exact = [item for item in meant if finding.message.startswith(f"{item[0].yaml_text()} ")]
     for _, word in [*exact, *meant]:
         edits: tuple[Edit, ...] = ()
-        better = in_its_place(finding)
+        better = replacement_entry(finding)
         if better and finding.subject == subject:
             edits = (
                 () if '"' in better or not word.literal else (Edit(start=word.start, end=word.end, text=f'"{better}"'),)
@@ -267,8 +275,8 @@ def _placed(asked: InstallCommand, finding: Finding) -> Lint:
     return Lint(finding=finding, at=next(iter(asked.channels.values()), asked.at))
 
 
-def compiles_later(asked: Iterable[InstallCommand], knowledge: Knowledge) -> Word | None:
-    """The first library that compiles with nvcc at its first use or installation, where no command brings one."""
+def library_compiled_later(asked: Iterable[InstallCommand], knowledge: Knowledge) -> Word | None:
+    """The first library that nvcc compiles on first use or at installation, if no command installs nvcc."""
     several = tuple(asked)
     brought = {pin.name for one in several for pin, _ in one.pins} & (set(NVCC) - {"cudatoolkit-dev"})
     if brought:

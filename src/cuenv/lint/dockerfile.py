@@ -1,4 +1,4 @@
-"""Lint of a Dockerfile: images that cannot exist or change under one's feet, and ops compiled where no compiler is."""
+"""Lint of a Dockerfile: images that do not exist or may change, and compilation without a compiler."""
 
 from __future__ import annotations
 
@@ -14,31 +14,39 @@ from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import VersionSpec, minor, parse_version_spec
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Edit, Lint, Machine, told
+from cuenv.lint import Edit, Lint, Machine, make_lint
 from cuenv.lint.commands import (
-    always_yes,
     command_lints,
-    compiles_later,
-    drivers,
+    cuda_release_in,
+    driver_in_image_lints,
     install_lints,
+    library_compiled_later,
+    missing_yes_lints,
     names_cuda,
-    release_of,
-    second_toolkit,
+    second_toolkit_lints,
+    sets_always_yes,
     setting_lints,
-    unanswered,
 )
-from cuenv.lint.pip import REMOVES_TORCH, brings_torch, file_lints, second_torch, unfit, unread_lints, wheel_lints
-from cuenv.lint.shell import ListReader, ShellCommands, asked_in, expanded, without_comments
+from cuenv.lint.pip import (
+    REMOVES_TORCH,
+    environment_file_lints,
+    findings_on_host,
+    installs_torch,
+    second_torch_lints,
+    unread_lints,
+    wheel_lints,
+)
+from cuenv.lint.shell import ListReader, ShellCommands, expand_variables, install_commands, without_comments
 from cuenv.resolver.asked_cuda import version_spec_of
 from cuenv.resolver.asked_torch import torch_not_in_tables
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
-_SYSTEMS = (
+_SYSTEM_IMAGES = (
     r"(?:library|continuumio|condaforge|mambaorg|balenalib|bitnami|redhat|rockylinux|amd64|arm64v8)/.+"
     r"|ghcr\.io/(?:astral-sh/uv|prefix-dev/pixi|mamba-org/.+)|public\.ecr\.aws/(?:docker/library|lambda)/.+"
     r"|mcr\.microsoft\.com/(?:devcontainers|vscode/devcontainers)/.+|(?:registry\.access\.redhat\.com|quay\.io/centos)/.+"
 )
-_FIRST_THERE = 11
+_OLDEST_CUDA_IMAGE = 11
 """Docker Hub has no tag of an earlier CUDA since 2023: https://github.com/NVIDIA/nvidia-docker/issues/1768."""
 
 
@@ -61,13 +69,13 @@ class Instruction:
 
 
 _DIRECTIVE = regex(r"#\s*(?P<name>[a-zA-Z]+)\s*=\s*(?P<value>\S+)\s*")
-_NAME = regex(r"[ \t]*(?P<name>[A-Za-z]+)(?:[ \t]+|(?=[\\`]?\r?\n|$))")
+_INSTRUCTION_NAME = regex(r"[ \t]*(?P<name>[A-Za-z]+)(?:[ \t]+|(?=[\\`]?\r?\n|$))")
 # A word of its own: in `cat<<EOF`, `$((1<<N))` and `<<<word` BuildKit sees none.
-_HERE = regex(r"(?<!\S)[0-9]*<<(?P<tabs>-?)(?P<quote>['\"]?)(?P<word>[^\s<'\"]+)(?P=quote)(?!\S)")
+_HEREDOC = regex(r"(?<!\S)[0-9]*<<(?P<tabs>-?)(?P<quote>['\"]?)(?P<word>[^\s<'\"]+)(?P=quote)(?!\S)")
 # The last character but for blanks; behind another one it is only a character.
-_GOES_ON = {mark: re.compile(rf"(?<!{re.escape(mark)}){re.escape(mark)}[ \t]*\r?\n?\Z") for mark in "\\`"}
-_WITH_HERE = ("RUN", "COPY", "ADD")
-_NAMES = frozenset(
+_LINE_CONTINUES = {mark: re.compile(rf"(?<!{re.escape(mark)}){re.escape(mark)}[ \t]*\r?\n?\Z") for mark in "\\`"}
+_TAKE_HEREDOC = ("RUN", "COPY", "ADD")
+_INSTRUCTIONS = frozenset(
     (
         *("ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "MAINTAINER"),
         *("ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"),
@@ -94,7 +102,7 @@ def parse(text: str, source: str) -> tuple[Instruction, ...]:
             continue
         last = _last_line(lines, number, escape)
         at = starts[number] + (len(lines[number]) - len(line))
-        instruction = _instruction(text[at : starts[last + 1]], at)
+        instruction = _parse_instruction(text[at : starts[last + 1]], at)
         if instruction is None:
             raise InputError(f"{source}: line {number + 1}: not a Dockerfile instruction: {line.strip()[:60]!a}")
         found.append(instruction)
@@ -105,7 +113,7 @@ def parse(text: str, source: str) -> tuple[Instruction, ...]:
 
 
 def _escape(lines: list[str]) -> str:
-    """The escape character: a directive in the first lines may set the back quote."""
+    """The escape character, which a directive in the first lines may set to the back quote."""
     for line in lines:
         found = _DIRECTIVE.fullmatch(line.strip())
         if not found:
@@ -116,67 +124,70 @@ def _escape(lines: list[str]) -> str:
 
 
 def _last_line(lines: list[str], number: int, escape: str) -> int:
-    """The last line of the instruction that begins here, its here-documents included."""
-    last, goes_on = number, _GOES_ON[escape].search(lines[number])
+    """The last line of the instruction that begins here, with its here-documents."""
+    last, goes_on = number, _LINE_CONTINUES[escape].search(lines[number])
     while goes_on and last + 1 < len(lines):
         last += 1
-        if _code(lines[last]):  # blank lines and comments inside an instruction are passed over
-            goes_on = _GOES_ON[escape].search(lines[last])
-    name = _NAME.match(lines[number])
-    if name and name["name"].upper() in _WITH_HERE:
-        for found in _HERE.finditer("".join(filter(_code, lines[number : last + 1]))):
+        if _is_code(lines[last]):  # blank lines and comments inside an instruction are passed over
+            goes_on = _LINE_CONTINUES[escape].search(lines[last])
+    name = _INSTRUCTION_NAME.match(lines[number])
+    if name and name["name"].upper() in _TAKE_HEREDOC:
+        for found in _HEREDOC.finditer("".join(filter(_is_code, lines[number : last + 1]))):
             rest = range(last + 1, len(lines))
-            last = next((index for index in rest if _ends(lines[index], found["word"], found["tabs"])), last)
+            last = next((index for index in rest if _ends_heredoc(lines[index], found["word"], found["tabs"])), last)
     return last
 
 
-def _ends(line: str, word: str, tabs: str) -> bool:
-    """Whether a line ends a here-document: the word alone, and after ``<<-`` behind tabs."""
+def _ends_heredoc(line: str, word: str, tabs: str) -> bool:
+    """Whether a line ends a here-document: the word alone, after tabs if it began with ``<<-``."""
     bare = line.rstrip("\r\n")
     return (bare.lstrip("\t") if tabs else bare) == word
 
 
-def _code(line: str) -> bool:
+def _is_code(line: str) -> bool:
+    """Whether a line is neither blank nor a comment."""
     return bool(line.strip()) and not line.strip().startswith("#")
 
 
-def _instruction(text: str, start: int) -> Instruction | None:
+def _parse_instruction(text: str, start: int) -> Instruction | None:
     at, name = 0, "ONBUILD"
     while name == "ONBUILD":
-        found = _NAME.match(text, at)
-        if not found or found["name"].upper() not in _NAMES:
+        found = _INSTRUCTION_NAME.match(text, at)
+        if not found or found["name"].upper() not in _INSTRUCTIONS:
             return None
         name, at = found["name"].upper(), found.end()
     return Instruction(name=name, start=start, at=start + at, text=text[at:])
 
 
-_FROM = regex(r"(?P<flags>(?:--[a-z]+=\S+\s+)*)(?P<image>\S+)(?:\s+[Aa][Ss]\s+(?P<stage>\S+))?")
+_FROM_ARGUMENTS = regex(r"(?P<flags>(?:--[a-z]+=\S+\s+)*)(?P<image>\S+)(?:\s+[Aa][Ss]\s+(?P<stage>\S+))?")
 _CUDA_TAG = regex(r"(?P<release>[0-9]+(?:\.[0-9]+)*)-(?P<rest>.+)")
-_ENV = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)")
+_VARIABLE = regex(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=|[ \t]+)(?P<quote>[\"']?)(?P<value>[^\"'\n]*?)(?P=quote)(?=\s|\\|$)"
+)
 _PREDEFINED = {"TARGETARCH": "amd64", "TARGETOS": "linux", "TARGETPLATFORM": "linux/amd64"}
 """Arguments that BuildKit sets in every ``FROM``, for linux-64."""
-_ARG = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
+_ARGUMENT_NAME = regex(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?=[ \t]|\\?$)", re.MULTILINE)
 """An argument without a value: inside a stage it takes the one from before the first ``FROM``."""
-_COMPILES = regex(
+_CUDA_COMPILATION = regex(
     r"\bDS_BUILD_[A-Z_]+=1|(?:^|(?<=[\n;&|(]))\s*(?:\S*/)?nvcc\s|--no-build-isolation|\bsetup\.py\s+(?:install|develop|build_ext|bdist_wheel)"
 )
-_OWN_BUILD = regex(r"(?:^|(?<=[\n;&|(]))\s*(?:\S*/)?(?:cmake\s+(?!--version)\S|nvcc\s[^\n;&|]*\.cu\b)")
+_CUDA_BUILD = regex(r"(?:^|(?<=[\n;&|(]))\s*(?:\S*/)?(?:cmake\s+(?!--version)\S|nvcc\s[^\n;&|]*\.cu\b)")
 """Commands that compile a program of CUDA, which nobody has read."""
 _TOOLKIT_ADDED = regex(
     r"cuda-(?:toolkit|nvcc|compiler|minimal-build)|nvidia-cuda-toolkit|\bcuda-[0-9]+-[0-9]+|\bcuda_[0-9.]+_\S*linux"
 )
 _CLONED = regex(r"\bgit\s+clone\s[^\n;&|]*/(?:DeepSpeed|apex|flash-attention|TransformerEngine)(?:\.git)?(?![\w-])")
 """Sources that compile operators with nvcc, whatever script installs them."""
-_OF_UBUNTU = {"18.04": "3.6", "20.04": "3.8", "22.04": "3.10", "24.04": "3.12"}
+_UBUNTU_PYTHON = {"18.04": "3.6", "20.04": "3.8", "22.04": "3.10", "24.04": "3.12"}
 """The python3 of each release of Ubuntu: https://packages.ubuntu.com/search?keywords=python3-minimal."""
 _PYTHON = regex(r"\bpython(3\.\d+)(?![\w.])")
 _OTHER_PYTHON = regex(r"(?i)conda|mamba|\bpython3?\.\d|py3\d|pyenv|deadsnakes|\buv\b|\bpixi\b|Python-3")
-_COPIED = regex(r"--from=\S+\s[^\n]*(?:cuda|nvcc)")
+_COPIES_TOOLKIT = regex(r"--from=\S+\s[^\n]*(?:cuda|nvcc)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Base:
-    """The image of a stage: its parts, and where its tag stands."""
+class _Image:
+    """The image of a stage: its name, its tag, and their places."""
 
     name: str
     tag: str | None
@@ -187,55 +198,55 @@ class _Base:
     def cuda(self) -> Version | None:
         """The CUDA release that the tag names."""
         found = re.search(r"cuda([0-9]+\.[0-9]+)", self.tag or "") if self.is_torch else None
-        return release_of(found[1] if found else self.tag or "") if self.is_cuda or found else None
+        return cuda_release_in(found[1] if found else self.tag or "") if self.is_cuda or found else None
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is NVIDIA's image of a toolkit."""
+        """Whether it is NVIDIA's CUDA image."""
         return self.name.removeprefix("docker.io/").removeprefix("nvcr.io/") == "nvidia/cuda"
 
     @property
     def is_torch(self) -> bool:
-        """Whether it is PyTorch's own image."""
+        """Whether it is the official PyTorch image."""
         return self.name.removeprefix("docker.io/") == "pytorch/pytorch"
 
     @property
     def torch(self) -> str:
-        """The release of torch that the tag of PyTorch's own image names."""
+        """The torch release in the tag of the official PyTorch image."""
         found = re.match(r"[0-9]+\.[0-9]+\.[0-9]+(?=-)", self.tag or "") if self.is_torch else None
         return found[0] if found else ""
 
     @property
     def has_torch(self) -> bool:
-        """Whether the image contains a torch: PyTorch's own, or NVIDIA's build of it."""
+        """Whether the image contains torch: the official PyTorch image, or that of NVIDIA."""
         return self.is_torch or self.name == "nvcr.io/nvidia/pytorch"
 
     @property
     def is_tensorflow(self) -> bool:
-        """Whether it is TensorFlow's own image for GPUs, or NVIDIA's."""
+        """Whether it is the official TensorFlow image for GPUs, or that of NVIDIA."""
         of_project = self.name.removeprefix("docker.io/") == "tensorflow/tensorflow" and "gpu" in (self.tag or "")
         return of_project or self.name == "nvcr.io/nvidia/tensorflow"
 
     @property
     def is_system(self) -> bool:
-        """Whether it holds a system, a language or conda, and nothing that uses GPUs."""
+        """Whether it contains a system, a language or conda, and nothing that uses GPUs."""
         name = self.name.removeprefix("docker.io/")
-        return "/" not in name or re.fullmatch(_SYSTEMS, name) is not None
+        return "/" not in name or re.fullmatch(_SYSTEM_IMAGES, name) is not None
 
     @property
     def has_own_cuda(self) -> bool:
-        """Whether its torch takes the libraries of CUDA from the toolkit of the image, as NVIDIA's builds do."""
+        """Whether its torch uses the CUDA libraries of the toolkit in the image, as NVIDIA's builds do."""
         return self.has_torch and not self.is_torch
 
     @property
     def compiler(self) -> bool:
-        """Whether it may hold a compiler: NVIDIA's and PyTorch's say so in the tag."""
+        """Whether it may contain a compiler; the tags of NVIDIA and PyTorch say so."""
         return not (self.is_cuda or self.is_torch) or "devel" in (self.tag or "devel")
 
 
 @dataclass(slots=True, kw_only=True)
 class _Stage:
-    """One stage of a build: its image where it is known, its variables and commands.
+    """One stage of a build: its image if it is known, its variables and its commands.
 
     Attributes:
         named: the image as a variable names it that nobody knows, and where.
@@ -243,7 +254,7 @@ class _Stage:
         torch: whether commands, of the stage that it is made from as well, install another torch than the image's.
     """
 
-    base: _Base | None = None
+    base: _Image | None = None
     named: tuple[str, int] = ("", 0)
     toolkit: bool = False
     torch: bool = False
@@ -255,7 +266,7 @@ class _Stage:
 def dockerfile_lints(
     found: tuple[Instruction, ...], machine: Machine, knowledge: Knowledge, lists: ListReader
 ) -> Iterator[Lint]:
-    """What is wrong with a Dockerfile.
+    """Mistakes in a Dockerfile.
 
     Args:
         found: its instructions.
@@ -269,76 +280,76 @@ def dockerfile_lints(
     involved = any(names_cuda(without_comments(item.text)) for item in found)
     for item in found:
         text = without_comments(item.text)
-        asks = (asks or not began) and not always_yes(text)
+        asks = (asks or not began) and not sets_always_yes(text)
         nvcc = stage.base.cuda if stage.base else None
         if item.name == "FROM":
             began = True
-            yield from _installed(stage, machine, knowledge, lists, involved=involved)
-            stage, lints = _from(item, stages, arguments, knowledge)
+            yield from _stage_lints(stage, machine, knowledge, lists, involved=involved)
+            stage, lints = _begin_stage(item, stages, arguments, knowledge)
             yield from lints
         elif item.name in ("ENV", "ARG"):
-            yield from _set(text, item.at, stage, machine, knowledge)
+            yield from _variable_lints(text, item.at, stage, machine, knowledge)
             if item.name == "ARG" and began:
-                stage.variables |= {name: arguments[name] for name in _ARG.findall(text) if name in arguments}
+                stage.variables |= {name: arguments[name] for name in _ARGUMENT_NAME.findall(text) if name in arguments}
             elif not began:
                 arguments = dict(stage.variables)
         elif item.name in ("COPY", "ADD"):
-            stage.toolkit |= _COPIED.search(text) is not None
+            stage.toolkit |= _COPIES_TOOLKIT.search(text) is not None
             if "--from=" not in text:
-                stage.copied += [word.strip("[],\"'") for word in expanded(text, stage.variables).split()][:-1]
+                stage.copied += [word.strip("[],\"'") for word in expand_variables(text, stage.variables).split()][:-1]
         elif item.name == "RUN":
             stage.toolkit |= _TOOLKIT_ADDED.search(text) is not None
             run = ShellCommands(text=text, at=item.at, variables=dict(stage.variables))
             stage.runs.append(run)
-            yield from file_lints(text, item.at, stage.variables)
+            yield from environment_file_lints(text, item.at, stage.variables)
             yield from command_lints(text, item.at, machine, nvcc, knowledge)
             if asks:
-                yield from unanswered(text, item.at)
-            yield from drivers(text, item.at)
-            yield from _against_image(run, stage)
-    yield from _installed(stage, machine, knowledge, lists, involved=involved)
-    yield from _of_image(stage, machine, knowledge, involved=involved)
+                yield from missing_yes_lints(text, item.at)
+            yield from driver_in_image_lints(text, item.at)
+            yield from _image_conflict_lints(run, stage)
+    yield from _stage_lints(stage, machine, knowledge, lists, involved=involved)
+    yield from _last_image_lints(stage, machine, knowledge, involved=involved)
 
 
-def _set(text: str, at: int, stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    """What is wrong with variables, which the stage remembers."""
-    for pair in _ENV.finditer(text):
-        stage.variables[pair["name"]] = expanded(pair["value"], stage.variables)
+def _variable_lints(text: str, at: int, stage: _Stage, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
+    """Mistakes in variables, which are stored in the stage."""
+    for pair in _VARIABLE.finditer(text):
+        stage.variables[pair["name"]] = expand_variables(pair["value"], stage.variables)
         if pair["name"] != "LD_LIBRARY_PATH" or not (stage.base and stage.base.has_own_cuda):
             nvcc = stage.base.cuda if stage.base else None
             yield from setting_lints(pair["name"], pair["value"], at + pair.start(), machine, nvcc, knowledge)
 
 
-def _against_image(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
-    """ShellCommands that replace the image's torch, or compile where the image has no compiler."""
+def _image_conflict_lints(run: ShellCommands, stage: _Stage) -> Iterator[Lint]:
+    """Commands that replace the torch of the image, or compile where the image has no compiler."""
     base = stage.base
     if base is None:
         return
     if base.is_cuda and base.compiler and base.cuda:
-        yield from second_toolkit(run, f"{base.name}:{base.tag}", base.cuda)
+        yield from second_toolkit_lints(run, f"{base.name}:{base.tag}", base.cuda)
     if base.has_torch and not any(REMOVES_TORCH.search(earlier.text) for earlier in stage.runs[:-1]):
-        yield from second_torch(run, f"{base.name}:{base.tag or 'latest'}")
-    if not (base.compiler or stage.toolkit) and (compiles := _compiles(run.text)):
-        sure, word = _of_cuda(run.text), compiles[0].strip()
+        yield from second_torch_lints(run, f"{base.name}:{base.tag or 'latest'}")
+    if not (base.compiler or stage.toolkit) and (compiles := _cuda_compilation(run.text)):
+        sure, word = _is_for_cuda(run.text), compiles[0].strip()
         verb, needs = ("compiles", "") if sure else ("may compile", ", which a CUDA extension needs")
         message = f"{word} {verb}, but {base.name}:{base.tag} contains neither nvcc nor headers{needs}"
-        fix = f"begin this stage with {_devel(base)}, and copy the result into a slim image"
-        yield told("CU322", "error" if sure else "warning", run.at + compiles.start(), "image", message, fix)
+        fix = f"begin this stage with {_devel_image(base)}, and copy the result into a slim image"
+        yield make_lint("CU322", "error" if sure else "warning", run.at + compiles.start(), "image", message, fix)
 
 
-def _of_cuda(text: str) -> bool:
-    """Whether what commands compile is for CUDA, by its name or theirs."""
+def _is_for_cuda(text: str) -> bool:
+    """Whether commands compile for CUDA, by the names in them."""
     return names_cuda(text) or _CLONED.search(text) is not None or "DS_BUILD" in text or "nvcc" in text
 
 
-def _compiles(text: str) -> re.Match[str] | None:
-    """The command that compiles operators with nvcc; the setup of any other project is none."""
-    found = _COMPILES.search(text)
-    return None if found and "setup.py" in found[0] and not _of_cuda(text) else found
+def _cuda_compilation(text: str) -> re.Match[str] | None:
+    """The command that compiles with nvcc; ``setup.py`` counts only if the commands are for CUDA."""
+    found = _CUDA_COMPILATION.search(text)
+    return None if found and "setup.py" in found[0] and not _is_for_cuda(text) else found
 
 
-def _of_image(stage: _Stage, machine: Machine, knowledge: Knowledge, *, involved: bool) -> Iterator[Lint]:
-    """What the image of the last stage brings itself: its torch and its CUDA on the host, or that nobody knows them."""
+def _last_image_lints(stage: _Stage, machine: Machine, knowledge: Knowledge, *, involved: bool) -> Iterator[Lint]:
+    """Findings on the torch and the CUDA that the image of the last stage contains."""
     base, (image, at) = stage.base, stage.named
     if base is None:
         if image and involved and not stage.torch:
@@ -358,27 +369,27 @@ def _of_image(stage: _Stage, machine: Machine, knowledge: Knowledge, *, involved
         names = ("cuda-version", *(("cuda-nvcc",) if base.compiler else ()))
         pins = tuple(Pin(name=name, version=str(base.cuda)) for name in names)
         spec = EnvironmentSpec(name="", channels=(), pins=pins)
-    for finding in unfit(spec, machine, knowledge, compat=base.is_cuda or base.compiler):
-        told = replace(finding, message=f"{image}: {finding.message}", fix=_other_image(finding), edits=())
+    for finding in findings_on_host(spec, machine, knowledge, compat=base.is_cuda or base.compiler):
+        told = replace(finding, message=f"{image}: {finding.message}", fix=_image_fix(finding), edits=())
         # an image with a compiler may well be one in which nothing is compiled
         yield Lint(finding=replace(told, severity="warning") if told.code == "CU404" else told, at=base.at)
 
 
-def _other_image(finding: Finding) -> str:
-    """What mends an image that the host cannot run: a later driver where one helps, else another image."""
+def _image_fix(finding: Finding) -> str:
+    """The fix for an image that the host cannot run: a newer driver if that helps, or another image."""
     driver = re.match(r"install driver \S+ or later", finding.fix or "")
     return ", or ".join(filter(None, (driver and driver[0], "begin with an image that the host can run")))
 
 
-def _installed(
+def _stage_lints(
     stage: _Stage, machine: Machine, knowledge: Knowledge, lists: ListReader, *, involved: bool
 ) -> Iterator[Lint]:
-    """What is installed in a stage: judged as an environment file, and against the compiler of the image."""
-    base, asked = stage.base, asked_in(stage.runs)
+    """Findings on what a stage installs: as an environment file, and with the compiler of the image."""
+    base, asked = stage.base, install_commands(stage.runs)
     compat = base is None or not base.is_system
     for one in asked:
         yield from install_lints(one, machine, knowledge, compat=compat)
-    compiling, word = any(_compiles(run.text) for run in stage.runs), compiles_later(asked, knowledge)
+    compiling, word = any(_cuda_compilation(run.text) for run in stage.runs), library_compiled_later(asked, knowledge)
     cloned = any(_CLONED.search(run.text) for run in stage.runs)
     nvcc = base.cuda if base and base.compiler and (compiling or word or cloned) else None
     image = f"{base.name}:{base.tag or 'latest'}" if base else ""
@@ -387,7 +398,7 @@ def _installed(
         yield Lint(finding=torch_not_in_tables(f"the torch of {image}", "image"), at=base.at)
     empty = base is not None and (base.is_cuda or base.is_system)  # an image of a stranger may have a torch
     pins = [pin for one in asked for pin, _ in one.pins if pin.name == "python"]
-    own_python = _python(base, stage.runs) if base else None
+    own_python = _python_of_image(base, stage.runs) if base else None
     python = own_python if not pins else version_spec_of(pins[0]) if len(asked) == 1 else None
 
     def copied(name: str) -> tuple[str, ...] | None:
@@ -410,19 +421,19 @@ def _installed(
         python=python,
         compat=compat,
     )
-    stage.torch |= any(brings_torch(run, copied) for run in stage.runs)
+    stage.torch |= any(installs_torch(run, copied) for run in stage.runs)
     if machine.gpus and base and base.is_cuda and base.compiler:
-        yield from _own_build(stage)
+        yield from _unchecked_build_lints(stage)
     if base and word and not (base.compiler or stage.toolkit or compiling):
         message = f"{word.text} compiles its operators, but {base.name}:{base.tag} contains neither nvcc nor headers"
-        fix = f"begin this stage with {_devel(base)}"
-        yield told("CU322", "error", word.start, "image", message, fix)
+        fix = f"begin this stage with {_devel_image(base)}"
+        yield make_lint("CU322", "error", word.start, "image", message, fix)
 
 
-def _own_build(stage: _Stage) -> Iterator[Lint]:
-    """A program that is compiled in the image: whether its code is for the GPUs shows when it is there."""
+def _unchecked_build_lints(stage: _Stage) -> Iterator[Lint]:
+    """The finding that code compiled in the image was not checked."""
     for run in stage.runs:
-        found = _OWN_BUILD.search(run.text)
+        found = _CUDA_BUILD.search(run.text)
         if found:
             message = (
                 "the code that this command compiles was not checked: only "
@@ -441,8 +452,8 @@ def _own_build(stage: _Stage) -> Iterator[Lint]:
             return
 
 
-def _python(base: _Base, runs: Sequence[ShellCommands]) -> VersionSpec | None:
-    """The Python of the image, where its tag says it and no command brings another."""
+def _python_of_image(base: _Image, runs: Sequence[ShellCommands]) -> VersionSpec | None:
+    """The Python version of the image, if its tag gives it and no command installs another."""
     tag = base.tag or ""
     if base.name.removeprefix("docker.io/") in ("python", "library/python"):
         found = re.match(r"3\.\d+", tag)
@@ -452,7 +463,9 @@ def _python(base: _Base, runs: Sequence[ShellCommands]) -> VersionSpec | None:
         release = f"{found[1]}.{found[2]}" if found else ""
     else:
         image = f"{base.name.rpartition('/')[2]}:{tag}"
-        release = next((text for name, text in _OF_UBUNTU.items() if re.search(rf"ubuntu:?{name}(?![0-9])", image)), "")
+        release = next(
+            (text for name, text in _UBUNTU_PYTHON.items() if re.search(rf"ubuntu:?{name}(?![0-9])", image)), ""
+        )
     named = {found for run in runs for found in _PYTHON.findall(run.text)}
     if any("python$" in run.text for run in runs):
         return None  # a variable names one
@@ -463,19 +476,20 @@ def _python(base: _Base, runs: Sequence[ShellCommands]) -> VersionSpec | None:
     return parse_version_spec(release, what="python")
 
 
-def _devel(base: _Base) -> str:
+def _devel_image(base: _Image) -> str:
+    """The ``devel`` variant of an image, which contains the compiler."""
     tag = re.sub(r"\b(runtime|base)\b", "devel", base.tag or "")
     return f"{base.name}:{tag}"
 
 
-def _from(
+def _begin_stage(
     item: Instruction, stages: dict[str, _Stage], arguments: Mapping[str, str], knowledge: Knowledge
 ) -> tuple[_Stage, tuple[Lint, ...]]:
-    """The stage that begins, and what is wrong with its image; the stage is remembered."""
-    parts = _FROM.match(item.text)
+    """The stage that begins, which is stored under its name, and the findings on its image."""
+    parts = _FROM_ARGUMENTS.match(item.text)
     if not parts:
         return _Stage(), ()
-    image = expanded(parts["image"].strip("'\""), _PREDEFINED | dict(arguments))
+    image = expand_variables(parts["image"].strip("'\""), _PREDEFINED | dict(arguments))
     stage = _Stage()
     lints: tuple[Lint, ...] = ()
     earlier = stages.get(image.lower())
@@ -486,52 +500,57 @@ def _from(
     elif "$" in image:
         stage.named = (image, item.at + parts.start("image"))
     elif image != "scratch":
-        stage.base = _parsed(image, item.at + parts.start("image"))
+        stage.base = _parse_image(image, item.at + parts.start("image"))
         if stage.base.is_cuda and (release := _CUDA_TAG.fullmatch(stage.base.tag or "")):
             stage.variables["CUDA_VERSION"] = release["release"]  # as NVIDIA's images set it
         chosen = image != parts["image"]  # by who builds: the default is judged, and no edit replaces the variable
-        lints = tuple(_image(stage.base, knowledge, pinned=chosen or "@sha256:" in image))
+        lints = tuple(_image_lints(stage.base, knowledge, pinned=chosen or "@sha256:" in image))
         lints = tuple(replace(lint, edits=()) for lint in lints) if chosen else lints
     if parts["stage"]:
         stages[parts["stage"].lower()] = stage
     return stage, lints
 
 
-def _parsed(image: str, at: int) -> _Base:
+def _parse_image(image: str, at: int) -> _Image:
     name, _, _ = image.partition("@")
     head, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:  # a port of the registry, and no tag
-        return _Base(name=name, tag=None, at=at, tag_at=at + len(name))
-    return _Base(name=head, tag=tag, at=at, tag_at=at + len(head) + 1)
+        return _Image(name=name, tag=None, at=at, tag_at=at + len(name))
+    return _Image(name=head, tag=tag, at=at, tag_at=at + len(head) + 1)
 
 
-def _image(base: _Base, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]:
+def _image_lints(base: _Image, knowledge: Knowledge, *, pinned: bool) -> Iterator[Lint]:
+    """Findings on the name and tag of an image."""
     if not pinned and (base.tag is None or re.fullmatch(r"latest(?:-.*)?", base.tag)):
         message = f"{base.name} has no tag" if base.tag is None else f"{base.name}:{base.tag}"
         what = "a later build may use another image"
-        yield told(
-            "CU320", "warning", base.at, "image", f"{message}: {what}", f"name a release: {_example(base, knowledge)}"
+        yield make_lint(
+            "CU320",
+            "warning",
+            base.at,
+            "image",
+            f"{message}: {what}",
+            f"name a release: {_example_image(base, knowledge)}",
         )
     if base.is_cuda and base.tag and (found := _CUDA_TAG.fullmatch(base.tag)):
-        if int(found["release"].partition(".")[0]) < _FIRST_THERE:
-            message = (
-                f"{base.name}:{base.tag}: NVIDIA removed its images for CUDA before {_FIRST_THERE} from the registry"
-            )
-            yield told(
-                "CU321", "error", base.at, "image", message, f"begin with an image of CUDA {_FIRST_THERE} or later"
+        if int(found["release"].partition(".")[0]) < _OLDEST_CUDA_IMAGE:
+            oldest = _OLDEST_CUDA_IMAGE
+            message = f"{base.name}:{base.tag}: NVIDIA removed its images for CUDA before {oldest} from the registry"
+            yield make_lint(
+                "CU321", "error", base.at, "image", message, f"begin with an image of CUDA {oldest} or later"
             )
         else:
-            yield from _toolkit(base, found, knowledge)
+            yield from _cuda_tag_lints(base, found, knowledge)
 
 
-def _example(base: _Base, knowledge: Knowledge) -> str:
+def _example_image(base: _Image, knowledge: Knowledge) -> str:
     if base.is_cuda:
         return f"nvidia/cuda:{max(row.version for row in knowledge.toolkits)}-devel-ubuntu22.04"
     return f"{base.name}:RELEASE"
 
 
-def _toolkit(base: _Base, found: re.Match[str], knowledge: Knowledge) -> Iterator[Lint]:
-    """A tag of nvidia/cuda begins with a whole release X.Y.Z that there was."""
+def _cuda_tag_lints(base: _Image, found: re.Match[str], knowledge: Knowledge) -> Iterator[Lint]:
+    """Findings on a tag of nvidia/cuda, which begins with a CUDA release X.Y.Z."""
     release = found["release"]
     known = sorted(row.version for row in knowledge.toolkits)
     if any(str(item) == release for item in known):
@@ -544,8 +563,8 @@ def _toolkit(base: _Base, found: re.Match[str], knowledge: Knowledge) -> Iterato
         better = f"{same[-1]}-{found['rest']}"
         message = f"{base.name}:{base.tag}: this tag does not exist; the tags have three numbers"
         edit = Edit(start=base.tag_at, end=base.tag_at + len(base.tag or ""), text=better)
-        yield told("CU321", "error", base.at, "image", message, f"write {base.name}:{better}", edit)
+        yield make_lint("CU321", "error", base.at, "image", message, f"write {base.name}:{better}", edit)
     elif same or numbers < known[-1].release:
         there = ", ".join(map(str, same)) or f"none of {'.'.join(map(str, numbers[:2]))}"
         message = f"{base.name}:{base.tag}: CUDA {release} does not exist; known are {there}"
-        yield told("CU321", "error", base.at, "image", message, None)
+        yield make_lint("CU321", "error", base.at, "image", message, None)

@@ -1,4 +1,4 @@
-"""Lint of ``environment.yml``: the policy for environment files at its place, and what clients read differently."""
+"""Lint of ``environment.yml``: the policy for environment files, and what clients read differently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list
 from cuenv.host.describe import host_options
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Edit, Lint, Machine, Node, in_its_place, lines_at, told, written
+from cuenv.lint import Edit, Lint, Machine, Node, make_lint, replacement_entry, whole_lines, yaml_scalar
 from cuenv.lockfile.file_check import judge_file
 from cuenv.resolver.asked_cuda import named_cuda
 from cuenv.resolver.asked_torch import asked_torch_not_in_tables
@@ -32,12 +32,12 @@ _FLOAT = regex(r"[0-9]+\.[0-9]+")
 
 
 def number_lints(tree: Node) -> Iterator[Lint]:
-    """What is wrong with the numbers of an environment file."""
+    """Mistakes in the numbers of an environment file."""
     dependencies = tree.get("dependencies")
     for item in dependencies.items if dependencies else ():
         for key, value in item.entries:
             if is_mapping(key, value):
-                yield _requirement(item, key, value)
+                yield _mapping_lint(item, key, value)
     variables = tree.get("variables")
     for key, value in variables.entries if variables else ():
         if _is_float(value):
@@ -46,29 +46,29 @@ def number_lints(tree: Node) -> Iterator[Lint]:
             )
             quoted = f'"{value.text}"'
             edit = Edit(start=value.start, end=value.end, text=quoted)
-            yield told("CU303", "warning", value.start, key.text, message, f"write {quoted}", edit)
+            yield make_lint("CU303", "warning", value.start, key.text, message, f"write {quoted}", edit)
 
 
 def is_mapping(key: Node, value: Node) -> bool:
-    """Whether a requirement is written ``name: version``; ``pip:`` may be empty, and a selector holds a whole one."""
+    """Whether a requirement is written ``name: version``; ``pip:`` may be empty, and a selector is not one."""
     if key.text == "pip":
         return value.text[:1].isdigit()
     return value.scalar and not key.text.startswith("sel(")
 
 
-def _requirement(item: Node, key: Node, value: Node) -> Lint:
+def _mapping_lint(item: Node, key: Node, value: Node) -> Lint:
     message = f"'{key.text}: {value.text}' is a mapping, not a requirement"
     if _is_float(value):
         message += f", and YAML reads {value.text} as {float(value.text)}"
-    entry = _meant_number(key.text, value.text)
+    entry = _intended_requirement(key.text, value.text)
     fix = f"write {entry}" if entry else f"write {key.text}=VERSION"
     end = item.end if key.start > item.start else value.end  # braces end with themselves, a block with its last value
-    edits = [Edit(start=item.start, end=end, text=written(entry, plain=True))] if entry else []
-    return told("CU303", "error", key.start, key.text, message, fix, *(edits if len(item.entries) == 1 else ()))
+    edits = [Edit(start=item.start, end=end, text=yaml_scalar(entry, plain=True))] if entry else []
+    return make_lint("CU303", "error", key.start, key.text, message, fix, *(edits if len(item.entries) == 1 else ()))
 
 
-def _meant_number(name: str, version: str) -> str:
-    """The requirement that a name and a version were meant for; empty where there is none."""
+def _intended_requirement(name: str, version: str) -> str:
+    """The requirement that a name and a version were meant to be; empty if that is not valid."""
     joint = "" if not version or version[0] in "<>=!~" else "="
     text = f"{name}{joint}{version}"
     try:
@@ -87,7 +87,7 @@ _LOGIN = regex(r"://(?!git@)[^/\s@]+@")
 
 
 def credential_lints(tree: Node) -> Iterator[Lint]:
-    """Users, passwords and tokens in the URLs of channels and requirements: whoever reads the file has them.
+    """Users, passwords and tokens in the URLs of channels and requirements.
 
     Args:
         tree: the values of an environment file with their places.
@@ -95,30 +95,30 @@ def credential_lints(tree: Node) -> Iterator[Lint]:
     channels, dependencies = tree.get("channels"), tree.get("dependencies")
     for item in channels.items if channels else ():
         if "://" in item.text and strip_credentials(item.text) != item.text:
-            yield _lint(item, "channels", strip_credentials(item.text))
-    for item in _texts(dependencies):
-        if with_login(item.text):
-            yield _lint(item, "dependencies", redact(item.text))
+            yield _login_lint(item, "channels", strip_credentials(item.text))
+    for item in _requirement_nodes(dependencies):
+        if has_login(item.text):
+            yield _login_lint(item, "dependencies", redact(item.text))
 
 
-def with_login(text: str) -> bool:
-    """Whether a URL in a requirement holds a user, a password or a token."""
+def has_login(text: str) -> bool:
+    """Whether a URL in a requirement contains a user, a password or a token."""
     return _LOGIN.search(text) is not None
 
 
-def _texts(dependencies: Node | None) -> Iterator[Node]:
+def _requirement_nodes(dependencies: Node | None) -> Iterator[Node]:
     for item in dependencies.items if dependencies else ():
         yield item
         for _, value in item.entries:
             yield from value.items
 
 
-def _lint(item: Node, subject: str, plain: str) -> Lint:
+def _login_lint(item: Node, subject: str, plain: str) -> Lint:
     return Lint(finding=login_finding(plain, subject), at=item.start)
 
 
 def login_finding(plain: str, subject: str) -> Finding:
-    """A login that everybody can read.
+    """The finding on a login that everybody who has the file can read.
 
     Args:
         plain: the entry without it.
@@ -135,15 +135,15 @@ def login_finding(plain: str, subject: str) -> Finding:
     )
 
 
-_CLEAR = regex(r"==|\[")
+_EXACT = regex(r"==|\[")
 """What makes a version exact for every client."""
 _COMMA_BEFORE = regex(r",[ \t]*\Z")
-_COMMA_BEHIND = regex(r"[ \t]*,[ \t]*")
+_COMMA_AFTER = regex(r"[ \t]*,[ \t]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One requirement: where it stands, and its name; ``pin`` of a conda package.
+    """One requirement: its place and its name; ``pin`` if it is a conda package.
 
     Attributes:
         mapping: it is written ``name: version``; what mends that comes first.
@@ -165,7 +165,7 @@ def environment_lints(
     *,
     folder: Path | None = None,
 ) -> Iterator[Lint]:
-    """What is wrong with an environment file.
+    """Mistakes in an environment file.
 
     Args:
         text: the file.
@@ -177,22 +177,22 @@ def environment_lints(
     """
     entries = tuple(_entries(tree))
     yield from number_lints(tree)
-    yield from _nodefaults(tree)
+    yield from _nodefaults_lints(tree)
     yield from credential_lints(tree)
-    yield from _selectors(text, tree)
-    yield from _fuzzy(entries)
-    yield from _variables(tree)
+    yield from _selector_lints(text, tree)
+    yield from _ambiguous_version_lints(entries)
+    yield from _variable_lints(tree)
     if spec is None:
         return
     # where a host is known, the rules say it
     unlisted = None if machine.gpus else asked_torch_not_in_tables(spec, knowledge)
     judged = (*spec_findings(spec, knowledge), *((unlisted,) if unlisted else ()))
-    yield from _on_host(tree, entries, spec, machine, knowledge)
-    for item in _policy(text, tree, entries, judged):
-        yield _of_linux(item, text, spec)
-    yield from _aside(tree, spec, folder, knowledge)
-    yield from _frozen(tree, spec, knowledge, machine)
-    yield from _post_link(entries, judged, knowledge)
+    yield from _host_lints(tree, entries, spec, machine, knowledge)
+    for item in _policy_lints(text, tree, entries, judged):
+        yield _without_macos_edit(item, text, spec)
+    yield from _set_aside_lints(tree, spec, folder, knowledge)
+    yield from _frozen_channel_lints(tree, spec, knowledge, machine)
+    yield from _post_link_lints(entries, judged, knowledge)
     variables = tree.get("variables")
     if variables is not None and variables.kind == "map":
         cuda = named_cuda(spec)
@@ -200,30 +200,34 @@ def environment_lints(
             if key.text == "TORCH_CUDA_ARCH_LIST":
                 yield from arch_list_lints(value.text, value.start, machine, cuda, knowledge)
             elif key.text == "DS_BUILD_SPARSE_ATTN" and value.text == "1" and spec.pin("pytorch"):
-                yield sparse_attention(key.start)
+                yield sparse_attention_lint(key.start)
 
 
-def _on_host(
+def _host_lints(
     tree: Node, entries: tuple[_Entry, ...], spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge
 ) -> Iterator[Lint]:
-    """Why nothing that the file admits runs on the host, where one is named: at the entry of torch, or of a program."""
+    """Why nothing that the file allows runs on the host, at the entry of torch or of a program."""
     if machine.facts is None:
         return
     torch = next((entry.node for entry in entries if entry.name == ("torch" if entry.pip else "pytorch")), None)
     place = torch or tree.get("dependencies") or tree
     facts = replace(machine.facts, platform=next(iter(spec.platforms), machine.facts.platform))
     for finding in judge_file(spec, facts, knowledge, alone=True):
-        own = (entry.node for entry in entries if finding.subject == entry.name or _leads(entry.node, finding))
+        own = (
+            entry.node
+            for entry in entries
+            if finding.subject == entry.name or _message_begins_with(entry.node, finding)
+        )
         yield Lint(finding=finding, at=(torch or next(own, place)).start)
 
 
-def _leads(node: Node, finding: Finding) -> bool:
-    """Whether a message begins with an entry."""
+def _message_begins_with(node: Node, finding: Finding) -> bool:
+    """Whether the message of a finding begins with an entry."""
     return bool(node.text.strip()) and finding.message.startswith((f"{node.text.strip()} ", f"{node.text.strip()}:"))
 
 
-def _aside(tree: Node, spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> Iterator[Lint]:
-    """What ``cuenv lock`` sets aside or refuses of the pip part, at the first line that the finding names."""
+def _set_aside_lints(tree: Node, spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> Iterator[Lint]:
+    """Requirements of the pip part that ``cuenv lock`` sets aside or refuses, each at its line."""
     if not spec.pip:
         return
     from cuenv.lockfile.pip import beforehand  # noqa: PLC0415 - most files have no pip part
@@ -261,51 +265,51 @@ def _entries(tree: Node) -> Iterator[_Entry]:
                         yield _Entry(node=requirement, name=name, pip=True)
 
 
-def _replace(node: Node, new: str) -> tuple[Edit, ...]:
-    return (Edit(start=node.start, end=node.end, text=written(new, plain=node.kind == "plain")),)
+def _replacement_edit(node: Node, new: str) -> tuple[Edit, ...]:
+    return (Edit(start=node.start, end=node.end, text=yaml_scalar(new, plain=node.kind == "plain")),)
 
 
-def _drop(text: str, node: Node, siblings: int) -> tuple[Edit, ...]:
-    """Take an entry of a list out, with its line or with the comma before or behind it; the last one stays."""
+def _removal_edit(text: str, node: Node, siblings: int) -> tuple[Edit, ...]:
+    """The edit that removes an entry of a list with its line or its comma; the last entry stays."""
     if siblings < 2:
         return ()
-    first, last = lines_at(text, node.start, node.end)
+    first, last = whole_lines(text, node.start, node.end)
     if text[first : node.start].strip() == "-":
         return (Edit(start=first, end=last, text=""),)
-    before, behind = _COMMA_BEFORE.search(text[first : node.start]), _COMMA_BEHIND.match(text, node.end)
+    before, behind = _COMMA_BEFORE.search(text[first : node.start]), _COMMA_AFTER.match(text, node.end)
     if before:
         return (Edit(start=first + before.start(), end=node.end, text=""),)
     return (Edit(start=node.start, end=behind.end(), text=""),) if behind else ()
 
 
-def _finding(code: str, severity: Severity, subject: str, message: str, fix: str | None = None) -> Finding:
+def _make_finding(code: str, severity: Severity, subject: str, message: str, fix: str | None = None) -> Finding:
     return Finding(code=code, severity=severity, subject=subject, message=message, fix=fix)
 
 
-def _policy(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Finding, ...]) -> Iterator[Lint]:
-    """The policy that ``cuenv lock`` judges by, each at the entry that it is about."""
+def _policy_lints(text: str, tree: Node, entries: tuple[_Entry, ...], found: tuple[Finding, ...]) -> Iterator[Lint]:
+    """Findings of the policy of ``cuenv lock``, each at the entry that it is about."""
     pip = tuple(entry for entry in entries if entry.pip)
     for finding in found:
         subject = finding.subject.split(", ")[0]
-        meant = [item for item in entries if item.name == subject and _meant(item, finding)]
+        meant = [item for item in entries if item.name == subject and _is_about(item, finding)]
         entry = next(
             (item for item in meant if item.pin and finding.message.startswith(f"{item.pin.yaml_text()} ")), None
         )
         entry = entry or next(iter(meant), None)
         if entry is None:
-            yield Lint(finding=finding, at=_part(tree, entries, finding).start)
+            yield Lint(finding=finding, at=_node_of_finding(tree, entries, finding).start)
         elif entry.mapping:
             yield Lint(finding=finding, at=entry.node.start)
         elif finding.code == "CU502":
-            yield Lint(finding=finding, at=entry.node.start, edits=_drop(text, entry.node, len(pip)))
-        elif (better := in_its_place(finding)) and finding.subject == entry.name:
-            yield Lint(finding=finding, at=entry.node.start, edits=_replace(entry.node, better))
+            yield Lint(finding=finding, at=entry.node.start, edits=_removal_edit(text, entry.node, len(pip)))
+        elif (better := replacement_entry(finding)) and finding.subject == entry.name:
+            yield Lint(finding=finding, at=entry.node.start, edits=_replacement_edit(entry.node, better))
         else:
             yield Lint(finding=finding, at=entry.node.start)
 
 
-def _part(tree: Node, entries: tuple[_Entry, ...], finding: Finding) -> Node:
-    """Where a finding stands that is about no requirement of its name: what its message begins with, or the list."""
+def _node_of_finding(tree: Node, entries: tuple[_Entry, ...], finding: Finding) -> Node:
+    """The place of a finding that is about no requirement: the entry that begins its message, or the list."""
     for entry in entries:
         if entry.pin and finding.message.startswith(f"{entry.pin.yaml_text()} "):
             return entry.node
@@ -313,9 +317,9 @@ def _part(tree: Node, entries: tuple[_Entry, ...], finding: Finding) -> Node:
     return next((item for item in node.items if finding.message.startswith(f"the channel {item.text} ")), node)
 
 
-def _of_linux(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
-    """A lint without the edit that asks for CUDA on macOS, in a file for both whose line is for both."""
-    first, last = lines_at(text, lint.at, lint.at)
+def _without_macos_edit(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
+    """A lint without the edit that requests CUDA on macOS, if the line is for Linux and macOS."""
+    first, last = whole_lines(text, lint.at, lint.at)
     elsewhere = any(platform.startswith("osx") for platform in spec.platforms) or prefix_is_foreign(spec)
     if lint.finding.code != "CU104" or not elsewhere or "[linux" in text[first:last]:
         return lint
@@ -323,20 +327,20 @@ def _of_linux(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
     return replace(lint, edits=(), finding=replace(lint.finding, fix=fix))
 
 
-def _meant(entry: _Entry, finding: Finding) -> bool:
+def _is_about(entry: _Entry, finding: Finding) -> bool:
     """Whether a finding is about this entry and not about one of the same name in the other part."""
     if finding.code == "CU503":
         return entry.node.text.strip() in finding.message
     return entry.pip == (finding.code == "CU502") or finding.code.startswith("CU5")
 
 
-def _nodefaults(tree: Node) -> Iterator[Lint]:
+def _nodefaults_lints(tree: Node) -> Iterator[Lint]:
     channels = tree.get("channels")
     items = channels.items if channels else ()
     for item in items:
         if item.text == "nodefaults":
             yield Lint(
-                finding=_finding(
+                finding=_make_finding(
                     "CU301",
                     "warning",
                     "channels",
@@ -348,14 +352,14 @@ def _nodefaults(tree: Node) -> Iterator[Lint]:
             )
 
 
-def _selectors(text: str, tree: Node) -> Iterator[Lint]:
-    """An entry for another system by a comment: only conda-lock obeys it, and a file for conda-lock names platforms."""
+def _selector_lints(text: str, tree: Node) -> Iterator[Lint]:
+    """Entries with a comment for another system, which only conda-lock obeys."""
     if tree.get("platforms") is not None:
         return
     for found in SELECTOR.finditer(text):
         what = found["what"]
         if what in OTHER_SYSTEMS:
-            yield told(
+            yield make_lint(
                 "CU302",
                 "warning",
                 found.start("what") - 1,
@@ -366,15 +370,15 @@ def _selectors(text: str, tree: Node) -> Iterator[Lint]:
             )
 
 
-def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
-    """``pytorch=2.7=cuda*``: exactly 2.7 to conda, a prefix to others. A whole build string leaves no choice."""
+def _ambiguous_version_lints(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
+    """``pytorch=2.7=cuda*``: conda reads exactly 2.7, other clients a prefix."""
     for entry in entries:
         pin = entry.pin
         written = entry.node.text
-        if pin and pin.ambiguous and not _CLEAR.search(written):
+        if pin and pin.ambiguous and not _EXACT.search(written):
             better = pin.exact_text()
             yield Lint(
-                finding=_finding(
+                finding=_make_finding(
                     "CU305",
                     "warning",
                     pin.name,
@@ -385,16 +389,16 @@ def _fuzzy(entries: tuple[_Entry, ...]) -> Iterator[Lint]:
                     f"write {better}",
                 ),
                 at=entry.node.start,
-                edits=_replace(entry.node, better),
+                edits=_replacement_edit(entry.node, better),
             )
 
 
-def _variables(tree: Node) -> Iterator[Lint]:
+def _variable_lints(tree: Node) -> Iterator[Lint]:
     variables = tree.get("variables")
     for key, value in variables.entries if variables else ():
         if value.scalar and "$" in value.text:
             yield Lint(
-                finding=_finding(
+                finding=_make_finding(
                     "CU304",
                     "warning",
                     key.text,
@@ -405,14 +409,14 @@ def _variables(tree: Node) -> Iterator[Lint]:
             )
 
 
-def _frozen(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Iterator[Lint]:
-    finding = frozen_finding(spec, knowledge, machine)
+def _frozen_channel_lints(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Iterator[Lint]:
+    finding = frozen_channel_finding(spec, knowledge, machine)
     if finding:
         yield Lint(finding=finding, at=(tree.get("channels") or tree).start)
 
 
-def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Finding | None:
-    """The channel pytorch ends at 2.5.1: an unbound torch from it stays there for ever."""
+def frozen_channel_finding(spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Finding | None:
+    """The finding that torch without a version comes from the channel pytorch, which ends at 2.5.1."""
     torch, row = spec.pin("pytorch"), knowledge.discontinued("pytorch")
     channels = [short_channel(item) for item in spec.channels]
     if torch is None or row is None or torch.version not in ("", "*"):
@@ -430,7 +434,7 @@ def frozen_finding(spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine
     )
 
 
-def _post_link(entries: tuple[_Entry, ...], found: tuple[Finding, ...], knowledge: Knowledge) -> Iterator[Lint]:
+def _post_link_lints(entries: tuple[_Entry, ...], found: tuple[Finding, ...], knowledge: Knowledge) -> Iterator[Lint]:
     judged = {finding.subject for finding in found if finding.code == "CU110"}
     for entry in entries:
         if not entry.pip and entry.name not in judged:
@@ -440,7 +444,7 @@ def _post_link(entries: tuple[_Entry, ...], found: tuple[Finding, ...], knowledg
 
 
 def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | None:
-    """A cudatoolkit-dev that exists unpacks a download that no lock covers."""
+    """The finding that cudatoolkit-dev unpacks a download that no lock covers."""
     row = knowledge.discontinued("cudatoolkit-dev")
     if row is None or name != row.package:
         return None
@@ -454,14 +458,14 @@ def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | N
     )
 
 
-_NAMED = regex(r"(?i)\b[a-z]{3,}")
+_ARCHITECTURE_NAME = regex(r"(?i)\b[a-z]{3,}")
 """torch takes names of architectures as well (``Ampere``, ``all``); what they stand for changes with its releases."""
 
 
 def arch_list_lints(
     value: str, at: int, machine: Machine, nvcc: Version | None, knowledge: Knowledge
 ) -> Iterator[Lint]:
-    """``TORCH_CUDA_ARCH_LIST``: each entry is one that nvcc takes, and every GPU gets code.
+    """``TORCH_CUDA_ARCH_LIST``: nvcc must support each entry, and every GPU needs code.
 
     Names of architectures and references to other variables are not judged.
 
@@ -472,7 +476,7 @@ def arch_list_lints(
         nvcc: the release of the compiler; ``None`` when it is not known.
         knowledge: the tables.
     """
-    if _NAMED.search(value) or "$" in value:
+    if _ARCHITECTURE_NAME.search(value) or "$" in value:
         return
     try:
         code = parse_arch_list(value, nvcc)
@@ -501,7 +505,7 @@ def arch_list_lints(
         )
 
 
-def sparse_attention(at: int) -> Lint:
+def sparse_attention_lint(at: int) -> Lint:
     """``DS_BUILD_SPARSE_ATTN=1`` beside torch 2."""
     return Lint(
         finding=Finding(

@@ -1,4 +1,4 @@
-"""Lint of what pip is asked for, by commands or a list: the torch that comes, its libraries, and what nobody reads."""
+"""Lint of what pip installs, by commands or a list: torch, its libraries, and what is not read."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from cuenv.core.urls import redact
 from cuenv.core.versions import VersionSpec, minor
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
-from cuenv.lint import Lint, Machine, of_commands, told
-from cuenv.lint.environment_file import login_finding, with_login
+from cuenv.lint import Lint, Machine, fix_for_commands, make_lint
+from cuenv.lint.environment_file import has_login, login_finding
 from cuenv.lint.shell import (
     CONDA,
     NO_DEPS,
-    ON,
     PIP,
     PIP_VALUED,
+    REST_OF_COMMAND,
     ListReader,
     ShellCommands,
     Word,
-    expanded,
-    indexes_of,
-    lists_of,
-    packages_of,
-    set_indexes,
-    words_of,
+    command_words,
+    expand_variables,
+    index_options,
+    indexes_of_variables,
+    package_words,
+    requirement_lists,
 )
 from cuenv.lockfile.requirement_files import with_lists
 from cuenv.resolver.asked_torch import (
@@ -70,7 +70,7 @@ def wheel_lints(
     python: VersionSpec | None = None,
     compat: bool = False,
 ) -> Iterator[Lint]:
-    """What is wrong with the torch that commands ask pip for: its indexes, the nvcc of the image, its libraries.
+    """Mistakes in the torch that commands install with pip: its indexes, the nvcc of the image, its libraries.
 
     Args:
         runs: the commands of a stage, with the variables that are set before them.
@@ -87,79 +87,83 @@ def wheel_lints(
     """
     before = {own: own} if own else {}
     for run in runs:
-        empty &= not (CONDA.search(run.text) or _TOOLS.search(run.text))
+        empty &= not (CONDA.search(run.text) or _PROJECT_INSTALL.search(run.text))
         for found in PIP.finditer(run.text):
-            words = words_of(found, run)
-            packages = [word.text for word in packages_of(words, PIP_VALUED)]
-            lines = [*set_indexes(run), *indexes_of(words), *packages]
-            named = [(word, lists(word.text)) for word in lists_of(words)]
-            yield from (_unread(word.text, word.start) for word, read in named if read is None)
+            words = command_words(found, run)
+            packages = [word.text for word in package_words(words, PIP_VALUED)]
+            lines = [*indexes_of_variables(run), *index_options(words), *packages]
+            named = [(word, lists(word.text)) for word in requirement_lists(words)]
+            yield from (_unread_lint(word.text, word.start) for word, read in named if read is None)
             source = next((word.text for word, read in named if read and torch_asked(read)), "")
             packages += [line for _, read in named for line in read or () if not line.startswith("-")]
             lines += [line for _, read in named for line in read or ()]
             there &= not _LEAVES_IMAGE.search(run.text, 0, found.start())
-            asked = _newly_asked(lines, found["rest"], there=there)
+            asked = _new_torch_request(lines, found["rest"], there=there)
             if asked and not NO_DEPS.search(found["rest"]):
-                yield from _pairs(words, packages, knowledge)
+                yield from _pair_lints(words, packages, knowledge)
             elif not NO_DEPS.search(found["rest"]):
-                yield from _pairs_later(words, packages, before, knowledge)
-            unlisted = asked_torch_not_in_tables(_spec(lines), knowledge)
+                yield from _later_pair_lints(words, packages, before, knowledge)
+            unlisted = asked_torch_not_in_tables(_spec_of_lines(lines), knowledge)
             if unlisted:
-                yield Lint(finding=unlisted, at=_start_of(asked.text if asked else "", words))
+                yield Lint(finding=unlisted, at=_start_of_word(asked.text if asked else "", words))
             wheels = wheels_asked(asked, PLATFORMS[0], python, knowledge, lines) if asked else ()
             if asked:
-                taken = _taken(wheels, python) if empty and not (asked.exact or asked.elsewhere) else ()
+                taken = (
+                    _newest_for_each_python(wheels, python) if empty and not (asked.exact or asked.elsewhere) else ()
+                )
                 exact = f"torch=={asked.exact}+cpu" if asked.exact and asked.of_cpu else asked.text
                 before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {exact: asked.text}
-            yield from _brought(packages, words, knowledge) if empty and asked is None else ()
-            empty &= asked is None and not _FILES.search(found["rest"])
+            yield from _unnamed_torch_lints(packages, words, knowledge) if empty and asked is None else ()
+            empty &= asked is None and not _UNREAD_REQUIREMENTS.search(found["rest"])
             there |= asked is not None
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
-            at = _start_of(asked.text, words)
-            indexes = tuple(map(_of_python, index_findings(lines, python, knowledge)))
+            at = _start_of_word(asked.text, words)
+            indexes = tuple(map(_with_python_fix, index_findings(lines, python, knowledge)))
             where = f"{source}: " if source and all(word.text != asked.text for word in words) else ""
-            for finding in indexes or _on_machine(lines, python, machine, knowledge, compat=compat):
-                yield Lint(finding=replace(finding, message=where + finding.message, fix=of_commands(finding)), at=at)
+            for finding in indexes or _pip_findings_on_host(lines, python, machine, knowledge, compat=compat):
+                yield Lint(
+                    finding=replace(finding, message=where + finding.message, fix=fix_for_commands(finding)), at=at
+                )
             newest = max(wheels, key=lambda item: item.build.version, default=None)
             if nvcc and image and newest and newest.cuda and newest.cuda.major != nvcc.major:
                 message = (
-                    f"{_as_taken(asked, newest)} made with CUDA {newest.cuda}, but {image} has nvcc {nvcc}; torch "
-                    "compiles extensions only with its own CUDA major version"
+                    f"{_taken_torch_text(asked, newest)} made with CUDA {newest.cuda}, but {image} has nvcc {nvcc}; "
+                    "torch compiles extensions only with its own CUDA major version"
                 )
-                fix = _one_major(asked, newest.cuda, nvcc, knowledge)
-                yield told("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
+                fix = _same_major_fix(asked, newest.cuda, nvcc, knowledge)
+                yield make_lint("CU326", "error" if asked.exact else "warning", at, "torch", message, fix)
 
 
-def _newly_asked(lines: Sequence[str], rest: str, *, there: bool) -> AskedTorch | None:
-    """What a command asks of torch; ``None`` where pip leaves the one that is there, as it does for a name alone."""
+def _new_torch_request(lines: Sequence[str], rest: str, *, there: bool) -> AskedTorch | None:
+    """The torch that a command requests; ``None`` if pip keeps the existing one."""
     asked = torch_asked(lines)
     left = asked and there and not (asked.demand.condition or asked.tag or _UPGRADE.search(rest))
     return None if left else asked
 
 
-def brings_torch(run: ShellCommands, lists: ListReader) -> bool:
-    """Whether commands install a torch, named or in a list that is read."""
+def installs_torch(run: ShellCommands, lists: ListReader) -> bool:
+    """Whether commands install torch, by name or by a list that is read."""
     for found in PIP.finditer(run.text):
-        words = words_of(found, run)
-        lines = [word.text for word in packages_of(words, PIP_VALUED)]
-        lines += [line for word in lists_of(words) for line in lists(word.text) or ()]
+        words = command_words(found, run)
+        lines = [word.text for word in package_words(words, PIP_VALUED)]
+        lines += [line for word in requirement_lists(words) for line in lists(word.text) or ()]
         if torch_asked(lines) and not NO_DEPS.search(found["rest"]):
             return True
-    conda = (words_of(found, run) for found in CONDA.finditer(run.text))
+    conda = (command_words(found, run) for found in CONDA.finditer(run.text))
     return any(re.match(r"(?:\S+::)?pytorch(?![\w-])", word.text) for words in conda for word in words)
 
 
-def file_lints(text: str, at: int, variables: Mapping[str, str]) -> Iterator[Lint]:
-    """Environment files that commands give to conda: what is in them is judged by itself."""
+def environment_file_lints(text: str, at: int, variables: Mapping[str, str]) -> Iterator[Lint]:
+    """Environment files that commands pass to conda, which are not read here."""
     for found in _ENV_FILE.finditer(text):
-        name = expanded(found["file"].strip("'\""), variables)
+        name = expand_variables(found["file"].strip("'\""), variables)
         if name.endswith((".yml", ".yaml", ".txt")):
-            yield _unread(name, at + found.start("file"))
+            yield _unread_lint(name, at + found.start("file"))
 
 
-def _unread(name: str, at: int, what: str = "") -> Lint:
-    """A list, a project or an environment file that is not read here, so that nobody knows which torch it brings."""
+def _unread_lint(name: str, at: int, what: str = "") -> Lint:
+    """The finding that a list, a project or an environment file was not read."""
     plain = name.rpartition("/")[2]
     verb = "check" if "lock" in plain else "lint"
     known = plain.endswith((".yml", ".yaml")) or plain in ("pixi.lock", "uv.lock")
@@ -176,19 +180,19 @@ def _unread(name: str, at: int, what: str = "") -> Lint:
 
 
 def unread_lints(runs: Iterable[ShellCommands], lists: ListReader) -> Iterator[Lint]:
-    """Projects, repositories and locks that commands install, of which nobody reads here what they require."""
+    """Projects, repositories and locks that commands install and whose requirements are not read."""
     for run in runs:
-        for found in _TOOLS.finditer(run.text):
-            name = "setup.py" if found["setup"] else _LOCKS[found["tool"]]
-            yield _unread(name, run.at + found.start("setup" if found["setup"] else "tool"))
-        for found in _SYNC.finditer(run.text):
-            words = words_of(found, run)
-            yield from (_unread(word.text, word.start) for word in words if _SYNCED.search(word.text))
+        for found in _PROJECT_INSTALL.finditer(run.text):
+            name = "setup.py" if found["setup"] else _LOCK_OF_TOOL[found["tool"]]
+            yield _unread_lint(name, run.at + found.start("setup" if found["setup"] else "tool"))
+        for found in _PIP_SYNC.finditer(run.text):
+            words = command_words(found, run)
+            yield from (_unread_lint(word.text, word.start) for word in words if _SYNC_FILE.search(word.text))
         for found in PIP.finditer(run.text):
             if not NO_DEPS.search(found["rest"]):
-                words = words_of(found, run)
+                words = command_words(found, run)
                 yield from _unread_projects(words)
-                for word in lists_of(words):
+                for word in requirement_lists(words):
                     named = (replace(word, text=part) for line in lists(word.text) or () for part in line.split())
                     yield from _unread_projects([*named])
 
@@ -203,26 +207,26 @@ def _unread_projects(words: Sequence[Word]) -> Iterator[Lint]:
         if text and not text.startswith("-") and (editable or _PROJECT.search(text)):
             name = redact(text)
             folder = not re.search(r"://|\.(?:whl|gz|zip)$|^\$[^/]*$", name)
-            yield _unread(name, word.start, f"the project in {name}" if folder else "")
+            yield _unread_lint(name, word.start, f"the project in {name}" if folder else "")
 
 
-def _brought(packages: Iterable[str], words: Sequence[Word], knowledge: Knowledge) -> Iterator[Lint]:
-    """The first package that requires a torch, of a command that names none."""
+def _unnamed_torch_lints(packages: Iterable[str], words: Sequence[Word], knowledge: Knowledge) -> Iterator[Lint]:
+    """The first package of a command that requires torch, if the command does not name torch."""
     found = library_requiring_torch(packages, knowledge)
     if found:
         finding = torch_not_named(found[0], "no command names", "name torch, with its release, in the same command")
-        yield Lint(finding=finding, at=_start_of(found[0], words))
+        yield Lint(finding=finding, at=_start_of_word(found[0], words))
 
 
-def _as_taken(asked: AskedTorch, newest: Candidate) -> str:
-    """Which torch a command gets: the one that it names, or the newest of today."""
+def _taken_torch_text(asked: AskedTorch, newest: Candidate) -> str:
+    """The torch that a command installs: the one that it names, or the newest of today."""
     if asked.exact:
         return f"{asked.text} is"
     return f"pip takes torch {newest.build.version} for {asked.text} today, which is"
 
 
-def _one_major(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: Knowledge) -> str:
-    """A torch for the major of nvcc where one is as it is asked for, and the image for the CUDA of torch."""
+def _same_major_fix(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: Knowledge) -> str:
+    """The fix for another CUDA major version: a torch for the nvcc of the image, or an image for the torch."""
     rows = [row for row in knowledge.wheels if row.platform == PLATFORMS[0] and "index" in row.comes and row.cuda]
     same = [row for row in rows if row.cuda and row.cuda.major == nvcc.major and asked.demand.admits(row.version)]
     like = max(same, key=lambda row: (row.version, row.cuda), default=None)
@@ -234,16 +238,18 @@ def _one_major(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: Knowl
     return ", or ".join(filter(None, ways))
 
 
-def _on_machine(
+def _pip_findings_on_host(
     lines: Sequence[str], python: VersionSpec | None, machine: Machine, knowledge: Knowledge, *, compat: bool
 ) -> Iterator[Finding]:
-    """Why no torch that a command of pip admits runs on the host, where one is named."""
+    """Why no torch that a pip command allows runs on the host."""
     pins = (Pin(name="python", version=str(python)),) if python else ()
-    yield from unfit(_spec(lines, pins), machine, knowledge, compat=compat)
+    yield from findings_on_host(_spec_of_lines(lines, pins), machine, knowledge, compat=compat)
 
 
-def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, compat: bool) -> Iterator[Finding]:
-    """Why no torch that a command admits runs on the host: its driver, and the GPUs that it has no code for.
+def findings_on_host(
+    spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, compat: bool
+) -> Iterator[Finding]:
+    """Why no torch that commands allow runs on the host: its driver, or GPUs without code.
 
     Args:
         spec: what commands or an image bring.
@@ -264,12 +270,12 @@ def unfit(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, comp
     models = (find_gpu(gpu.name, knowledge.gpus) for gpu in machine.facts.gpus)
     certain = not compat or any(model and model.kind == "geforce" for model in models)
     for item in [item for item in found if item.code == "CU401"][:1]:
-        yield item if certain else _by_forward(item)
+        yield item if certain else _as_unchecked(item)
     yield from [item for item in found if item.code in ("CU403", "CU404", "CU405")][:1]  # cuDNN comes with that torch
 
 
-def _of_python(finding: Finding) -> Finding:
-    """A Python for which there is no wheel, in the words of commands: the image brings it."""
+def _with_python_fix(finding: Finding) -> Finding:
+    """A finding on a Python without wheels, with a fix for commands."""
     if finding.code != "CU110":
         return finding
     message = finding.message.replace("the file requests Python", "pip runs with Python")
@@ -277,17 +283,18 @@ def _of_python(finding: Finding) -> Finding:
     return replace(finding, message=message, fix=f"take Python {newest}", edits=())
 
 
-def _by_forward(finding: Finding) -> Finding:
+def _as_unchecked(finding: Finding) -> Finding:
+    """A finding that forward-compatibility libraries in the image could make wrong, as unknown."""
     message = f"{finding.message}; cuenv did not check whether the image's forward-compatibility libraries support it"
     return replace(finding, severity="info", unknown=True, message=message)
 
 
-def _start_of(text: str, words: Sequence[Word]) -> int:
+def _start_of_word(text: str, words: Sequence[Word]) -> int:
     return next((word.start for word in words if word.text == text), words[0].start)
 
 
-def _taken(wheels: Iterable[Candidate], python: VersionSpec | None) -> list[Version]:
-    """The newest release for each Python, of which pip takes one: most commands do not say which Python it is."""
+def _newest_for_each_python(wheels: Iterable[Candidate], python: VersionSpec | None) -> list[Version]:
+    """The newest release for each Python, because most commands do not name the Python."""
     found: dict[str, Version] = {}
     for item in wheels:
         for text in [item.python] if python else item.build.pythons:
@@ -295,16 +302,16 @@ def _taken(wheels: Iterable[Candidate], python: VersionSpec | None) -> list[Vers
     return sorted({*found.values()}, reverse=True)
 
 
-def _pairs(words: Sequence[Word], lines: Sequence[str], knowledge: Knowledge) -> Iterator[Lint]:
-    """Libraries for another torch, which pip refuses in one command."""
-    for finding in pair_findings(_spec(lines), knowledge):
+def _pair_lints(words: Sequence[Word], lines: Sequence[str], knowledge: Knowledge) -> Iterator[Lint]:
+    """Libraries for another torch in the same command, which pip refuses."""
+    for finding in pair_findings(_spec_of_lines(lines), knowledge):
         yield Lint(finding=finding, at=_start_within(finding, words))
 
 
-def _pairs_later(
+def _later_pair_lints(
     words: Sequence[Word], lines: Sequence[str], before: Mapping[str, str], knowledge: Knowledge
 ) -> Iterator[Lint]:
-    """Libraries that fit no torch that an earlier command may have installed: pip replaces that, or breaks it.
+    """Libraries that fit no torch that an earlier command may have installed.
 
     Args:
         words: of the command.
@@ -312,7 +319,9 @@ def _pairs_later(
         before: the releases of torch that may be there, the newest first, each with the words for people.
         knowledge: the tables.
     """
-    found = [{item.subject: item for item in pair_findings(_spec([text, *lines]), knowledge)} for text in before]
+    found = [
+        {item.subject: item for item in pair_findings(_spec_of_lines([text, *lines]), knowledge)} for text in before
+    ]
     for subject, finding in found[0].items() if found else ():
         if all(subject in other for other in found):
             text, said = next(iter(before.items()))
@@ -329,7 +338,7 @@ def _pairs_later(
             yield Lint(finding=mended, at=_start_within(finding, words))
 
 
-def _spec(lines: Iterable[str], pins: tuple[Pin, ...] = ()) -> EnvironmentSpec:
+def _spec_of_lines(lines: Iterable[str], pins: tuple[Pin, ...] = ()) -> EnvironmentSpec:
     return EnvironmentSpec(name="", channels=(), pins=pins, pip=tuple(lines))
 
 
@@ -338,9 +347,9 @@ def _start_within(finding: Finding, words: Sequence[Word]) -> int:
 
 
 _ENV_FILE = regex(
-    rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:env\s+)?(?:create|update|install)\b{ON}?\s(?:-f|--file)[\s=]+(?P<file>[^\s;&|]+)"
+    rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:env\s+)?(?:create|update|install)\b{REST_OF_COMMAND}?\s(?:-f|--file)[\s=]+(?P<file>[^\s;&|]+)"
 )
-_FILES = regex(r"(?:^|\s)(?:-r|--requirement|-e|--editable|\./|\.(?=\s|$|\[)|/|git\+)")
+_UNREAD_REQUIREMENTS = regex(r"(?:^|\s)(?:-r|--requirement|-e|--editable|\./|\.(?=\s|$|\[)|/|git\+)")
 """Words that bring requirements which nobody reads here."""
 _UPGRADE = regex(r"\s(?:-U|--upgrade|--force-reinstall|--ignore-installed|-I|--pre)(?=\s|=|$)")
 _EDITABLE = ("-e", "--editable")
@@ -349,35 +358,41 @@ _PROJECT = regex(
     r"|\.(?:whl|tar\.gz|zip)$"
 )
 """A requirement that names a folder, a repository or a file."""
-_TOOLS = regex(
+_PROJECT_INSTALL = regex(
     r"(?:^|(?<=[\s;&|(/]))(?:(?P<tool>poetry|uv|pixi|pdm|pipenv)\s+(?:-\S+\s+)*(?:install|sync|(?<=uv )run)\b"
     r"|\S*python[0-9.]*\s+(?P<setup>(?:\S*/)?setup\.py)\s+(?:install|develop)\b)"
 )
-_SYNC = regex(rf"\b(?:uv\s+pip\s+sync|pip-sync)\b(?P<rest>{ON})")
-_SYNCED = regex(r"\.(?:txt|toml|lock)$")
-_LOCKS = {"poetry": "poetry.lock", "uv": "uv.lock", "pixi": "pixi.lock", "pdm": "pdm.lock", "pipenv": "Pipfile.lock"}
+_PIP_SYNC = regex(rf"\b(?:uv\s+pip\s+sync|pip-sync)\b(?P<rest>{REST_OF_COMMAND})")
+_SYNC_FILE = regex(r"\.(?:txt|toml|lock)$")
+_LOCK_OF_TOOL = {
+    "poetry": "poetry.lock",
+    "uv": "uv.lock",
+    "pixi": "pixi.lock",
+    "pdm": "pdm.lock",
+    "pipenv": "Pipfile.lock",
+}
 """Programs that install a project, and the file that they install."""
-_EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
+_REQUIRE_EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
 """Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
 
 
-_REMOVED = rf"\bpip[0-9.]*\s+uninstall\b{ON}?\storch(?=[\s;&|]|$)"
+_UNINSTALLS_TORCH = rf"\bpip[0-9.]*\s+uninstall\b{REST_OF_COMMAND}?\storch(?=[\s;&|]|$)"
 _LEAVES_IMAGE = regex(
-    rf"{_REMOVED}|-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b"
+    rf"{_UNINSTALLS_TORCH}|-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b"
     r"|\b(?:conda|mamba|micromamba)\s+(?:create|env|run)\b"
 )
 """What removes the torch of an image, or begins an environment of its own."""
-REMOVES_TORCH = regex(_REMOVED)
+REMOVES_TORCH = regex(_UNINSTALLS_TORCH)
 
 
-def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
-    """A torch from pip over the one of the image, asked for by name or by what requires one release of it."""
+def second_torch_lints(run: ShellCommands, image: str) -> Iterator[Lint]:
+    """A torch that pip installs over the torch of the image, by name or as a requirement."""
     own = re.search(r":(\d+\.\d+\.\d+)-cuda", image)
     removed = REMOVES_TORCH.search(run.text)
     for found in PIP.finditer(run.text, 0, removed.start() if removed else len(run.text)):
         if NO_DEPS.search(found["rest"]):
             continue
-        words = words_of(found, run)
+        words = command_words(found, run)
         named = any(re.match(r"torch(?![\w-])", word.text) for word in words)  # with whatever release
         for word in words:
             demand = None if word.text.startswith("-") else pip_demand(word.text)
@@ -388,7 +403,7 @@ def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
             if demand.name == "torch":
                 message = f"pip install {word.text} installs torch over the one of {image}"
                 fix = "remove it, or begin with an image without torch"
-            elif demand.name in _EXACT_TORCH and not own and not named:
+            elif demand.name in _REQUIRE_EXACT_TORCH and not own and not named:
                 message = (
                     f"pip install {word.text} replaces the torch of {image}, because each release of {demand.name} on "
                     "PyPI requires one exact release of torch"
@@ -396,11 +411,11 @@ def second_torch(run: ShellCommands, image: str) -> Iterator[Lint]:
                 fix = f"build {demand.name} from source with pip install --no-deps --no-build-isolation"
             else:
                 continue
-            yield told("CU325", "warning", word.start, "torch", message, fix)
+            yield make_lint("CU325", "warning", word.start, "torch", message, fix)
 
 
 def requirement_lints(text: str, folder: Path | None, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    """What is wrong with a list of requirements.
+    """Mistakes in a list of requirements.
 
     Args:
         text: the list.
@@ -411,15 +426,17 @@ def requirement_lints(text: str, folder: Path | None, machine: Machine, knowledg
     starts = list(accumulate(map(len, text.splitlines(keepends=True)), initial=0))
     lines = [(starts[number - 1], line) for number, line in logical_lines(text)]
     for at, line in lines:
-        if with_login(line):
+        if has_login(line):
             yield Lint(finding=login_finding(redact(line), "requirements"), at=at)
-    spec = _spec(line for _, line in lines)
+    spec = _spec_of_lines(line for _, line in lines)
     spec = with_lists(spec, folder) if folder else spec
-    for finding in _found(spec, folder, machine, knowledge):
-        yield Lint(finding=replace(finding, fix=of_commands(finding)), at=_place(finding, lines))
+    for finding in _list_findings(spec, folder, machine, knowledge):
+        yield Lint(finding=replace(finding, fix=fix_for_commands(finding)), at=_position_of(finding, lines))
 
 
-def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
+def _list_findings(
+    spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowledge: Knowledge
+) -> Iterator[Finding]:
     from cuenv.lockfile.file_check import judge_file, names_nothing  # noqa: PLC0415 - only for a list
     from cuenv.lockfile.pip import beforehand  # noqa: PLC0415 - as above
 
@@ -430,38 +447,38 @@ def _found(spec: EnvironmentSpec, folder: Path | None, machine: Machine, knowled
         yield from found
         unread = any(item.code == "CU514" for item in of_file)
         if spec.pip and not (found or unread) and machine.gpus and names_nothing(spec, knowledge):
-            yield nothing_named("the list")
+            yield no_torch_finding("the list")
     else:
         unlisted = asked_torch_not_in_tables(spec, knowledge)
         yield from (unlisted,) if unlisted else ()
 
 
-def nothing_named(what: str) -> Finding:
-    """The finding that nothing could be judged: what the requirements bring is known only where they are resolved."""
+def no_torch_finding(what: str) -> Finding:
+    """The finding that requirements name no torch, so that nothing was checked for the GPUs."""
     message = f"{what} names no torch, and what its packages require was not read, so nothing was checked for the GPUs"
     return Finding(code="CU327", severity="info", subject="torch", message=message, unknown=True)
 
 
-def _place(finding: Finding, lines: list[tuple[int, str]]) -> int:
-    """The line that the message quotes first, else that of the package that it is about, else that of torch."""
+def _position_of(finding: Finding, lines: list[tuple[int, str]]) -> int:
+    """The line that the message quotes first, otherwise that of the package, otherwise that of torch."""
     message = finding.message.removeprefix("pip: ")
-    found = [(at, line, _quoted(line, message)) for at, line in lines]
+    found = [(at, line, _quoted_at(line, message)) for at, line in lines]
     # A name alone stands in many a message.
     quoted = [(requirement_name(line) == line, where, -len(line), at) for at, line, where in found if where >= 0]
     if quoted:
         return min(quoted)[3]
     names = finding.subject.split(", ")
-    named = (at for at, line in lines if requirement_name(line) in names or _begins(message, line))
+    named = (at for at, line in lines if requirement_name(line) in names or _begins_with_package(message, line))
     torch = (at for at, line in lines if requirement_name(wheel_as_requirement(line) or line) == "torch")
     return next(chain(named, torch, (at for at, _ in lines)), 0)
 
 
-def _begins(message: str, line: str) -> bool:
-    """Whether a message begins with the name of a package, as one about several does."""
+def _begins_with_package(message: str, line: str) -> bool:
+    """Whether a message begins with the name of a package, as a message about several does."""
     return line != "pip" and re.match(rf"{re.escape(requirement_name(line) or line)}(?:,| and )", message) is not None
 
 
-def _quoted(line: str, message: str) -> int:
-    """Where a message has a whole line of the list; -1 where it has none."""
+def _quoted_at(line: str, message: str) -> int:
+    """The index of a whole line of the list in a message; -1 without one."""
     found = re.search(rf"(?<![\w.-]){re.escape(shown(line))}(?![\w-])", message)
     return found.start() if found and not (line == "pip" and message.startswith("pip ")) else -1

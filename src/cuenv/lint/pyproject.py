@@ -1,4 +1,4 @@
-"""Lint of ``pyproject.toml``: the torch that a project asks for, and the index that uv takes it from."""
+"""Lint of ``pyproject.toml``: the torch that a project requests, and the index from which uv takes it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Lint, Machine, of_commands
-from cuenv.lint.environment_file import login_finding, with_login
-from cuenv.lint.pip import nothing_named
+from cuenv.lint import Lint, Machine, fix_for_commands
+from cuenv.lint.environment_file import has_login, login_finding
+from cuenv.lint.pip import no_torch_finding
 from cuenv.lockfile.file_check import judge_file, names_nothing
 from cuenv.lockfile.formats.others.uv_lock import toml_document
 from cuenv.lockfile.setups import compiles, name_on_index
@@ -22,13 +22,13 @@ from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, normalise, requirement_name
 
 _TORCH = "torch"
-_BUILT = "torch @ "
-_MACHINES = {"linux-aarch64": "aarch64"}
-_MACHINE = "x86_64"
-_OWN = "download.pytorch.org/whl/"
+_TORCH_URL = "torch @ "
+_MACHINE_OF_PLATFORM = {"linux-aarch64": "aarch64"}
+_DEFAULT_MACHINE = "x86_64"
+_PYTORCH_INDEX = "download.pytorch.org/whl/"
 
 
-class _List(NamedTuple):
+class _RequirementList(NamedTuple):
     """Requirements of a project that are installed together.
 
     Attributes:
@@ -43,7 +43,7 @@ class _List(NamedTuple):
 
 
 def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:
-    """What is wrong with the torch of a project: its release, its libraries, its index, and on a host its GPU code.
+    """Mistakes in the torch of a project: its release, libraries and index, and its GPU code on a host.
 
     Each extra and each group that has a torch, or something for that of the project, is judged beside the dependencies.
 
@@ -57,17 +57,17 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
         InputError: it is not TOML.
     """
     document = toml_document(text, source, "uv lock")
-    project, uv = _table(document, "project"), _table(document, "tool", "uv")
-    for url in _urls(uv):
-        if with_login(url):
+    project, uv = _table_at(document, "project"), _table_at(document, "tool", "uv")
+    for url in _index_urls(uv):
+        if has_login(url):
             yield Lint(finding=login_finding(redact(url), "index"), at=max(text.find(url), 0))
-    here = _MACHINES.get(machine.facts.platform if machine.facts else "", _MACHINE)
-    base, *others = _lists(document, here)
+    here = _MACHINE_OF_PLATFORM.get(machine.facts.platform if machine.facts else "", _DEFAULT_MACHINE)
+    base, *others = _requirement_lists(document, here)
     named = [item for item in (base, *others) if torch_asked(item.lines)]
-    overrides = _lines(uv.get("override-dependencies"), here)
+    overrides = _linux_requirements(uv.get("override-dependencies"), here)
     forced = {requirement_name(line) for line in overrides}
-    pins = (Pin(name="python", version=python),) if (python := _text(project.get("requires-python"))) else ()
-    found: dict[_List, list[Finding]] = {}
+    pins = (Pin(name="python", version=python),) if (python := _string_or_empty(project.get("requires-python"))) else ()
+    found: dict[_RequirementList, list[Finding]] = {}
     empty = True
     for part in (base, *others):
         own = torch_asked(part.lines) is not None
@@ -78,35 +78,35 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
         # uv takes what is overridden whatever a package requires, so that it contradicts nothing.
         lines = tuple(line for line in lines if requirement_name(line) not in forced)
         lines += tuple(line for line in overrides if requirement_name(line) == _TORCH)
-        places = tuple(_indexes(uv, part))
-        if any(line.startswith(_BUILT) for line in places):
+        places = tuple(_torch_indexes(uv, part))
+        if any(line.startswith(_TORCH_URL) for line in places):
             lines = tuple(line for line in lines if requirement_name(line) != _TORCH)
         spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=(*places, *lines))
         judged = own or not part.kind or not named  # else it brings no other torch than the project itself
         found[part] = [
-            replace(item, message=_in_words(item.message), fix=_of_uv(of_commands(item)), edits=())
-            for item in _found(spec, machine if judged else Machine(), knowledge)
+            replace(item, message=_with_uv_named(item.message), fix=_uv_fix(fix_for_commands(item)), edits=())
+            for item in _list_findings(spec, machine if judged else Machine(), knowledge)
         ]
         empty &= names_nothing(spec, knowledge) and not found[part]
     seen: set[str] = set()
-    for part, told in _by_choice(found, {part for part in found if part.kind and torch_asked(part.lines)}):
+    for part, told in _findings_by_list(found, {part for part in found if part.kind and torch_asked(part.lines)}):
         for finding in (item for item in told if item.message not in seen):
             seen.add(finding.message)
-            yield Lint(finding=finding, at=_place(finding, text, (part, base)))
-    yield from _isolated((base, *others), uv, text, knowledge)
-    dynamic = "dependencies" in _texts(project.get("dynamic"))
+            yield Lint(finding=finding, at=_position_of(finding, text, (part, base)))
+    yield from _build_isolation_lints((base, *others), uv, text, knowledge)
+    dynamic = "dependencies" in _strings_in(project.get("dynamic"))
     if machine.gpus and empty and (dynamic or any(part.lines for part in found)):
         message = "the project's dependencies are not in this file, so cuenv did not check its torch"
         moved = Finding(code="CU327", severity="info", subject="dynamic", message=message, unknown=True)
         key = re.search(r"(?m)^dynamic\b" if dynamic else r"(?m)^dependencies\b|^\[project\]", text)
-        finding = moved if dynamic else nothing_named("the project")
+        finding = moved if dynamic else no_torch_finding("the project")
         yield Lint(finding=finding, at=key.start() if key else 0)
 
 
-def _by_choice(
-    found: Mapping[_List, list[Finding]], chosen: Collection[_List]
-) -> Iterator[tuple[_List, list[Finding]]]:
-    """The findings of each list; of extras with a torch of their own one is chosen, so that one that runs is enough.
+def _findings_by_list(
+    found: Mapping[_RequirementList, list[Finding]], chosen: Collection[_RequirementList]
+) -> Iterator[tuple[_RequirementList, list[Finding]]]:
+    """The findings on each list; of extras with their own torch one that runs is enough.
 
     What all of them have in common, or would be mended alike, is said of the first.
 
@@ -117,7 +117,7 @@ def _by_choice(
     fits = [
         part
         for part in found
-        if torch_asked(part.lines) and not any(item.code == "CU103" or _on_this_host(item) for item in found[part])
+        if torch_asked(part.lines) and not any(item.code == "CU103" or _is_host_error(item) for item in found[part])
     ]
     told: set[tuple[str, str | None]] = set()
     for part, findings in found.items():
@@ -125,29 +125,31 @@ def _by_choice(
         mine = [item for item in findings if not (part.kind and item.code == "CU103")]
         if part in chosen and fits:
             runs = f"the {fits[0].kind} {fits[0].key}" if fits[0].kind else "the project without it"
-            mine = [_of_another(item, part, runs) if _on_this_host(item) else item for item in mine]
+            mine = [_as_optional(item, part, runs) if _is_host_error(item) else item for item in mine]
         elif part in chosen:
-            mine = [item for item in mine if not (_on_this_host(item) and (item.code, item.fix) in told)]
+            mine = [item for item in mine if not (_is_host_error(item) and (item.code, item.fix) in told)]
         told |= {(item.code, item.fix) for item in mine}
         yield part, mine
 
 
-def _on_this_host(finding: Finding) -> bool:
+def _is_host_error(finding: Finding) -> bool:
     """Whether a finding is an error about the host, and not about the file itself."""
     return finding.severity == "error" and finding.code.startswith("CU4")
 
 
-def _of_another(finding: Finding, part: _List, runs: str) -> Finding:
-    """A finding on a torch that nobody has to choose, because another one of the project runs."""
+def _as_optional(finding: Finding, part: _RequirementList, runs: str) -> Finding:
+    """A finding on a torch that nobody has to install, because another one of the project runs."""
     message = f"{part.kind} {part.key}: {finding.message}; {runs} runs there"
     return replace(finding, severity="info", message=message, fix=None)
 
 
-def _isolated(parts: Iterable[_List], uv: Mapping[str, Any], text: str, knowledge: Knowledge) -> Iterator[Lint]:
-    """Packages whose setup imports torch, which uv and pip build in an environment without it."""
-    apart = {normalise(name) for name in _texts(uv.get("no-build-isolation-package"))}
+def _build_isolation_lints(
+    parts: Iterable[_RequirementList], uv: Mapping[str, Any], text: str, knowledge: Knowledge
+) -> Iterator[Lint]:
+    """Packages whose setup imports torch, which uv and pip build in an environment without torch."""
+    apart = {normalise(name) for name in _strings_in(uv.get("no-build-isolation-package"))}
     for key in ("extra-build-dependencies", "sources"):
-        apart |= {normalise(name) for name in _table(uv, key)}
+        apart |= {normalise(name) for name in _table_at(uv, key)}
     if uv.get("no-build-isolation") is True:
         return
     for part in parts:
@@ -165,10 +167,10 @@ def _isolated(parts: Iterable[_List], uv: Mapping[str, Any], text: str, knowledg
                 fix=f'write no-build-isolation-package = ["{name}"] in [tool.uv]; with pip install torch first, then '
                 f"{name} with --no-build-isolation",
             )
-            yield Lint(finding=finding, at=max(_position(text, part, line), 0))
+            yield Lint(finding=finding, at=max(_find_requirement(text, part, line), 0))
 
 
-def _found(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
+def _list_findings(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Iterator[Finding]:
     yield from spec_findings(spec, knowledge)
     if machine.facts:
         yield from judge_file(spec, machine.facts, knowledge, alone=True)
@@ -177,86 +179,98 @@ def _found(spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge) -> Ite
         yield from (unlisted,) if unlisted else ()
 
 
-def _lists(document: Mapping[str, Any], machine: str) -> Iterator[_List]:
-    project = _table(document, "project")
-    yield _List("", "dependencies", _lines(project.get("dependencies"), machine))
-    for name, rows in _table(project, "optional-dependencies").items():
-        yield _List("extra", name, _lines(rows, machine))
-    for name, rows in _table(document, "dependency-groups").items():
-        yield _List("group", name, _lines(rows, machine))
-    yield _List("group", "dev-dependencies", _lines(_table(document, "tool", "uv").get("dev-dependencies"), machine))
+def _requirement_lists(document: Mapping[str, Any], machine: str) -> Iterator[_RequirementList]:
+    project = _table_at(document, "project")
+    yield _RequirementList("", "dependencies", _linux_requirements(project.get("dependencies"), machine))
+    for name, rows in _table_at(project, "optional-dependencies").items():
+        yield _RequirementList("extra", name, _linux_requirements(rows, machine))
+    for name, rows in _table_at(document, "dependency-groups").items():
+        yield _RequirementList("group", name, _linux_requirements(rows, machine))
+    yield _RequirementList(
+        "group",
+        "dev-dependencies",
+        _linux_requirements(_table_at(document, "tool", "uv").get("dev-dependencies"), machine),
+    )
 
 
-def _lines(rows: object, machine: str) -> tuple[str, ...]:
-    """The requirements of a list that hold on Linux on a machine, without their markers."""
+def _linux_requirements(rows: object, machine: str) -> tuple[str, ...]:
+    """The requirements of a list that apply on Linux on a machine, without their markers."""
     return tuple(
         bare.strip()
-        for text in _texts(rows)
+        for text in _strings_in(rows)
         for bare, _, marker in [text.partition(";")]
         if any(place == machine for place, _ in places_on_linux(marker))
     )
 
 
-def _texts(rows: object) -> list[str]:
+def _strings_in(rows: object) -> list[str]:
     return [item for item in rows if isinstance(item, str)] if isinstance(rows, list) else []
 
 
-def _text(value: object) -> str:
+def _string_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _table(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+def _table_at(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     found: object = document
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found if isinstance(found, dict) else {}
 
 
-def _rows(value: object) -> list[dict[str, Any]]:
+def _tables_in(value: object) -> list[dict[str, Any]]:
     return [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)]
 
 
-def _urls(uv: Mapping[str, Any]) -> list[str]:
+def _index_urls(uv: Mapping[str, Any]) -> list[str]:
     further = uv.get("extra-index-url")
     return [
-        *(url for row in _rows(uv.get("index")) if (url := _text(row.get("url")))),
-        *filter(None, [_text(uv.get("index-url"))]),
-        *_texts(further if isinstance(further, list) else [further]),
+        *(url for row in _tables_in(uv.get("index")) if (url := _string_or_empty(row.get("url")))),
+        *filter(None, [_string_or_empty(uv.get("index-url"))]),
+        *_strings_in(further if isinstance(further, list) else [further]),
     ]
 
 
-def _indexes(uv: Mapping[str, Any], part: _List) -> Iterator[str]:
-    """The place where uv looks for torch, as pip would be told of it.
+def _torch_indexes(uv: Mapping[str, Any], part: _RequirementList) -> Iterator[str]:
+    """The index from which uv takes torch, as options of pip.
 
     An index that is named for torch is the only one. Of the others uv takes the first that has torch, so that one of
     PyTorch's own is the only one as well, unless the project asks for the best match of all.
     """
-    rows = {_text(row.get("name")): row for row in _rows(uv.get("index"))}
-    for row in _rows(_table(uv, "sources").get(_TORCH)):
-        here = _text(row.get(part.kind)) == part.key if part.kind in row else not {"extra", "group"}.intersection(row)
-        index = rows.get(_text(row.get("index")))
+    rows = {_string_or_empty(row.get("name")): row for row in _tables_in(uv.get("index"))}
+    for row in _tables_in(_table_at(uv, "sources").get(_TORCH)):
+        here = (
+            _string_or_empty(row.get(part.kind)) == part.key
+            if part.kind in row
+            else not {"extra", "group"}.intersection(row)
+        )
+        index = rows.get(_string_or_empty(row.get("index")))
         if here and any(
-            machine == _MACHINE
-            for machine, _ in places_on_linux(_text(row.get("marker")), part.key if part.kind == "extra" else "")
+            machine == _DEFAULT_MACHINE
+            for machine, _ in places_on_linux(
+                _string_or_empty(row.get("marker")), part.key if part.kind == "extra" else ""
+            )
         ):
             if index:
-                yield f"--index-url {_text(index.get('url'))}"
-            elif url := _text(row.get("url")):
-                yield f"{_BUILT}{url}"
+                yield f"--index-url {_string_or_empty(index.get('url'))}"
+            elif url := _string_or_empty(row.get("url")):
+                yield f"{_TORCH_URL}{url}"
             else:
-                yield f"{_BUILT}{_text(row.get('git')) or 'file:' + _text(row.get('path'))}"
+                yield f"{_TORCH_URL}{_string_or_empty(row.get('git')) or 'file:' + _string_or_empty(row.get('path'))}"
             return
     every = [
-        url for url in _urls(uv) if not any(row.get("explicit") and row.get("url") == url for row in rows.values())
+        url
+        for url in _index_urls(uv)
+        if not any(row.get("explicit") and row.get("url") == url for row in rows.values())
     ]
-    first = next((url for url in every if _OWN in url), "")
-    best = _text(uv.get("index-strategy")).startswith("unsafe-best")
+    first = next((url for url in every if _PYTORCH_INDEX in url), "")
+    best = _string_or_empty(uv.get("index-strategy")).startswith("unsafe-best")
     for url in every if best or not first else [first]:
         yield f"{'--extra-index-url' if best else '--index-url'} {url}"
 
 
-def _in_words(message: str) -> str:
-    """What is said of pip holds for uv as well, which most projects are installed with."""
+def _with_uv_named(message: str) -> str:
+    """A message about pip that names uv too."""
     for of_pip, both in (
         ("pip takes torch", "uv and pip take torch"),
         ("pip installs torch", "uv and pip install torch"),
@@ -267,21 +281,21 @@ def _in_words(message: str) -> str:
 
 
 _CONDITION = regex(r"[=<>~!@]")
-_PYTHON = regex(r"write python=([0-9.]+)")
-_OF_PIP = regex(r"--(?:extra-)?index-url ([^\s,]+)")
+_PYTHON_FIX = regex(r"write python=([0-9.]+)")
+_PIP_INDEX = regex(r"--(?:extra-)?index-url ([^\s,]+)")
 
 
-def _of_uv(fix: str | None) -> str | None:
-    """What mends a finding in the words of a project: an index is named once, and torch is taken from it."""
-    fix = fix and _PYTHON.sub(r'write requires-python = "==\1.*"', fix)
-    if fix is None or not _OF_PIP.search(fix):
+def _uv_fix(fix: str | None) -> str | None:
+    """A fix for pip in terms of ``[tool.uv]``."""
+    fix = fix and _PYTHON_FIX.sub(r'write requires-python = "==\1.*"', fix)
+    if fix is None or not _PIP_INDEX.search(fix):
         return fix and fix.removeprefix("with pip: ")
     at = fix.replace("with pip: ", "").replace("add --", "name --")
-    return _OF_PIP.sub(r"the index \1 in [[tool.uv.index]], and that index for torch in [tool.uv.sources]", at)
+    return _PIP_INDEX.sub(r"the index \1 in [[tool.uv.index]], and that index for torch in [tool.uv.sources]", at)
 
 
-def _place(finding: Finding, text: str, parts: tuple[_List, ...]) -> int:
-    """The requirement that the message names, else that of its subject, else torch, in its list."""
+def _position_of(finding: Finding, text: str, parts: tuple[_RequirementList, ...]) -> int:
+    """The place of the requirement that the message names, otherwise of its subject, otherwise of torch."""
     message, names = finding.message, finding.subject.split(", ")
     tests: tuple[Callable[[str], bool], ...] = (
         lambda line: _CONDITION.search(line) is not None and (message.startswith(line) or f" {line} " in message),
@@ -291,14 +305,14 @@ def _place(finding: Finding, text: str, parts: tuple[_List, ...]) -> int:
     for test in tests:
         for part in parts:
             for line in part.lines:
-                if test(line) and (at := _position(text, part, line)) >= 0:
+                if test(line) and (at := _find_requirement(text, part, line)) >= 0:
                     return at
     found = re.search(r"(?m)^dependencies\b|^\[project\]", text)
     return found.start() if found else 0
 
 
-def _position(text: str, part: _List, line: str) -> int:
-    """Where a requirement stands, behind the key of its list; -1 where it is written in another way."""
+def _find_requirement(text: str, part: _RequirementList, line: str) -> int:
+    """The index of a requirement after the key of its list; -1 if it is written in another way."""
     key = re.search(rf"(?m)^[ \t]*[\"']?{re.escape(part.key)}[\"']?[ \t]*=", text)
     start = key.end() if key else 0
     found = re.compile(rf"[\"'][ \t]*{re.escape(line)}[ \t]*[\"';]").search(text, start)

@@ -1,4 +1,4 @@
-"""The shell commands of a file: their words, and what each environment is asked for."""
+"""The shell commands of a file: their words, and what they install in each environment."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cuenv.core.regex import regex
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
 
-ON = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
+REST_OF_COMMAND = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
 """The rest of a command: to the end of the line, over lines that it goes on, and what was a comment between them."""
-PIP = regex(rf"\bpip[0-9.]*(?:\s+--?[a-z][\w=-]*)*\s+install\b(?P<rest>{ON})")
-_INSTEAD = regex(r"\|\|[^;&|\n]*(?:\\\r?\n[^;&|\n]*)*\Z")
+PIP = regex(rf"\bpip[0-9.]*(?:\s+--?[a-z][\w=-]*)*\s+install\b(?P<rest>{REST_OF_COMMAND})")
+_FALLBACK = regex(r"\|\|[^;&|\n]*(?:\\\r?\n[^;&|\n]*)*\Z")
 """What stands before a command that runs only where the one before it failed."""
 NO_DEPS = regex(r"\s--no-dep(?:endencie)?s\b")
 WORD = regex(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\\]+")
@@ -23,13 +23,13 @@ _COMMENT = regex(r"(?P<kept>\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|\\.)|(?<![^\s;&|()]
 
 
 def without_comments(text: str) -> str:
-    """Shell code with blanks in place of its comments, so that every other character keeps its place."""
+    """Shell code with blanks for its comments, so that every other character keeps its place."""
     return _COMMENT.sub(lambda found: found["kept"] or " " * len(found[0]), text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellCommands:
-    """Shell commands without comments, where they stand in the file, and the variables that are set before them."""
+    """Shell commands without comments, their place in the file, and the variables that are set before them."""
 
     text: str
     at: int
@@ -38,7 +38,7 @@ class ShellCommands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A word of a command; not ``literal`` where a variable stood in it, so that no edit may replace it."""
+    """A word of a command; not ``literal`` if it contained a variable, so that no edit may replace it."""
 
     text: str
     start: int
@@ -47,7 +47,7 @@ class Word:
     literal: bool = True
 
 
-_INDEXES = {
+_INDEX_VARIABLES = {
     "PIP_INDEX_URL": "--index-url",
     "PIP_EXTRA_INDEX_URL": "--extra-index-url",
     "PIP_FIND_LINKS": "--find-links",
@@ -57,25 +57,25 @@ _INDEXES = {
 _INDEX_OPTION = regex(r"(-i|--index-url|--extra-index-url|-f|--find-links|--index|--default-index)(?:=(.+))?")
 
 
-def lists_of(words: Sequence[Word]) -> Iterator[Word]:
-    """The lists of requirements that a command of pip names."""
+def requirement_lists(words: Sequence[Word]) -> Iterator[Word]:
+    """The requirements files that a pip command names."""
     for word, after in zip_longest(words, words[1:]):
-        found = _LIST.fullmatch(word.text)
+        found = _LIST_OPTION.fullmatch(word.text)
         if found and found[1]:
             yield replace(word, text=found[1])
         elif found and after:
             yield after
 
 
-def set_indexes(run: ShellCommands) -> Iterator[str]:
-    """The indexes that variables name, as a requirements file has them."""
-    for name, option in _INDEXES.items():
+def indexes_of_variables(run: ShellCommands) -> Iterator[str]:
+    """The indexes that variables name, as options in a requirements file."""
+    for name, option in _INDEX_VARIABLES.items():
         if run.variables.get(name):
             yield f"{option} {run.variables[name]}"
 
 
-def indexes_of(words: Sequence[Word]) -> Iterator[str]:
-    """The options of pip and uv that name an index, as a requirements file has them."""
+def index_options(words: Sequence[Word]) -> Iterator[str]:
+    """The options of pip and uv that name an index, as in a requirements file."""
     for word, after in zip_longest(words, words[1:]):
         option = _INDEX_OPTION.fullmatch(word.text)
         value = option[2] if option and option[2] else after.text if option and after else ""
@@ -86,12 +86,12 @@ def indexes_of(words: Sequence[Word]) -> Iterator[str]:
 
 ListReader: TypeAlias = "Callable[[str], tuple[str, ...] | None]"
 """The lines of a list of requirements by the name that a command has for it; ``None`` where it cannot be read."""
-_LIST = regex(r"(?:-r|--requirements?)(?:=?([^=\s]\S*))?")
-CONDA = regex(rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{ON})")
-_CONFIG = regex(
+_LIST_OPTION = regex(r"(?:-r|--requirements?)(?:=?([^=\s]\S*))?")
+CONDA = regex(rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{REST_OF_COMMAND})")
+_CHANNEL_CONFIG = regex(
     r"(?<![\w.-])(?:conda|mamba|micromamba)\s+config\s[^\n;&|]*?--(?P<how>add|prepend|append)\s+channels\s+(?P<channel>[^\s;&|]+)"
 )
-_VALUED = regex(
+_CONDA_VALUED = regex(
     r"-[cnpfr]|--(?:channel|name|prefix|file|solver|platform|subdir|root-prefix|revision|rc-file)",
 )
 PIP_VALUED = regex(
@@ -101,15 +101,15 @@ PIP_VALUED = regex(
     r"|cache-dir|no-build-isolation-package|no-binary(?:-package)?|only-binary|upgrade-strategy|progress-bar)"
 )
 """The options that a value follows."""
-_FOREIGN = regex(r"[$`{}()]|://|^[./~-]|\.(?:ya?ml|txt|conda|bz2|whl|lock)$")
+_NOT_A_PACKAGE = regex(r"[$`{}()]|://|^[./~-]|\.(?:ya?ml|txt|conda|bz2|whl|lock)$")
 """What is not a valid name of a package by itself: a variable, a path, a URL, a file."""
 _VARIABLE = regex(
     r"\$(?:\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?::?-(?P<default>[^}$`]*))?\}|(?P<bare>[A-Za-z_][A-Za-z0-9_]*))"
 )
 
 
-def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """A text with the values of the variables that are known; the others stay as they are written."""
+def expand_variables(text: str, variables: Mapping[str, str]) -> str:
+    """A text with the values of known variables; others stay as they are written."""
 
     def value(found: re.Match[str]) -> str:
         known = variables.get(found["braced"] or found["bare"])
@@ -120,7 +120,7 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class InstallCommand:
-    """What one environment is asked for, over all commands that name it."""
+    """What commands install in one environment, over all commands that name it."""
 
     at: int
     channels: dict[str, int] = field(default_factory=dict)
@@ -129,31 +129,31 @@ class InstallCommand:
     indexes: list[str] = field(default_factory=list)
 
     def spec(self) -> EnvironmentSpec:
-        """The same as an environment file."""
+        """The request as an environment file."""
         pins = tuple(dict.fromkeys(pin for pin, _ in self.pins))
         pip = tuple(dict.fromkeys([*self.indexes, *(word.text for word in self.pip)]))
         return EnvironmentSpec(name="", channels=tuple(self.channels), pins=pins, pip=pip)
 
 
-def asked_in(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
-    """What commands ask for, each environment by itself; pip's part belongs to the only one."""
+def install_commands(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
+    """What commands install in each environment; the pip part belongs to the only one."""
     found: dict[str, InstallCommand] = {}
     configured: dict[str, int] = {}
     pip: list[Word] = []
     indexes: list[str] = []
     for part in parts:
-        for item in _CONFIG.finditer(part.text):
+        for item in _CHANNEL_CONFIG.finditer(part.text):
             one = {item["channel"].strip("'\""): part.at + item.start("channel")}
             configured = {**configured, **one} if item["how"] == "append" else {**one, **configured}
         for item in CONDA.finditer(part.text):
-            _conda(item, part, found)
+            _add_conda_command(item, part, found)
         for item in PIP.finditer(part.text):
-            if not _INSTEAD.search(part.text, 0, item.start()):
-                words = words_of(item, part)
-                named = list(packages_of(words, PIP_VALUED))
+            if not _FALLBACK.search(part.text, 0, item.start()):
+                words = command_words(item, part)
+                named = list(package_words(words, PIP_VALUED))
                 pip += named
                 if any(requirement_name(word.text) == "torch" for word in named):
-                    indexes += [*set_indexes(part), *indexes_of(words)]
+                    indexes += [*indexes_of_variables(part), *index_options(words)]
     for asked in found.values():
         asked.channels = asked.channels or configured
     if not found:
@@ -164,46 +164,46 @@ def asked_in(parts: Iterable[ShellCommands]) -> tuple[InstallCommand, ...]:
     return tuple(found.values())
 
 
-def _conda(item: re.Match[str], part: ShellCommands, found: dict[str, InstallCommand]) -> None:
-    words = words_of(item, part)
+def _add_conda_command(item: re.Match[str], part: ShellCommands, found: dict[str, InstallCommand]) -> None:
+    words = command_words(item, part)
     values: dict[str, list[Word]] = {}
     for word, after in zip_longest(words, words[1:]):
         option, equals, value = word.text.partition("=")
-        if _VALUED.fullmatch(word.text) and after:
+        if _CONDA_VALUED.fullmatch(word.text) and after:
             values.setdefault(word.text, []).append(after)
-        elif equals and _VALUED.fullmatch(option):
+        elif equals and _CONDA_VALUED.fullmatch(option):
             values.setdefault(option, []).append(replace(word, text=value))
     named = [word for key in ("-n", "--name", "-p", "--prefix") for word in values.get(key, ())]
     asked = found.setdefault(named[-1].text if named else "", InstallCommand(at=part.at + item.start()))
     for word in sorted((*values.get("-c", ()), *values.get("--channel", ())), key=lambda item: item.start):
         for channel in word.text.split(","):
             asked.channels.setdefault(channel, word.start)
-    for word in packages_of(words, _VALUED):
-        pin = _pin(word.text)
+    for word in package_words(words, _CONDA_VALUED):
+        pin = _parse_pin(word.text)
         if pin:
             asked.pins.append((pin, word))
 
 
-def _pin(text: str) -> Pin | None:
+def _parse_pin(text: str) -> Pin | None:
     try:
         return parse_spec(text)
     except ValueError:
         return None
 
 
-def words_of(command: re.Match[str], part: ShellCommands) -> list[Word]:
-    """The words behind the name of a command, with the variables that are known."""
+def command_words(command: re.Match[str], part: ShellCommands) -> list[Word]:
+    """The words after the name of a command, with the values of known variables."""
     found, at = [], part.at + command.start("rest")
     for item in WORD.finditer(command["rest"]):
         quoted = item[0][:1] in ("'", '"')
         bare = item[0][1:-1] if quoted else item[0]
-        text = bare if item[0][:1] == "'" else expanded(bare, part.variables)
+        text = bare if item[0][:1] == "'" else expand_variables(bare, part.variables)
         literal = text == bare
         found.append(Word(text=text, start=at + item.start(), end=at + item.end(), quoted=quoted, literal=literal))
     return found
 
 
-def packages_of(words: list[Word], valued: re.Pattern[str]) -> Iterator[Word]:
+def package_words(words: list[Word], valued: re.Pattern[str]) -> Iterator[Word]:
     """The words that name packages; a bare ``<`` or ``>`` is a redirection of the shell."""
     skip = False
     for word in words:
@@ -211,5 +211,5 @@ def packages_of(words: list[Word], valued: re.Pattern[str]) -> Iterator[Word]:
             skip = not skip and valued.fullmatch(word.text) is not None
             continue
         redirects = not word.quoted and any(mark in word.text for mark in "<>")
-        if not redirects and word.text and not _FOREIGN.search(word.text):
+        if not redirects and word.text and not _NOT_A_PACKAGE.search(word.text):
             yield word

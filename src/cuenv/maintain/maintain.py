@@ -19,7 +19,7 @@ from cuenv.knowledge import guidance, tables
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.io.load import load, read_texts
 from cuenv.knowledge.rows import PLATFORMS, STACKS, Discontinued, LabelFit
-from cuenv.knowledge.schema import DAY, TableRow, read_all, rows_in, text_of
+from cuenv.knowledge.schema import DAY, TableRow, read_all, rows_in, table_text
 from cuenv.maintain import audit as judge
 from cuenv.maintain.learn import learn, own
 from cuenv.solve.io.sources import Sources
@@ -308,4 +308,4 @@ def _row_with_fault(text: str) -> str:
 
 
 def _text(name: str, of: type[TableRow], data: Any, faults: Faults) -> str:
-    return text_of(name, of, rows_in(name, of, data, faults), data.get("edition"))
+    return table_text(name, of, rows_in(name, of, data, faults), data.get("edition"))

@@ -418,7 +418,7 @@ def _build_needs(subject: Subject) -> BuildNeeds:
         knowledge,
         nvcc=bool(nvccs_in(prefix)),
         built=built_libraries(prefix, [wheel.name for wheel, _ in compiling_libraries(prefix, knowledge)]),
-        torch_includes=[name for name in included if knowledge.holder_of(name)],
+        torch_includes=[name for name in included if knowledge.package_with_header(name)],
         solution=subject.solution,
         profile=subject.profile,
     )

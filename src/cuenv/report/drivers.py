@@ -115,7 +115,7 @@ def _of_gpus(facts: HostFacts, knowledge: Knowledge) -> Iterator[_Bar]:
     for capability, name in devices(facts):
         row = knowledge.compute_capability(capability)
         if row:
-            begins = knowledge.first_drives(row) or "not listed"
+            begins = knowledge.first_driver_of(row) or "not listed"
             word = f"until branch {row.last_branch}" if row.last_branch else "no last branch is known"
             label = name or "GPU"
             yield _Bar(

@@ -263,7 +263,7 @@ def _needs(row: Extension, names: set[str], knowledge: Knowledge) -> Iterator[tu
         yield "nvcc", "cuda-nvcc"
     if not names & set(_WHOLE_TOOLKIT):
         for header in row.headers:
-            holder = knowledge.holder_of(header)
+            holder = knowledge.package_with_header(header)
             if holder is None or holder not in names:
                 yield header, holder
     for tool in row.tools:

@@ -1,4 +1,4 @@
-"""Builds: the toolkit, the compilers and the headers that an extension is compiled with."""
+"""Cures for builds: the toolkit, the compilers and the headers for an extension."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ from cuenv.knowledge.rows import MACHINES, PLATFORMS, Cuda
 from cuenv.resolver.candidates import bare_candidate
 from cuenv.resolver.compose import HEADERS
 
-_OF_CMAKE = regex(
+_CMAKE_MESSAGE = regex(
     r"CMake|CMAKE_|CUDACXX|CUDA_TOOLKIT_ROOT_DIR|CUDAToolkit|Could NOT find CUDA|CUDA compiler identification|"
     r"default CUDA arch"
 )
-_FOUND_THERE = " && export CPATH=$CONDA_PREFIX/include LIBRARY_PATH=$CONDA_PREFIX/lib CMAKE_PREFIX_PATH=$CONDA_PREFIX"
+_EXPORT_PATHS = " && export CPATH=$CONDA_PREFIX/include LIBRARY_PATH=$CONDA_PREFIX/lib CMAKE_PREFIX_PATH=$CONDA_PREFIX"
 """Compilers and a CMake of the system do not look into an environment by themselves."""
-_ASK_GPU = "python -c \"import torch; print('%d.%d' % torch.cuda.get_device_capability())\""
+_PRINT_CAPABILITY = "python -c \"import torch; print('%d.%d' % torch.cuda.get_device_capability())\""
 
 
 def install_toolchain(context: LogContext, cuda: Version) -> str:
-    """The command that brings compiler and headers of a CUDA release into an environment; empty where none can."""
+    """Return the command that installs compiler and headers of a CUDA release; empty if there is none."""
     row = context.knowledge.cuda(cuda)
     if row is not None and row.conda_nvcc:
-        return f"conda install{_into(context)} -c conda-forge cuda-version={cuda} cuda-nvcc {' '.join(HEADERS)}"
+        return f"conda install{_in_prefix(context)} -c conda-forge cuda-version={cuda} cuda-nvcc {' '.join(HEADERS)}"
     if row is not None and row.labels:
-        return f"conda install{_into(context)} -c nvidia/label/cuda-{row.labels[-1]} cuda-toolkit"
+        return f"conda install{_in_prefix(context)} -c nvidia/label/cuda-{row.labels[-1]} cuda-toolkit"
     return ""
 
 
-def _into(context: LogContext) -> str:
+def _in_prefix(context: LogContext) -> str:
     return f" -p {quote(context.prefix.path)}" if context.prefix else ""
 
 
 @cure
 def toolchain(context: LogContext) -> CureResult:
-    """Which nvcc there is, and the command for compiler and headers of torch's own CUDA."""
+    """Suggest the compiler and headers of torch's CUDA, and say which nvcc exists."""
     _, cuda = torch_of(context)
-    because = [*_toolkits(context)]
+    because = [*_toolkit_sentences(context)]
     if "missing: CUDA_INCLUDE_DIRS" in context.line:  # so CMake speaks, which found nvcc
         remedy = "install the headers beside this nvcc, or set CUDA_TOOLKIT_ROOT_DIR to a toolkit with cuda_runtime.h"
         return CureResult(because=tuple(because), remedy=remedy, command="")
-    if command := _without_toolkit(context):
+    if command := _command_without_toolkit(context):
         remedy = (
             "install the CuPy wheel for the driver's CUDA version, which needs no compiler"
             if "cupy-" in command
@@ -74,49 +74,49 @@ def toolchain(context: LogContext) -> CureResult:
     if context.prefix and context.prefix.kind == "conda":
         there = [name for name in ("cuda-nvcc", "cuda-nvcc-impl", "cudatoolkit-dev") if context.prefix.package(name)]
         lacking = [name for name in HEADERS if not context.prefix.package(name)]
-        because.append(f"{context.prefix.path} holds {' and '.join(there) or 'no nvcc'}" + _without(lacking))
+        because.append(f"{context.prefix.path} holds {' and '.join(there) or 'no nvcc'}" + _missing_text(lacking))
         if there and not lacking:
             because.append("the files are installed, but builds do not look where conda-forge puts them")
             return CureResult(because=tuple(because), command=f"cuenv hook --prefix {quote(context.prefix.path)}")
     mentioned = context.frameworks | context.mentions.keys()
-    if _SHELL.search(context.line) and not mentioned & {"torch", "companions"}:
+    if _NVCC_NOT_FOUND.search(context.line) and not mentioned & {"torch", "companions"}:
         remedy = (
             "in a container use a devel image of nvidia/cuda; elsewhere add the toolkit's "
             "bin directory to PATH (sudo has its own PATH), or install conda-forge's compiler"
         )
-        alone = _NVCC_ALONE if "cicc" in context.line else _NVCC_OF_PATH
+        alone = _INSTALL_NVCC if "cicc" in context.line else _FIND_NVCC
         return CureResult(because=tuple(because), remedy=remedy, command="" if in_docker_build(context) else alone)
     if "asked" in context.groups and not mentioned & {"torch", "companions", "python"}:  # a program that make links
         package = "cuda-cudart-dev" if context.groups["asked"] == "cudart" else f"lib{context.groups['asked']}-dev"
-        return CureResult(because=tuple(because), command=f"conda install -c conda-forge {package}{_FOUND_THERE}")
+        return CureResult(because=tuple(because), command=f"conda install -c conda-forge {package}{_EXPORT_PATHS}")
     elsewhere = " && export CUDA_HOME=$CONDA_PREFIX" if "/bin/nvcc" in context.line else ""
     if cuda is None:
-        return CureResult(because=tuple(because), command=toolkit_of_torch() + elsewhere)
+        return CureResult(because=tuple(because), command=install_torch_toolkit() + elsewhere)
     because.append(f"torch is built for CUDA {cuda}")
     return CureResult(because=tuple(because), command=install_toolchain(context, cuda) or resolve_command(context))
 
 
-_SHELL = regex(
+_NVCC_NOT_FOUND = regex(
     r"\b(?:nvcc|cicc)\W{0,12}: (?:[Cc]ommand |executable file )?not found|command not found: nvcc|"
     r"configure: error: .*nvcc"
 )
-_NVCC_ALONE = (
+_INSTALL_NVCC = (
     "conda install -c conda-forge cuda-nvcc cuda-cudart-dev libcublas-dev && "
     "export CUDA_HOME=$CONDA_PREFIX CUDACXX=$CONDA_PREFIX/bin/nvcc"
 )
-_NVCC_OF_PATH = f"export PATH=/usr/local/cuda/bin:$PATH; command -v nvcc || {{ {_NVCC_ALONE}; }}"
+_FIND_NVCC = f"export PATH=/usr/local/cuda/bin:$PATH; command -v nvcc || {{ {_INSTALL_NVCC}; }}"
 
 
-def _without_toolkit(context: LogContext) -> str:
-    """What helps where no toolkit of torch is wanted: CMake asks for an nvcc, CUDA_HOME has a colon, cuDNN lacks."""
+def _command_without_toolkit(context: LogContext) -> str:
+    """Return the command for a log that needs no toolkit of torch's CUDA, such as cuDNN for CMake."""
     header = context.groups.get("header", "")
     if re.search(r" matching version|Cuda Configuration Error", context.line):  # TensorFlow, in folders that it is told
         part = header.split(".")[0] if header.startswith(("cudnn", "nccl")) else "cuda-toolkit"
         return f"conda install -c conda-forge {part} && export TF_CUDA_PATHS=/usr/local/cuda,$CONDA_PREFIX"
     if header.startswith("cudnn") or "CUDNN" in context.line or "cudnn_" in context.line:
-        return f"conda install -c conda-forge cudnn{_FOUND_THERE}"
+        return f"conda install -c conda-forge cudnn{_EXPORT_PATHS}"
     if header.startswith("nccl"):
-        return f"conda install -c conda-forge nccl{_FOUND_THERE}"
+        return f"conda install -c conda-forge nccl{_EXPORT_PATHS}"
     if (
         "nvcc command " in context.line or "cupy" in context.frameworks
     ):  # so CuPy tells what it found: its wheels want no compiler
@@ -124,7 +124,7 @@ def _without_toolkit(context: LogContext) -> str:
         return f"{PIP} install cupy-cuda{cuda.major if cuda else 12}x"
     if re.search(r"(?:^|[\s'\"]):/\S*cuda", context.line):
         return "export CUDA_HOME=/usr/local/cuda"
-    if _OF_CMAKE.search(context.line):
+    if _CMAKE_MESSAGE.search(context.line):
         nvcc = "export CUDACXX=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
         return f"{nvcc} && export PATH=$(dirname $CUDACXX):$PATH"
     return ""
@@ -132,7 +132,7 @@ def _without_toolkit(context: LogContext) -> str:
 
 @cure
 def post_link(context: LogContext) -> CureResult:
-    """A toolkit without a script, where that of ``cudatoolkit-dev`` failed."""
+    """Suggest a toolkit without a post-link script, if that of ``cudatoolkit-dev`` failed."""
     if context.groups.get("name") != "cudatoolkit-dev":
         return CureResult(remedy="read the script's output below the line", command="")
     release = version(".".join(context.groups["version"].split(".")[:2]))
@@ -143,7 +143,7 @@ def post_link(context: LogContext) -> CureResult:
 
 @cure
 def nvcc_test(context: LogContext) -> CureResult:
-    """The nvcc of the toolkit itself, where CMake met none that works."""
+    """Suggest the nvcc of the toolkit, if CMake found none that works."""
     if re.search(r"_CMAKE_CUDA_WHOLE_FLAG|CMakeTestCUDACompiler|working CUDA arch", context.line):
         return CureResult()
     remedy = (
@@ -155,13 +155,13 @@ def nvcc_test(context: LogContext) -> CureResult:
 
 @cure
 def mismatch(context: LogContext) -> CureResult:
-    """An nvcc of another CUDA than torch's."""
+    """Suggest the nvcc of torch's CUDA instead of the one in the log."""
     _, cuda = torch_of(context)
     have, want = (
         context.groups.get("nvcc", ""),
         context.groups.get("torch", "") or context.mentions.get("cuda") or str(cuda or ""),
     )
-    because = [*_toolkits(context)]
+    because = [*_toolkit_sentences(context)]
     if context.frame and re.search(r"overlay/lib/python|/builds-v[0-9]", context.frame.file):
         says = "the torch that refuses is not the installed one: pip fetched it for the build alone"
         remedy = "let the build use the torch that is installed: --no-build-isolation"
@@ -173,14 +173,14 @@ def mismatch(context: LogContext) -> CureResult:
         because.append(
             f"{have} and {want} have different major versions; torch cannot load extensions that nvcc {have} built"
         )
-    command = install_toolchain(context, cuda) if cuda else toolkit_of_torch()
+    command = install_toolchain(context, cuda) if cuda else install_torch_toolkit()
     if command and not context.prefix:  # another nvcc may stand in CUDA_HOME
         command += " && export CUDA_HOME=$CONDA_PREFIX"
     return CureResult(because=tuple(because), command=command or resolve_command(context))
 
 
-def other_major(context: LogContext) -> Iterator[Finding]:
-    """What the engine says of the nvcc of a log beside its torch, whatever else the log shows."""
+def other_major_findings(context: LogContext) -> Iterator[Finding]:
+    """Yield the findings of the rules on the nvcc and the torch of a log, whatever else the log shows."""
     _, cuda = torch_of(context)
     nvcc = context.mentions.get("nvcc", "")
     if not cuda or not nvcc:
@@ -194,7 +194,7 @@ def other_major(context: LogContext) -> Iterator[Finding]:
 
 @cure
 def cuda_target(context: LogContext) -> CureResult:
-    """The development package of a library of the toolkit, by its name at conda-forge."""
+    """Suggest the conda-forge development package of a toolkit library."""
     name = context.groups.get("name", "").removesuffix("_static")
     part = next(
         (word for word in ("cublas", "cufft", "curand", "cusolver", "cusparse", "cudart", "nvrtc") if word in name), ""
@@ -207,7 +207,7 @@ def cuda_target(context: LogContext) -> CureResult:
 
 @cure
 def nvcc_targets(context: LogContext) -> CureResult:
-    """A target that nvcc does not know: which toolkits do, and the list for the GPUs of the host."""
+    """Suggest a toolkit that supports a target, or the arch list for the GPUs of the host."""
     if "nvrtc" in context.line.lower():
         remedy = "install a newer torch build: its NVRTC is older than the GPU"
         return CureResult(remedy=remedy, command=resolve_command(context))
@@ -215,8 +215,8 @@ def nvcc_targets(context: LogContext) -> CureResult:
         remedy = "set the architectures: CMake asked for the machine's GPU, but none is visible, as in docker build"
         return CureResult(remedy=remedy, command="export CUDAARCHS=all-major")
     asked = context.groups.get("compute", "")
-    because = [*_toolkits(context)]
-    rows = [row for row in context.knowledge.cudas if asked and _knows(row, asked)]
+    because = [*_toolkit_sentences(context)]
+    rows = [row for row in context.knowledge.cudas if asked and _compiles_for(row, asked)]
     latest = max((row.version for row in rows), default=None)
     newest = max(row.version for row in context.knowledge.cudas)
     if latest:
@@ -239,7 +239,7 @@ def nvcc_targets(context: LogContext) -> CureResult:
     here = capabilities(context)
     removed = latest is None or (release is not None and release > latest)
     if removed or (dropped and "extension" in context.mentions and asked not in map(str, here)):
-        wanted = ";".join(map(str, here)) or f"$({_ASK_GPU})"
+        wanted = ";".join(map(str, here)) or f"$({_PRINT_CAPABILITY})"
         said = f"compute capability {asked} was removed from this nvcc" if asked else "the build names no architecture"
         because.append(f"build for the installed GPU: {said}")
         return CureResult(because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{wanted}"')
@@ -256,7 +256,7 @@ def nvcc_targets(context: LogContext) -> CureResult:
 
 @cure
 def nvcc_crashed(context: LogContext) -> CureResult:
-    """The newest nvcc of the major of torch's CUDA, in which faults of older ones are mended."""
+    """Suggest the newest nvcc of the CUDA major of torch, which has bug fixes."""
     _, cuda = torch_of(context)
     release = nvcc_on_path(context)
     major = (cuda or release or Version("0")).major
@@ -264,13 +264,13 @@ def nvcc_crashed(context: LogContext) -> CureResult:
     newest = max((one for one in able if install_toolchain(context, one)), default=None)
     if newest is None or (release is not None and release >= newest):
         return CureResult()
-    return CureResult(because=tuple(_toolkits(context)), command=install_toolchain(context, newest))
+    return CureResult(because=tuple(_toolkit_sentences(context)), command=install_toolchain(context, newest))
 
 
 _NEWER_TORCH = "install a torch built for a CUDA that supports the GPU, and nvcc of that CUDA version"
 
 
-def _knows(row: Cuda, asked: str) -> bool:
+def _compiles_for(row: Cuda, asked: str) -> bool:
     return any(str(target) == asked.rstrip("af") for target in row.targets)
 
 
@@ -290,8 +290,8 @@ def host_compiler(context: LogContext) -> CureResult:
     if int(gcc) < _OLDEST_GXX:
         return CureResult(because=tuple(because), remedy=f"install gcc-{gcc} and g++-{gcc} of the system", command="")
     platform = context.facts.platform if context.facts else PLATFORMS[0]
-    command = f"conda install{_into(context)} -c conda-forge 'gxx_{platform}={gcc}.*'"
-    named = "" if _into(context) else _CCBIN.format(machine=MACHINES[platform])
+    command = f"conda install{_in_prefix(context)} -c conda-forge 'gxx_{platform}={gcc}.*'"
+    named = "" if _in_prefix(context) else _CCBIN.format(machine=MACHINES[platform])
     return CureResult(because=tuple(because), command=command + named)
 
 
@@ -302,7 +302,7 @@ _OLDEST_GXX = 7  # the first g++ of conda-forge
 
 @cure
 def param_packs(context: LogContext) -> CureResult:
-    """The gcc for an nvcc before 11.6; one that fails at an older gcc is of a CUDA before 11."""
+    """Suggest a gcc for an nvcc before 11.6; with an older gcc the nvcc is before 11."""
     found = context.groups.get("found", "")
     if found.isdigit() and int(found) < _FIRST_UNREAD:
         remedy = f"use a newer toolkit or an older gcc: gcc {found} is too new for this toolkit"
@@ -315,13 +315,13 @@ _FIRST_UNREAD = 11  # the gcc whose headers no nvcc before 11.6 reads
 
 @cure
 def torch_headers(context: LogContext) -> CureResult:
-    """What does not suit the headers of torch: an nvcc of another CUDA, an older -std, else the gcc."""
+    """Suggest the nvcc of torch's CUDA, a newer ``-std``, or another gcc for the headers of torch."""
     said = context.line.partition(" error: ")[2]
     _, cuda = torch_of(context)
     if name := re.search(r"\b(?:cuda|cublas|cusparse|cusolver|cudnn|nccl|nvtx)[A-Z]\w{1,50}", said):
         says = f"{name[0]} is a part of CUDA: torch was built with another release of it"
         return CureResult(
-            because=(says,), command=(install_toolchain(context, cuda) if cuda else "") or toolkit_of_torch()
+            because=(says,), command=(install_toolchain(context, cuda) if cuda else "") or install_torch_toolkit()
         )
     if re.search(r"_v\W|not a member of .?std\b|has no member|torch::enumtype", said):
         return CureResult(remedy="set -std=c++17: the headers of torch 2.1 and newer need C++17")
@@ -330,22 +330,22 @@ def torch_headers(context: LogContext) -> CureResult:
     gcc = min(row.gcc_max or _COMMON_GXX, _COMMON_GXX) if row else _COMMON_GXX
     platform = context.facts.platform if context.facts else PLATFORMS[0]
     return CureResult(
-        because=tuple(_toolkits(context)),
-        command=f"conda install{_into(context)} -c conda-forge 'gxx_{platform}={gcc}.*'",
+        because=tuple(_toolkit_sentences(context)),
+        command=f"conda install{_in_prefix(context)} -c conda-forge 'gxx_{platform}={gcc}.*'",
     )
 
 
 _COMMON_GXX = 10  # the g++ that torch 1.5 to 2.4 and every nvcc from 11.1 on take
 
 
-def _toolkits(context: LogContext) -> Iterable[str]:
+def _toolkit_sentences(context: LogContext) -> Iterable[str]:
     for toolkit in context.facts.toolkits if context.facts else ():
         where = "on PATH" if toolkit.on_path else f"found by {toolkit.via}"
         yield f"toolkit {toolkit.release or 'of unknown release'} at {toolkit.path}, {where}"
 
 
 def nvcc_on_path(context: LogContext) -> Version | None:
-    """The X.Y of the nvcc that PATH finds first."""
+    """Return the CUDA version X.Y of the first nvcc on PATH, or ``None``."""
     found: FoundToolkit | None = next(
         (item for item in (context.facts.toolkits if context.facts else ()) if item.on_path and item.release), None
     )
@@ -355,14 +355,14 @@ def nvcc_on_path(context: LogContext) -> Version | None:
     return version(".".join(found.release.split(".")[:2]))
 
 
-def _without(lacking: Iterable[str]) -> str:
+def _missing_text(lacking: Iterable[str]) -> str:
     names = " ".join(lacking)
     return f", and lacks {names}" if names else ", and every header package"
 
 
 @cure
 def cmake_package(context: LogContext) -> CureResult:
-    """What provides the CMake files of a package: torch itself, or a development package of the system."""
+    """Suggest the provider of a CMake package: torch, or a development package of the system."""
     name = context.groups.get("name", "")
     if name in ("Torch", "Caffe2", "TorchVision"):
         ask = "import torch; print(torch.utils.cmake_prefix_path)"
@@ -376,30 +376,30 @@ def cmake_package(context: LogContext) -> CureResult:
 
 @cure
 def link(context: LogContext) -> CureResult:
-    """The package of the system for linking with a library."""
+    """Suggest the system package for linking with a library."""
     found = provider(context, "link", context.groups.get("name", ""))
     return CureResult(command=f"sudo apt-get install {found}") if found else CureResult()
 
 
-def _longest(row: Provider) -> int:
+def _name_length(row: Provider) -> int:
     return -len(row.name)
 
 
 @cure
 def header(context: LogContext) -> CureResult:
-    """The package of the system that holds a header."""
+    """Suggest the system package that contains a header."""
     name = context.groups.get("header", "")
     held = [row for row in load_guidance(context.knowledge).providers if row.kind == "header"]
-    package = next((row.gives for row in sorted(held, key=_longest) if name.startswith(row.name)), "")
-    if name in _OF_EVERY_TORCH:
+    package = next((row.gives for row in sorted(held, key=_name_length) if name.startswith(row.name)), "")
+    if name in _TORCH_HEADERS:
         remedy = "add torch's header directories to the compiler's search path: the build does not ask torch for them"
-        return CureResult(remedy=remedy, command=_HEADERS_OF_TORCH)
+        return CureResult(remedy=remedy, command=_ADD_TORCH_HEADERS)
     if name.startswith(("torch/", "ATen/", "c10/", "THC/", "TH/")):
         return CureResult(
             remedy="install the torch that the sources were written for: the header is from another torch release"
         )
     if name.startswith(("cutlass/", "cute/", "cudnn_frontend")):
-        return _submodules(context)
+        return _submodule_cure(context)
     if in_python := provider(context, "include", name.split("/")[0] + "/"):
         folder = f'$(python -c "import {in_python}; print({in_python}.get_include())")'
         return CureResult(
@@ -412,8 +412,8 @@ def header(context: LogContext) -> CureResult:
     return CureResult(remedy=remedy, command=f"sudo apt-get install {package}")
 
 
-_OF_EVERY_TORCH = frozenset({"torch/extension.h", "torch/torch.h", "torch/script.h", "ATen/ATen.h"})
-_HEADERS_OF_TORCH = (
+_TORCH_HEADERS = frozenset({"torch/extension.h", "torch/torch.h", "torch/script.h", "ATen/ATen.h"})
+_ADD_TORCH_HEADERS = (
     "export CPATH=$(python -c \"from torch.utils.cpp_extension import include_paths as p; print(':'.join(p()))\")"
     "${CPATH:+:$CPATH}"
 )
@@ -421,27 +421,27 @@ _HEADERS_OF_TORCH = (
 
 @cure
 def source_file(context: LogContext) -> CureResult:
-    """Folders in which repositories keep those of others are fetched with git."""
-    return _submodules(context) if _OF_OTHERS.search(context.groups.get("name", "")) else CureResult()
+    """Suggest git submodules for a file that is missing in a third-party folder."""
+    return _submodule_cure(context) if _THIRD_PARTY.search(context.groups.get("name", "")) else CureResult()
 
 
-def _submodules(context: LogContext) -> CureResult:
-    """The repositories of others that a repository holds; an archive of it comes without them, and git cannot help."""
+def _submodule_cure(context: LogContext) -> CureResult:
+    """Suggest fetching the submodules; an archive of the sources comes without them."""
     if "archive" in context.mentions:
         return CureResult(
             remedy="the sources are an archive without their submodules: take git clone --recursive", command=""
         )
-    return CureResult(remedy=_SUBMODULES, command="git submodule update --init --recursive")
+    return CureResult(remedy=_FETCH_SUBMODULES, command="git submodule update --init --recursive")
 
 
-_OF_OTHERS = regex(r"(?i)(?:^|/)(?:3rd_?party|third[_-]?party|submodules?|externals?|extern|cutlass|_deps)(?:/|$)")
+_THIRD_PARTY = regex(r"(?i)(?:^|/)(?:3rd_?party|third[_-]?party|submodules?|externals?|extern|cutlass|_deps)(?:/|$)")
 
 
 @cure
 def cuda_name(context: LogContext) -> CureResult:
-    """A name that CUDA got after the release that compiles, or lost before it."""
+    """Suggest a CUDA release that still has, or already has, a missing name."""
     said = context.line.rpartition(" error: ")[2]
-    if old := _WITHOUT_SYNC.search(said):
+    if old := _OLD_WARP_FUNCTION.search(said):
         says = f"{old[1]} exists only for compute capability 3.0 to 6.2; {old[1]}_sync, from CUDA 9 on, works on all"
         return CureResult(because=(says,), remedy="use a newer release of the source, or build only for such a GPU")
     _, cuda = torch_of(context)
@@ -450,7 +450,7 @@ def cuda_name(context: LogContext) -> CureResult:
             own = install_toolchain(context, cuda) if cuda and cuda >= version(since) else ""
             says = f"{name} is in the headers of CUDA {since} and newer, but the build finds older ones"
             remedy = "build with a newer toolkit: put its bin directory first on PATH, and empty the build directory"
-            return CureResult(because=(says,), remedy=remedy, command=own if cuda else _NVCC_ALONE)
+            return CureResult(because=(says,), remedy=remedy, command=own if cuda else _INSTALL_NVCC)
         if until := provider(context, "until", name):
             says = f"{name} is in the headers of CUDA up to {until}, but the build finds newer ones"
             remedy = f"take a release of the source for CUDA {version(until).major + 1}, or build with CUDA {until}"
@@ -458,7 +458,7 @@ def cuda_name(context: LogContext) -> CureResult:
     return CureResult()
 
 
-_WITHOUT_SYNC = regex(r"\b(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\b")
+_OLD_WARP_FUNCTION = regex(r"\b(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\b")
 
 
 @cure
@@ -467,27 +467,27 @@ def cmake_unset(context: LogContext) -> CureResult:
     words = context.mentions.get("cmake", "")
     name = next((name for name in ("cudnn", "nccl") if name in words.lower()), "")
     because = (f"it says: {words}",) if words else ()
-    return CureResult(because=because, command=f"conda install -c conda-forge {name}{_FOUND_THERE}" if name else "")
+    return CureResult(because=because, command=f"conda install -c conda-forge {name}{_EXPORT_PATHS}" if name else "")
 
 
-_ASK_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
+_PRINT_CUDA = 'python -c "import torch; print(torch.version.cuda)"'
 
 
-def toolkit_of_torch() -> str:
+def install_torch_toolkit() -> str:
     """Return the command that installs nvcc and headers; it asks torch for its CUDA version, which the log lacks."""
-    return f'conda install -c "nvidia/label/cuda-$({_ASK_CUDA}).0" cuda-toolkit'
+    return f'conda install -c "nvidia/label/cuda-$({_PRINT_CUDA}).0" cuda-toolkit'
 
 
 @cure
 def python_header(context: LogContext) -> CureResult:
-    """The -dev package of the Python that is used."""
+    """Suggest the -dev package of the Python in use."""
     python = context.mentions.get("python", "")
     return CureResult(command=f"sudo apt-get install python{python}-dev") if python else CureResult()
 
 
 @cure
 def repository(context: LogContext) -> CureResult:
-    """The address by which everybody may fetch a repository of GitHub."""
+    """Suggest the https address of a GitHub repository."""
     for address in ("git@github.com:", "git://github.com/"):
         if address in context.line:
             remedy = "make git use https for GitHub, and fetch again"
@@ -496,12 +496,12 @@ def repository(context: LogContext) -> CureResult:
     return CureResult()
 
 
-_SUBMODULES = "fetch the repository's submodules in the revisions that it names, and build again"
+_FETCH_SUBMODULES = "fetch the repository's submodules in the revisions that it names, and build again"
 
 
 @cure
 def sources(context: LogContext) -> CureResult:
-    """Sources of another repository that git did not fetch with the program's own."""
+    """Suggest git submodules for sources that git did not fetch."""
     if not re.search(r"submodules?/|third_?party/|extern(?:al)?/", context.line):
         return CureResult()
-    return CureResult(remedy=_SUBMODULES, command="git submodule update --init --recursive")
+    return CureResult(remedy=_FETCH_SUBMODULES, command="git submodule update --init --recursive")

@@ -30,7 +30,7 @@ from cuenv.diagnosis.cures.names import (
     pip_requirement,
     provider,
 )
-from cuenv.diagnosis.cures.torch import by_wheel
+from cuenv.diagnosis.cures.torch import with_fitting_wheel
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Reason
@@ -52,7 +52,7 @@ _NEWER_PTXAS = (
 
 
 def _of_torch(context: LogContext) -> CureResult:
-    """The code that torch holds against the GPUs; what is no part of torch is built again for them."""
+    """Compare the device code of torch with the GPUs; suggest a rebuild for code that is not part of torch."""
     if _FOREIGN.search(context.line) or context.frameworks & _COMPILED_IN:
         wanted = ";".join(map(str, capabilities(context))) or "the compute capability of the GPU"
         remedy = f"build or install the package of this file again, for {wanted} (TORCH_CUDA_ARCH_LIST, CUDAARCHS)"
@@ -76,7 +76,7 @@ def _of_torch(context: LogContext) -> CureResult:
 
 
 def _build_of(context: LogContext, release: Version, cuda: Version) -> TorchBuild | None:
-    """The row of a torch whose device code is known: a wheel's, else that of the channel and platform."""
+    """Return the row of a torch with known device code: of a wheel, or of the channel and platform."""
     package = context.prefix.package("pytorch") if context.prefix else None
     stack = package.channel_name if package else ""
     platform = rule_host(context).platform
@@ -104,7 +104,7 @@ def _libc(context: LogContext) -> CureResult:
 
 @cure
 def extension(context: LogContext) -> CureResult:
-    """How a compiled module that is missing is built: its package again, or the folder of the program's sources."""
+    """Suggest a rebuild of the package of a missing compiled module, or the folder of its sources."""
     name = context.groups.get("module", "")
     if command := provider(context, "folder", name):
         return CureResult(remedy="build it in its directory in the program's sources", command=command)
@@ -135,7 +135,7 @@ _COMPILED = frozenset(
 
 @cure
 def symbol(context: LogContext) -> CureResult:
-    """The package whose file expects a symbol that is not there, built or installed again."""
+    """Suggest a rebuild of the package whose file expects a missing symbol."""
     if re.search(r"undefined symbol: cu[A-Z]", context.line):
         return CureResult(remedy="run where nvidia-smi shows a GPU: the driver provides the symbol")
     if "-packages/torch/" in normalized_path(context.line):
@@ -168,7 +168,7 @@ def ptxas(context: LogContext) -> CureResult:
 
 @cure
 def kernel_of_package(context: LogContext) -> CureResult:
-    """A kernel that was written by hand, which torch.compile did not make."""
+    """Suggest the fix for a hand-written kernel, which torch.compile did not make."""
     if "triton.compiler.errors" not in context.line or "inductor" in context.mentions:
         return CureResult()
     remedy = "the kernel is one of a package or of the program: install the release of Triton that it was written for"
@@ -177,7 +177,7 @@ def kernel_of_package(context: LogContext) -> CureResult:
 
 @cure
 def device_code(context: LogContext) -> CureResult:
-    """No code for the GPU: in a package with kernels of its own, which is built again, else in torch."""
+    """Suggest code for the GPU: in a package with its own kernels, or in torch."""
     if "jax" in context.frameworks and "PTX was compiled" in context.line:
         remedy = "install a newer driver, or a jaxlib whose CUDA is not newer than the driver's"
         return CureResult(remedy=remedy, command="")
@@ -187,7 +187,7 @@ def device_code(context: LogContext) -> CureResult:
         )
     package = _with_kernels(context)
     if not package:
-        return by_wheel(context, _of_torch(context))
+        return with_fitting_wheel(context, _of_torch(context))
     found = capabilities(context)
     gpu = f" ({', '.join(map(str, found))})" if found else ""
     says = f"the called kernel belongs to {package}, so another torch does not help"
@@ -214,7 +214,7 @@ def device_code(context: LogContext) -> CureResult:
 
 
 def _with_kernels(context: LogContext) -> str:
-    """The package with kernels of its own whose code the line, or the last frame of the traceback, tells."""
+    """Return the package with its own kernels that the line or the last frame names."""
     names = [*_FOLDER.findall(context.line), context.frame.package if context.frame else ""]
     return next((name for name in map(package_of, names) if name and provider(context, "kernels", name)), "")
 
@@ -224,7 +224,7 @@ _FOLDER = regex(r"(?:^|[\s/(])([A-Za-z][\w-]{1,40})(?=/)")
 
 @cure
 def glibc(context: LogContext) -> CureResult:
-    """A package whose wheel asks for a newer C library than there is: what is built here asks for no newer one."""
+    """Suggest a local build of a package whose wheel needs a newer glibc."""
     found = _libc(context)
     package = package_in(context.line)
     if not package or package.startswith(("nvidia", "torch")):
@@ -237,7 +237,7 @@ def glibc(context: LogContext) -> CureResult:
 
 @cure
 def built_again(context: LogContext) -> CureResult:
-    """An extension for the torch that is there: its own release, whatever newer one there is.
+    """Suggest a rebuild of an extension for the installed torch, in its own release.
 
     A file of torch itself is of another release than its neighbours; one beside the sources of a program is built
     there.
@@ -276,7 +276,7 @@ def built_again(context: LogContext) -> CureResult:
 
 @cure
 def arch_list(context: LogContext) -> CureResult:
-    """The compute capabilities of the GPUs that the log tells; tiny-cuda-nn has a variable of its own, without dots."""
+    """Suggest the compute capabilities of the GPUs in the log; tiny-cuda-nn has its own variable."""
     found = context.facts.capabilities if context.facts else ()
     if "Unknown compute capability" in context.line:
         wanted = ";".join(str(one).replace(".", "") for one in found)

@@ -24,7 +24,7 @@ from cuenv.diagnosis.cures.context import (
     torch_of,
 )
 from cuenv.diagnosis.cures.libraries import library_path
-from cuenv.diagnosis.cures.torch import by_wheel
+from cuenv.diagnosis.cures.torch import with_fitting_wheel
 from cuenv.host.describe import gpu_text
 from cuenv.resolver.candidates import bare_candidate
 
@@ -39,7 +39,7 @@ _IMAGE = "image"  # what a log mentions only where it is of a container
 @cure
 def driver_floor(context: LogContext) -> CureResult:
     """Compare the driver with the minimum driver of the CUDA release, and suggest a torch wheel that it can run."""
-    return by_wheel(context, _floor(context))
+    return with_fitting_wheel(context, _floor(context))
 
 
 def _floor(context: LogContext) -> CureResult:
@@ -163,7 +163,7 @@ def kernel_module(context: LogContext) -> CureResult:
 
 @cure
 def gpus(context: LogContext) -> CureResult:
-    """The GPUs of the host."""
+    """Describe the GPUs of the host."""
     return CureResult(
         because=(f"{context.facts.label} has {gpu_text(context.facts)}",)
         if context.facts and context.facts.gpus
@@ -173,7 +173,7 @@ def gpus(context: LogContext) -> CureResult:
 
 @cure
 def ordinal(context: LogContext) -> CureResult:
-    """The GPUs of the host; a command only where the log is of several processes."""
+    """Describe the GPUs of the host, with a command only for a log of several processes."""
     found = gpus(context)
     if "mig" in context.frameworks:
         says = "the log names a MIG instance: a process sees only one, so use one instance per rank"
@@ -183,14 +183,14 @@ def ordinal(context: LogContext) -> CureResult:
 
 @cure
 def compat_library(context: LogContext) -> CureResult:
-    """A library for forward compatibility: the image's in a container, elsewhere that of a driver half updated."""
+    """Suggest the fix for a forward-compatibility library: of the image, or of a half-updated driver."""
     inside = "docker" in context.frameworks or "image" in context.mentions
     return replace(library_path(context), command="" if inside else None)
 
 
 @cure
 def container_driver(context: LogContext) -> CureResult:
-    """A docker that started before the driver was updated, or a device file that nobody made."""
+    """Suggest a restart of docker after a driver update, or the creation of a device file."""
     if re.search(r"mount error: (?!file creation|namespace)(?!.*(?:not permitted|denied))", context.line):
         remedy = "restart docker, which still uses files of the previous driver"
         return CureResult(remedy=remedy, command="sudo systemctl restart docker")
@@ -208,7 +208,7 @@ def container_driver(context: LogContext) -> CureResult:
 
 @cure
 def toolkit(context: LogContext) -> CureResult:
-    """The container toolkit alone, where Singularity or Apptainer calls it, and containerd where Kubernetes does."""
+    """Suggest the container toolkit for Singularity or Apptainer, or its containerd setup for Kubernetes."""
     if re.search(r"no runtime for|[Pp]od ?[Ss]andbox", context.line):
         remedy = "register NVIDIA's runtime on the node; the GPU Operator does this in its container toolkit pod"
         return CureResult(remedy=remedy, command=f"{_RUNTIME}=containerd && sudo systemctl restart containerd")
@@ -220,7 +220,7 @@ def toolkit(context: LogContext) -> CureResult:
 
 @cure
 def nvidia_runtime(context: LogContext) -> CureResult:
-    """A container without NVIDIA's runtime: on a node of Kubernetes, or one that somebody started."""
+    """Suggest NVIDIA's container runtime, on a Kubernetes node or for a started container."""
     if context.facts and context.facts.environment.wsl:
         remedy = "update the NVIDIA driver on Windows, whose libraries WSL mounts"
         return CureResult(remedy=remedy, command="")
@@ -234,7 +234,7 @@ _RUNTIME = "sudo nvidia-ctk runtime configure --runtime"
 
 @cure
 def module_build(context: LogContext) -> CureResult:
-    """The module of the driver: where the headers are there and it does not compile, only a newer driver helps."""
+    """Suggest a newer driver if its kernel module does not compile although the headers exist."""
     if re.search(r"[Uu]nable to load the kernel module|failed to load", context.line):  # it was built
         remedy = (
             "find out why the kernel does not load the module: Secure Boot "
@@ -271,7 +271,7 @@ _NEWER_DRIVER = (
 
 @cure
 def requirement(context: LogContext) -> CureResult:
-    """The check of an image, which may be skipped where the driver has the minimum of the CUDA major."""
+    """Suggest skipping the driver check of an image if the driver has the minimum of the CUDA major."""
     found = driver_level(context)
     if found.command or (driver_cuda(context) is None and "unsatisfied condition" in context.line):
         return found
@@ -280,7 +280,7 @@ def requirement(context: LogContext) -> CureResult:
 
 @cure
 def driver_module(context: LogContext) -> CureResult:
-    """The module of the driver, built for the kernel that runs; WSL and containers have none of their own."""
+    """Suggest building the driver's kernel module for the running kernel; WSL and containers have none."""
     if "image" in context.mentions or (
         context.facts and (context.facts.environment.wsl or context.facts.environment.container)
     ):

@@ -1,4 +1,4 @@
-"""Shared libraries: those of CUDA and cuDNN, which copy is loaded, and what brings one that lacks."""
+"""Cures for shared libraries: those of CUDA and cuDNN, which copy is loaded, and which package provides one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cuenv.diagnosis.cures.torch import is_wheel
 
 @cure
 def library_path(context: LogContext) -> CureResult:
-    """System libraries on LD_LIBRARY_PATH, which go before those of the environment."""
+    """Name system libraries on LD_LIBRARY_PATH, which precede those of the environment."""
     entries = context.facts.environment.library_path if context.facts else ()
     because = tuple(
         f"LD_LIBRARY_PATH names {entry.path}, which holds {', '.join(entry.libraries[:4])}" for entry in entries
@@ -30,12 +30,12 @@ def library_path(context: LogContext) -> CureResult:
 
 @cure
 def jax_library(context: LogContext) -> CureResult:
-    """The wheel of the library that JAX finds too old, from the release on with which it was built."""
+    """Suggest the wheel of a library that JAX finds too old."""
     found = re.search(r"Found (\w+) version [0-9]+, but JAX was built against version ([0-9]{4,6})", context.line)
-    name = found[1] if found else next((name for name in _JAX if f"Outdated {name} " in context.line), "")
-    if name not in _JAX:
+    name = found[1] if found else next((name for name in _JAX_LIBRARIES if f"Outdated {name} " in context.line), "")
+    if name not in _JAX_LIBRARIES:
         return CureResult(command="")
-    wheel, scale, of_cuda_12 = _JAX[name]
+    wheel, scale, of_cuda_12 = _JAX_LIBRARIES[name]
     if not found:
         pin = ""
     else:
@@ -54,7 +54,7 @@ def jax_library(context: LogContext) -> CureResult:
     return CureResult(remedy=remedy, command=f"python -m pip install --upgrade {quote(wheel + pin)}")
 
 
-_JAX = {
+_JAX_LIBRARIES = {
     "cuBLAS": ("nvidia-cublas-cu12", 10_000, (12, 0, 0)),
     "cuDNN": ("nvidia-cudnn-cu12", 1000, (8, 9, 0)),
     "cuFFT": ("nvidia-cufft-cu12", 1000, (11, 0, 0)),
@@ -65,8 +65,8 @@ _JAX = {
 first release for CUDA 12."""
 
 
-def _cuda_of_file(context: LogContext) -> str:
-    """The CUDA major that the file name of a library stands for: most libraries count their releases otherwise."""
+def _cuda_major_of_file(context: LogContext) -> str:
+    """Return the CUDA major in the file name of a library; most libraries have other numbers."""
     major = context.groups.get("major", "")
     found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", context.line) if major else None
     name = found[1] if found else ""
@@ -75,9 +75,9 @@ def _cuda_of_file(context: LogContext) -> str:
 
 @cure
 def runtime(context: LogContext) -> CureResult:
-    """A runtime library of one CUDA major beside a torch of another."""
+    """Suggest the CUDA runtime library of the major version that a package needs."""
     _, cuda = torch_of(context)
-    wanted = _cuda_of_file(context)
+    wanted = _cuda_major_of_file(context)
     because = []
     if wanted:
         because.append(f"the runtime of every CUDA {wanted}.x has this file name")
@@ -98,7 +98,7 @@ def runtime(context: LogContext) -> CureResult:
         remedy = "use the release of com.microsoft.onnxruntime:onnxruntime_gpu for the installed CUDA"
         return CureResult(because=(*because, "this is ONNX Runtime for Java, which pip cannot install"), remedy=remedy)
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in context.line:
-        if wanted in _BEFORE_11:
+        if wanted in _OLD_MAJORS:
             remedy = (
                 "install the CUDA toolkit and cuDNN that this old release of ONNX Runtime names in its requirements"
             )
@@ -117,9 +117,15 @@ def runtime(context: LogContext) -> CureResult:
             else "[cuda,cudnn]"
         )
         return CureResult(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
-    if cuda and str(cuda.major) == wanted and is_wheel(context) and not context.prefix and not cuda_library(context):
+    if (
+        cuda
+        and str(cuda.major) == wanted
+        and is_wheel(context)
+        and not context.prefix
+        and not install_cuda_library(context)
+    ):
         remedy = "add torch's CUDA libraries to the search path of other libraries"
-        return CureResult(because=tuple(because), remedy=remedy, command=on_search_path())
+        return CureResult(because=tuple(because), remedy=remedy, command=add_to_search_path())
     if package and package not in _WITHOUT_TORCH and wanted and (cuda is None or str(cuda.major) != wanted):
         remedy = f"install the {package} build for torch's CUDA, or rebuild it against torch"
         pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
@@ -130,11 +136,11 @@ def runtime(context: LogContext) -> CureResult:
             "on a Jetson CUDA and cuDNN come with JetPack: install the wheel that was built for this JetPack, "
             "or start a container for its L4T release with --runtime nvidia"
         )
-    command = cuda_library(context)
+    command = install_cuda_library(context)
     return CureResult(because=tuple(because), remedy=remedy, command=command)
 
 
-_BEFORE_11 = ("9", "10")
+_OLD_MAJORS = ("9", "10")
 _WITHOUT_TORCH = frozenset(
     [
         "bitsandbytes",
@@ -153,7 +159,7 @@ _WITHOUT_TORCH = frozenset(
 
 @cure
 def bitsandbytes(context: LogContext) -> CureResult:
-    """The releases of bitsandbytes that ship the library that is missing; which nvcc is on PATH plays no part."""
+    """Suggest the releases of bitsandbytes with the missing library; the nvcc on PATH does not matter."""
     text = context.groups.get("library", "")
     _, wanted = torch_of(context)
     if "override" in context.mentions:
@@ -184,22 +190,22 @@ def bitsandbytes(context: LogContext) -> CureResult:
     return CureResult(because=tuple(because), command=f"{PIP} install --upgrade --no-deps 'bitsandbytes>={first}'")
 
 
-_LIBRARY = regex(r"lib([\w+.-]+?)\.so\b")
+_LIBRARY_FILE = regex(r"lib([\w+.-]+?)\.so\b")
 
 
 @cure
 def library(context: LogContext) -> CureResult:
-    """The package of the system that holds a shared library."""
+    """Suggest the system package that contains a shared library."""
     name = context.groups.get("file", "")
     name = name if name.startswith("lib") or not name else f"lib{name}.so"
-    found = _LIBRARY.search(name)
+    found = _LIBRARY_FILE.search(name)
     stem = found[1] if found else ""
     python = re.fullmatch(r"python(3\.[0-9]{1,2})m?", stem)
     if python:
         return CureResult(command=f"sudo apt-get install libpython{python[1]}")
     package = provider(context, "library", stem)
     if not package:
-        return CureResult(command=cuda_library(context))
+        return CureResult(command=install_cuda_library(context))
     remedy = f"install {package} (Debian, Ubuntu; others name it alike), or the library from conda-forge"
     return CureResult(remedy=remedy, command=f"sudo apt-get install {package}")
 
@@ -207,10 +213,10 @@ def library(context: LogContext) -> CureResult:
 JETSON = frozenset({"jetpack", "jetson", "tegra"})  # what the log of a Jetson names
 
 
-def cuda_library(context: LogContext) -> str:
-    """The command that brings a library of CUDA which the line misses, with its folder on the search path."""
+def install_cuda_library(context: LogContext) -> str:
+    """Return the command that installs a missing CUDA library and adds it to the search path."""
     every = list(_CUDA_LIBRARY.finditer(context.line))
-    absent = [one for one in every if context.line.startswith(_ABSENT, one.end())]
+    absent = [one for one in every if context.line.startswith(_NOT_FOUND, one.end())]
     if not every:
         return ""
     stem, release = (absent or every)[0].groups()
@@ -218,33 +224,35 @@ def cuda_library(context: LogContext) -> str:
     if context.frameworks & JETSON and major != "13":  # the wheels are for servers before CUDA 13
         return ""
     if stem.startswith("cudnn") and major in ("5", "6", "7"):
-        return f"conda install -c conda-forge 'cudnn=7.6' && {_OF_CONDA}" if major == "7" else ""
+        return f"conda install -c conda-forge 'cudnn=7.6' && {_EXPORT_CONDA_LIB}" if major == "7" else ""
     wheel, suffixes = _CUDA_LIBRARIES.get(stem, ("", {}))
-    if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in {*_OLD} - {*suffixes}:
-        return f"conda install -c conda-forge cudatoolkit={_OLD[release]} && {_OF_CONDA}"
+    if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in {*_OLD_TOOLKITS} - {
+        *suffixes
+    }:
+        return f"conda install -c conda-forge cudatoolkit={_OLD_TOOLKITS[release]} && {_EXPORT_CONDA_LIB}"
     if "-builtins" in context.line and major == "11" and release != major:  # of this very release, as old as it is
-        return f"conda install -c conda-forge cudatoolkit={release} && {_OF_CONDA}"
+        return f"conda install -c conda-forge cudatoolkit={release} && {_EXPORT_CONDA_LIB}"
     if not wheel or major not in suffixes:
         return ""
     if "-builtins" in context.line and release != major:
-        return f"{PIP} install '{wheel}{suffixes[major]}=={release}.*' && {on_search_path()}"
+        return f"{PIP} install '{wheel}{suffixes[major]}=={release}.*' && {add_to_search_path()}"
     _, cuda = torch_of(context)
     suffix = "-cu11" if cuda and cuda.major == 11 and major in ("1", "2", "10", "11") else suffixes[major]
-    return f"{PIP} install {wheel}{suffix} && {on_search_path()}"
+    return f"{PIP} install {wheel}{suffix} && {add_to_search_path()}"
 
 
 _CUDA_LIBRARY = regex(
     r"lib(cu[a-zA-Z]{2,10}|nv[a-zA-Z]{2,12}|nccl)(?:-builtins|64)?\.so\.([0-9]{1,2}(?:\.[0-9]{1,2})?)"
 )
-_OF_CONDA = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"
-_ABSENT = (": cannot open", " => not found", " not found", " is not found", "': ")
-_BY_MAJOR = {"11": "-cu11", "12": "-cu12", "13": ""}
+_EXPORT_CONDA_LIB = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"
+_NOT_FOUND = (": cannot open", " => not found", " not found", " is not found", "': ")
+_WHEEL_SUFFIX = {"11": "-cu11", "12": "-cu12", "13": ""}
 _CUDA_LIBRARIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "cublas": ("nvidia-cublas", _BY_MAJOR),
-    "cublasLt": ("nvidia-cublas", _BY_MAJOR),
-    "cudart": ("nvidia-cuda-runtime", _BY_MAJOR),
+    "cublas": ("nvidia-cublas", _WHEEL_SUFFIX),
+    "cublasLt": ("nvidia-cublas", _WHEEL_SUFFIX),
+    "cudart": ("nvidia-cuda-runtime", _WHEEL_SUFFIX),
     "cufft": ("nvidia-cufft", {"10": "-cu11", "11": "-cu12", "12": ""}),
-    "cupti": ("nvidia-cuda-cupti", _BY_MAJOR),
+    "cupti": ("nvidia-cuda-cupti", _WHEEL_SUFFIX),
     "curand": ("nvidia-curand", {"10": "-cu12"}),
     "cusolver": ("nvidia-cusolver", {"11": "-cu12", "12": ""}),
     "cusparse": ("nvidia-cusparse", {"11": "-cu11", "12": "-cu12"}),
@@ -252,16 +260,16 @@ _CUDA_LIBRARIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "nccl": ("nvidia-nccl", {"2": "-cu12"}),
     "nvJitLink": ("nvidia-nvjitlink", {"12": "-cu12", "13": ""}),
     "nvToolsExt": ("nvidia-nvtx", {"1": "-cu12"}),
-    "nvrtc": ("nvidia-cuda-nvrtc", _BY_MAJOR),
+    "nvrtc": ("nvidia-cuda-nvrtc", _WHEEL_SUFFIX),
 }
 """Libraries, and NVIDIA's wheels with them: the suffix of the name by the major version in the library's file name."""
-_OLD = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.1", "9.2": "9.2", "10": "10.2", "10.0": "10.0", "10.1": "10.1"}
+_OLD_TOOLKITS = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.1", "9.2": "9.2", "10": "10.2", "10.0": "10.0", "10.1": "10.1"}
 """Releases of CUDA before NVIDIA's wheels, by the number in the file names of their libraries."""
 
 
 @cure
 def cuda_part(context: LogContext) -> CureResult:
-    """The package that was built without its GPU code, built with it; in whose folder, where no line names it."""
+    """Suggest a rebuild of a package that was built without GPU code."""
     text = f"{context.line} {context.mentions.get('importing', '')}"
     _, cuda = torch_of(context)
     if "spconv" in text or "cumm" in text:
@@ -286,7 +294,7 @@ def cuda_part(context: LogContext) -> CureResult:
 
 @cure
 def onnxruntime(context: LogContext) -> CureResult:
-    """onnxruntime-gpu with the CUDA that it needs, in the place of onnxruntime, which hides it."""
+    """Suggest onnxruntime-gpu with its CUDA instead of onnxruntime, which hides it."""
     _, cuda = torch_of(context)
     pin = "==1.18.*" if cuda and cuda.major == 11 else "[cuda,cudnn]"
     pip = f"{PIP} uninstall -y onnxruntime onnxruntime-gpu && {PIP} install 'onnxruntime-gpu{pin}'"
@@ -295,7 +303,7 @@ def onnxruntime(context: LogContext) -> CureResult:
 
 @cure
 def numba(context: LogContext) -> CureResult:
-    """The libNVVM that Numba looks for: in conda with the toolkit, by pip with numba-cuda."""
+    """Suggest the libNVVM for Numba: of the conda toolkit, or numba-cuda with pip."""
     _, cuda = torch_of(context)
     if cuda is None or cuda.major < 12:
         return CureResult(command="conda install -c conda-forge cudatoolkit=11.8") if cuda else CureResult()
@@ -306,7 +314,7 @@ def numba(context: LogContext) -> CureResult:
 
 @cure
 def libstdcxx(context: LogContext) -> CureResult:
-    """The first GCC whose libstdc++ has the symbols that are asked for."""
+    """Name the first GCC whose libstdc++ has the requested symbols."""
     needed = re.sub(r"^GLIBCXX_", "", context.groups.get("needed", ""))
     if re.search(
         r"(?<![\w.])/(?!usr/|lib|\S*(?:conda|forge|envs)\S*libstdc)\S+/libstdc\+\+[^\n]+(?:conda|envs)", context.line
@@ -323,8 +331,8 @@ def libstdcxx(context: LogContext) -> CureResult:
     )
 
 
-def on_search_path() -> str:
-    """The command that puts the libraries of NVIDIA's wheels, and of torch, on the search path."""
+def add_to_search_path() -> str:
+    """Return the command that adds the libraries of NVIDIA's wheels and of torch to the search path."""
     folders = "glob.glob(root + '/nvidia/*/lib') + [root + '/torch/lib']"
     found = f"root = sysconfig.get_path('purelib'); print(':'.join({folders}))"
     return f'export LD_LIBRARY_PATH=$(python -c "import glob, sysconfig; {found}"):$LD_LIBRARY_PATH'
@@ -332,25 +340,25 @@ def on_search_path() -> str:
 
 @cure
 def cudnn(context: LogContext) -> CureResult:
-    """The cuDNN that torch brings; CTranslate2 has releases for each (README of SYSTRAN/faster-whisper)."""
+    """Suggest the cuDNN of torch, or a CTranslate2 release for it (README of SYSTRAN/faster-whisper)."""
     release, cuda = torch_of(context)
     asked = "9" if re.search(r"libcudnn\w*\.so\.9", context.line) else "8"
     if "undefined symbol" in context.line:
         remedy = "remove another cuDNN from the search path, which is loaded first"
         return CureResult(remedy=remedy, command="unset LD_LIBRARY_PATH")
     if release is None:
-        return CureResult(command=_cudnn_beside(asked, cuda))
+        return CureResult(command=_install_cudnn_elsewhere(asked, cuda))
     mine = "9" if (release.major, release.minor) >= (2, 4) else "8"
     if mine == asked and is_wheel(context):
         because = (f"torch {release} includes cuDNN {mine}, so this library is installed but not on the search path",)
         remedy = "add torch's cuDNN to the search path of other libraries"
-        return CureResult(because=because, remedy=remedy, command=on_search_path())
+        return CureResult(because=because, remedy=remedy, command=add_to_search_path())
     because = (f"torch {release} includes cuDNN {mine}, but cuDNN {asked} is needed",)
     if (
         "ctranslate2" not in context.packages
         and "ctranslate2" not in f"{context.line} {context.mentions.get('importing', '')}"
     ):
-        return CureResult(because=because, command=_cudnn_beside(asked, cuda))
+        return CureResult(because=because, command=_install_cudnn_elsewhere(asked, cuda))
     if mine == "9":
         return CureResult(because=because, command=f"{PIP} install 'ctranslate2>=4.5'")
     pin = "3.24.0" if cuda and cuda.major < 12 else "4.4.0"
@@ -360,7 +368,7 @@ def cudnn(context: LogContext) -> CureResult:
 
 @cure
 def cudnn_compiled(context: LogContext) -> CureResult:
-    """The cuDNN that TensorFlow or JAX was built with, or a later one of its major; torch brings its own."""
+    """Suggest the cuDNN that TensorFlow or JAX was built with, or a later one of its major."""
     if early := re.search(
         r"but source was compiled with ([0-9])([0-9])[0-9]{2}\b", context.line
     ):  # before TensorFlow 1.5
@@ -375,7 +383,7 @@ def cudnn_compiled(context: LogContext) -> CureResult:
     old = int(found[1]) == 8 and int(found[2]) < _CUDNN_12
     remedy = f"add cuDNN {found[1]}.{found[2]} or later, of the same major version, to the search path"
     pin = f">={found[1]}.{found[2]},<{int(found[1]) + 1}"
-    return CureResult(remedy=remedy, command=_cudnn_beside(found[1], Version("11" if old else "12"), pin))
+    return CureResult(remedy=remedy, command=_install_cudnn_elsewhere(found[1], Version("11" if old else "12"), pin))
 
 
 _OLDEST_WHEEL = 8  # the first cuDNN that is a wheel; earlier ones are packages of conda
@@ -383,8 +391,8 @@ _CUDNN_12 = 9
 """From 8.9 on TensorFlow and JAX take the cuDNN for CUDA 12 (the tested build configurations of TensorFlow)."""
 
 
-def _cudnn_beside(major: str, cuda: Version | None, pin: str = "") -> str:
-    """A cuDNN in a folder of its own: in the environment it would take the place of the one that torch pins."""
+def _install_cudnn_elsewhere(major: str, cuda: Version | None, pin: str = "") -> str:
+    """Return the command that installs a cuDNN outside of the environment, where torch pins another."""
     suffix = "cu11" if cuda and cuda.major == 11 else "cu12"
     folder = f"~/cudnn{major}"
     wheel = f"{PIP} install --no-deps --target {folder} 'nvidia-cudnn-{suffix}{pin or f'=={major}.*'}'"
@@ -393,7 +401,7 @@ def _cudnn_beside(major: str, cuda: Version | None, pin: str = "") -> str:
 
 @cure
 def cudnn_start(context: LogContext) -> CureResult:
-    """A cuDNN that does not start: TensorFlow takes all memory of the GPU first, and leaves none to it."""
+    """Suggest a fix for a cuDNN that cannot start, which often lacks memory because TensorFlow took it all."""
     if "SymbolNotFound" in context.line:  # the first call of CUDA fails, before cuDNN
         remedy = "compare the driver (nvidia-smi) with the framework's CUDA; in a container, check which libcuda it has"
         return CureResult(remedy=remedy, command="")
@@ -411,7 +419,7 @@ def cudnn_start(context: LogContext) -> CureResult:
 
 @cure
 def tensorflow(context: LogContext) -> CureResult:
-    """The wheels of NVIDIA that TensorFlow names since 2.14, for Python 3.9 and later; before, it brings no library."""
+    """Suggest the wheels of NVIDIA that TensorFlow 2.14 and later names, for Python 3.9 and later."""
     release = version_or_none(context.packages.get("tensorflow", "") or context.packages.get("tensorflow-gpu", ""))
     python = version_or_none(context.mentions.get("python", ""))
     if not (release and release < Version("2.14")) and not (python and python < Version("3.9")):
@@ -425,7 +433,7 @@ def tensorflow(context: LogContext) -> CureResult:
 
 @cure
 def two_cublas(context: LogContext) -> CureResult:
-    """What tells two copies of cuBLAS, a symbol or a value that is refused; else it is mostly the memory."""
+    """Explain two copies of cuBLAS, if a symbol or a value shows them; otherwise memory is the usual cause."""
     found = library_path(context)
     if found.because or re.search(r"undefined symbol|not defined in file|INVALID_VALUE|NOT_SUPPORTED", context.line):
         return found

@@ -1,4 +1,4 @@
-"""Programs that run: memory, processes on several GPUs, and the variables that they read."""
+"""Cures for running programs: memory, several GPUs, and the variables that they read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cuenv.diagnosis.cures.driver import gpus
 
 @cure
 def regression(context: LogContext) -> CureResult:
-    """The DeepSpeed that is installed, or that the log mentions, against the releases that are known to fail."""
+    """Compare the DeepSpeed of the environment or the log with the releases that are known to fail."""
     package = context.prefix.package("deepspeed") or context.prefix.wheel("deepspeed") if context.prefix else None
     text = package.version if package else context.mentions.get("deepspeed", "")
     found = version_or_none(text)
@@ -27,7 +27,7 @@ def regression(context: LogContext) -> CureResult:
 
 @cure
 def devices(context: LogContext) -> CureResult:
-    """Tensors on two devices: the user's own code, unless the DeepSpeed is one that fails so by itself."""
+    """Suggest a newer DeepSpeed if this release puts tensors on two devices; otherwise the program does."""
     found = regression(context)
     bad = any("has this bug" in text for text in found.because)
     if bad:
@@ -41,7 +41,7 @@ def devices(context: LogContext) -> CureResult:
 
 @cure
 def memory(context: LogContext) -> CureResult:
-    """What the line tells of the memory, and whether fragmentation can be meant."""
+    """Name the amounts of memory in the line, and suggest expandable segments if memory is fragmented."""
     groups = context.groups
     parts = [f"{groups[key]} {word}" for key, word in _MEMORY if groups.get(key)]
     because = [f"the line says: {', '.join(parts)}"] if parts else []
@@ -66,7 +66,7 @@ _DEFAULT_ROUTE = "$(ip -o -4 route show to default | awk '{print $5; exit}')"  #
 
 @cure
 def interface(context: LogContext) -> CureResult:
-    """The network interface of NCCL, unless the log names one: then the peer is gone, or a firewall stands between."""
+    """Suggest the network interface of NCCL, unless the log names one."""
     if "Open MPI" in context.line:
         remedy = "name the interface that connects the nodes to Open MPI"
         return CureResult(remedy=remedy, command=f"export OMPI_MCA_btl_tcp_if_include={_DEFAULT_ROUTE}")
@@ -82,7 +82,7 @@ def interface(context: LogContext) -> CureResult:
 
 @cure
 def attention(context: LogContext) -> CureResult:
-    """Another implementation of attention where the program has one of its own."""
+    """Suggest another implementation of attention if the program has one."""
     found = gpus(context)
     if "vllm" in context.frameworks:
         remedy = "let vLLM use another attention implementation"
@@ -92,7 +92,7 @@ def attention(context: LogContext) -> CureResult:
 
 @cure
 def nccl_error(context: LogContext) -> CureResult:
-    """What NCCL itself says below ``Last error:``."""
+    """Quote the message of NCCL below ``Last error:``."""
     said = context.mentions.get("nccl", "")
     if not said:
         return CureResult()
@@ -108,7 +108,7 @@ def nccl_error(context: LogContext) -> CureResult:
 
 @cure
 def fork(context: LogContext) -> CureResult:
-    """The variable by which vLLM starts its workers."""
+    """Suggest the variable by which vLLM starts its workers."""
     return (
         CureResult(command="export VLLM_WORKER_MULTIPROC_METHOD=spawn")
         if "vllm" in f"{context.line} {context.mentions.get('importing', '')}".lower()
@@ -118,13 +118,13 @@ def fork(context: LogContext) -> CureResult:
 
 @cure
 def peers(context: LogContext) -> CureResult:
-    """What NCCL shares between GPUs, where it is NCCL that fails."""
+    """Suggest that NCCL does not use peer-to-peer access, if NCCL failed."""
     return CureResult(command="export NCCL_P2P_DISABLE=1") if "NCCL" in context.line else CureResult()
 
 
 @cure
 def variable(context: LogContext) -> CureResult:
-    """Who sets a variable that the program misses: MPI, Slurm, or the user."""
+    """Name the launcher that sets a missing variable: MPI or Slurm, or suggest a value."""
     name = context.groups.get("name", "")
     for start, launcher in _LAUNCHERS.items():
         if name.startswith(start):
@@ -140,7 +140,7 @@ _VALUES = {"CUDA_VISIBLE_DEVICES": "0", "NODE_RANK": "0"}  # what a variable hol
 
 @cure
 def nccl_shm(context: LogContext) -> CureResult:
-    """What helps in a container that runs already, whose image nobody names; or who may not write to the folder."""
+    """Suggest the fix for the shared memory of a running container, or for the permissions of its folder."""
     if "Permission denied" in context.line:
         return CureResult(remedy="let all users write to /dev/shm", command="sudo chmod 1777 /dev/shm")
     return CureResult() if "image" in context.mentions else CureResult(command="export NCCL_SHM_DISABLE=1")
@@ -148,7 +148,7 @@ def nccl_shm(context: LogContext) -> CureResult:
 
 @cure
 def raised(context: LogContext) -> CureResult:
-    """The place in which an exception was raised."""
+    """Name the place where an exception was raised."""
     frame = context.frame
     if frame is None:
         return CureResult()

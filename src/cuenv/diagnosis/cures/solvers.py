@@ -1,4 +1,4 @@
-"""What solvers refuse: releases that do not go together, that no channel or index has, or for another Python."""
+"""Cures for solver errors: versions that exclude each other, do not exist, or need another Python."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from cuenv.diagnosis.cures.names import provider
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.resolver.wheels import INDEX
 
-_OF_PYG = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
-_ASK_PYG = (
+_PYG_MODULES = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
+_PRINT_PYG_TAG = (
     "$(python -c \"import torch; v = torch.__version__.split('+')[0].split('.'); "
     "print(v[0] + '.' + v[1] + '.0+cu' + torch.version.cuda.replace('.', ''))\")"
 )
-_ASK_TRITON = (
+_PRINT_TRITON = (
     'python -c "import importlib.metadata as m; '
     "print(next(r for r in m.requires('torch') if r.startswith('triton')).split(';')[0])\""
 )
@@ -40,7 +40,7 @@ _ASK_TRITON = (
 
 @cure
 def module(context: LogContext) -> CureResult:
-    """How the package of a module is installed, where that is known."""
+    """Suggest the package of a missing module."""
     name = context.groups.get("module", "")
     if found := re.search(r"No package metadata was found for ([A-Za-z][\w.-]{1,60})\b", context.line):
         remedy = f"install {found[1]} in this Python"
@@ -49,13 +49,13 @@ def module(context: LogContext) -> CureResult:
         because = (f"{name} was in the standard library up to Python {last}",)
         remedy = f"use an environment with Python {last}, or a release of the package that does not need {name}"
         return CureResult(because=because, remedy=remedy, command=f"conda create -n old-python python={last}")
-    if _of_isolated_build(context):
-        return _undeclared(context, name)
+    if _in_isolated_build(context):
+        return _undeclared_import_cure(context, name)
     if name == "pip":
         of_system = in_docker_build(context) or "/usr/bin/python" in context.line
         command = "sudo apt-get update && sudo apt-get install -y python3-pip" if of_system else "python -m ensurepip"
         return CureResult(remedy="install pip in this Python", command=command)
-    wanted = _wanted(context, name)
+    wanted = _requirement_for(context, name)
     if not wanted:
         return CureResult()
     if extra := re.search(rf"\b{re.escape(wanted)}(\[[a-z0-9_,-]{{1,40}}\])", context.line):
@@ -63,37 +63,37 @@ def module(context: LogContext) -> CureResult:
     elif asked := re.search(rf"\b{re.escape(wanted)}((?:>=|==|~=)[0-9][\w.]{{0,20}})", context.line):
         wanted = f"'{wanted}{asked[1].rstrip('.')}'"
     remedy = f"install it in this Python: its package is {wanted.split()[-1].strip(chr(39))}"
-    if name in _OF_PYG:
+    if name in _PYG_MODULES:
         remedy = f"install the wheel of {name} for this torch, from the index of PyG"
     return CureResult(remedy=remedy, command=f"{PIP} install {wanted}")
 
 
-def _of_isolated_build(context: LogContext) -> bool:
+def _in_isolated_build(context: LogContext) -> bool:
     """Return whether a module is missing in the isolated build environment of pip or uv."""
     isolated, frame = context.mentions.get("isolated"), context.frame
     return bool(isolated and frame and frame.file.endswith(("setup.py", "setuptools/build_meta.py")))
 
 
-def _undeclared(context: LogContext, name: str) -> CureResult:
-    """What a build imports and does not declare, in the environment that it is installed into."""
+def _undeclared_import_cure(context: LogContext, name: str) -> CureResult:
+    """Suggest installing what a build imports but does not declare, and building without isolation."""
     says = f"a build has an environment of its own, which holds what the package declares alone, and not {name}"
-    wanted = "pip setuptools wheel" if name == "pip" else _wanted(context, name)
+    wanted = "pip setuptools wheel" if name == "pip" else _requirement_for(context, name)
     first = f"{PIP} install {wanted} && " if wanted else ""
     remedy = f"install {name} first, then the package with --no-build-isolation"
     return CureResult(because=(says,), remedy=remedy, command=f"{first}{PIP} install --no-build-isolation PACKAGE")
 
 
-def of_pyg(context: LogContext, name: str) -> str:
-    """What pip is asked for to get an extension of PyG for the torch of the log, or for the one that is installed."""
+def pyg_requirement(context: LogContext, name: str) -> str:
+    """Return the pip requirement for an extension of PyG, for the torch of the log or the installed one."""
     release, cuda = torch_of(context)
     known = f"{release.major}.{release.minor}.0+cu{cuda.major}{cuda.minor}" if release and cuda else ""
-    return f'{name.replace("_", "-")} -f "https://data.pyg.org/whl/torch-{known or _ASK_PYG}.html"'
+    return f'{name.replace("_", "-")} -f "https://data.pyg.org/whl/torch-{known or _PRINT_PYG_TAG}.html"'
 
 
-def _wanted(context: LogContext, name: str) -> str:
+def _requirement_for(context: LogContext, name: str) -> str:
     _, cuda = torch_of(context)
-    if name in _OF_PYG:
-        return of_pyg(context, name)
+    if name in _PYG_MODULES:
+        return pyg_requirement(context, name)
     if name == "spconv":
         return "spconv-cu118" if cuda and cuda.major == 11 else "spconv-cu120"
     if name in ("mmcv", "mmdet"):
@@ -113,12 +113,12 @@ def lacking(context: LogContext) -> CureResult:
         return CureResult(
             remedy=remedy, command=f"{PIP} install torch=={release} --extra-index-url {INDEX}{release.local}"
         )
-    if found := _LOCAL.search(context.line):
+    if found := _LOCAL_VERSION.search(context.line):
         because = (f"versions with +{found['tag']} are not on PyPI",)
-        index = f"--index-url {INDEX}{found['tag']}" if name.startswith("torch") else f"-f {_OF_JAX}"
+        index = f"--index-url {INDEX}{found['tag']}" if name.startswith("torch") else f"-f {_JAX_INDEX}"
         remedy = "add the index that has the builds for this CUDA"
         return CureResult(because=because, remedy=remedy, command=f"{PIP} install {found['asked']} {index}")
-    if python := _last_python(context, name):
+    if python := _last_supported_python(context, name):
         asked = f"{name}=={python[0]}"
         because = (f"{asked} has wheels up to Python {python[1]}",)
         run = f"conda run -n old-python python -m pip install {asked}"
@@ -126,18 +126,18 @@ def lacking(context: LogContext) -> CureResult:
         return CureResult(
             because=because, remedy="use an environment with a Python for which it has wheels", command=command
         )
-    if ignored := _ignored(context):
+    if ignored := _ignored_release(context):
         says = f"pip ignores the releases for other Pythons: {ignored[0]} needs Python {ignored[1]}"
         return replace(
-            _with_python(context, ignored[1]), because=(says,), remedy="use an environment with such a Python"
+            _python_env_cure(context, ignored[1]), because=(says,), remedy="use an environment with such a Python"
         )
     module = name.replace("-", "_")
-    wanted = _wanted(context, module) if name else ""
+    wanted = _requirement_for(context, module) if name else ""
     return CureResult(command=f"{PIP} install {wanted}" if wanted and wanted != name else "")
 
 
-def _ignored(context: LogContext) -> tuple[str, str] | None:
-    """The release that is asked for, else the last one, and the Pythons that it wants, where pip left it out."""
+def _ignored_release(context: LogContext) -> tuple[str, str] | None:
+    """Return a release that pip ignored, and the Pythons that it needs, or ``None``."""
     asked = re.search(r"==([0-9][\w.+!]{0,30})", context.line)
     found = re.findall(r"([0-9][\w.+!]{0,30}) Requires-Python ([^;]{2,60})", context.mentions.get("ignored", ""))
     able = [one for one in found if not asked or one[0] == asked[1]]
@@ -146,7 +146,7 @@ def _ignored(context: LogContext) -> tuple[str, str] | None:
 
 @cure
 def stub(context: LogContext) -> CureResult:
-    """A stub of TensorRT: its older releases are stubs too."""
+    """Explain a stub of TensorRT, whose older releases are stubs too."""
     if not context.groups.get("name", "").startswith("tensorrt"):
         return CureResult()
     remedy = "take a Python and a platform that the release supports; a Jetson has TensorRT from JetPack"
@@ -155,14 +155,14 @@ def stub(context: LogContext) -> CureResult:
 
 @cure
 def rust_script(context: LogContext) -> CureResult:
-    """What the build scripts of usual packages of Rust want of the system."""
+    """Suggest the system packages that the build scripts of common Rust crates need."""
     wanted = {"openssl-sys": "libssl-dev pkg-config", "prost-build": "protobuf-compiler", "alsa-sys": "libasound2-dev"}
     package = wanted.get(context.groups.get("name", ""))
     return CureResult(command=f"sudo apt-get install -y {package}" if package else None)
 
 
-def _last_python(context: LogContext, name: str) -> tuple[str, str] | None:
-    """The release that is asked for and the last Python that has wheels of it, of TensorFlow and torch's companions."""
+def _last_supported_python(context: LogContext, name: str) -> tuple[str, str] | None:
+    """Return the requested release and the last Python with wheels of it, for TensorFlow and torch."""
     found = re.search(rf"\b{re.escape(name)}==(([0-9]+)\.([0-9]+)[\w.]{{0,12}})", context.line.replace("_", "-"))
     if not name or found is None:
         return None
@@ -174,18 +174,18 @@ def _last_python(context: LogContext, name: str) -> tuple[str, str] | None:
     return (asked, last) if last and context.mentions.get("python", "3.99") != last else None
 
 
-_LOCAL = regex(
+_LOCAL_VERSION = regex(
     r"(?P<asked>(?:torch(?:vision|audio)?|jaxlib)==[0-9][\w.]{1,20}\+(?P<tag>cu[0-9]{2,3}|cpu|cuda[\w.]{1,20}))"
 )
-_OF_JAX = "https://storage.googleapis.com/jax-releases/jax_cuda_releases.html"
+_JAX_INDEX = "https://storage.googleapis.com/jax-releases/jax_cuda_releases.html"
 
 
 @cure
 def package_pair(context: LogContext) -> CureResult:
-    """The release of a package that still has, or already has, the name that is asked for."""
+    """Suggest the release of a package that still has, or already has, the missing name."""
     if context.groups.get("package") == "triton" and context.frame and context.frame.package == "torch":
         return CureResult(
-            remedy="install the triton release that this torch requires", command=f'{PIP} install "$({_ASK_TRITON})"'
+            remedy="install the triton release that this torch requires", command=f'{PIP} install "$({_PRINT_TRITON})"'
         )
     older = provider(context, "name", f"{context.groups.get('package', '')}:{context.groups.get('name', '')}")
     return CureResult(command=f"{PIP} install {older}" if older else "")
@@ -242,7 +242,7 @@ def cuda_constraint(context: LogContext) -> CureResult:
 
 @cure
 def conda_file(context: LogContext) -> CureResult:
-    """The file that conda was given; without one, and without a file of that name, there is nothing to repair."""
+    """Suggest a repair of the file that conda read, if there is one."""
     name = context.mentions.get("file", "environment.yml" if "ResolvePackageNotFound" in context.line else "")
     usual, platform = PLATFORMS[0], context.facts.platform if context.facts else PLATFORMS[0]
     says = f"the log is from {platform}, for which many packages of {usual} were never built"
@@ -275,11 +275,11 @@ def conda_file(context: LogContext) -> CureResult:
     ):
         remedy = "let cuenv write a torch and a CUDA that fit together, and add the other packages to that file"
         return CureResult(because=because, remedy=remedy, command=resolve_command(context))
-    return replace(_asked_of_conda(context), because=because)
+    return replace(_conda_request_cure(context), because=because)
 
 
-def _asked_of_conda(context: LogContext) -> CureResult:
-    """What helps where no file was given and torch is not asked for: the newer solver, or an environment of its own."""
+def _conda_request_cure(context: LogContext) -> CureResult:
+    """Suggest the libmamba solver or a new environment for a request without a file and without torch."""
     if "held" not in context.mentions and re.search(
         r"(?<!LibMamba)(?<!Rattler)UnsatisfiableError|(?:each other|your (?:system|CUDA driver)|in conflict)\b",
         context.line,
@@ -288,7 +288,7 @@ def _asked_of_conda(context: LogContext) -> CureResult:
             "solve with libmamba, which names the two requirements that exclude each other; "
             "the classic solver gives up and lists system versions that do fit"
         )
-        return CureResult(remedy=remedy, command=_LIBMAMBA)
+        return CureResult(remedy=remedy, command=_USE_LIBMAMBA)
     asked = context.mentions.get("asked", "")
     words = [word.strip("\"'") for word in asked.split() if word not in ("-y", "--yes")]
     if words and not re.search(r"not available|NotFound|nothing provides|perhaps a typo", context.line):
@@ -301,7 +301,7 @@ def _asked_of_conda(context: LogContext) -> CureResult:
     return CureResult(remedy=remedy)
 
 
-_LIBMAMBA = (
+_USE_LIBMAMBA = (
     "conda update -y -n base conda && conda install -y -n base conda-libmamba-solver && "
     "conda config --set solver libmamba"
 )
@@ -309,7 +309,7 @@ _LIBMAMBA = (
 
 @cure
 def asked_release(context: LogContext) -> CureResult:
-    """The releases that the message itself asks for; another torch is another matter."""
+    """Suggest the releases that the message names, except of torch."""
     package = context.groups.get("package", "")
     found = re.search(rf"\b{re.escape(package)} ?\(?((?:>=|==|<=|~=|!=|>|<) ?[0-9][\w.,<>=! *-]{{0,40}})", context.line)
     if not package or not found or package.lower().startswith(("torch", "python", "cuda", "nvidia")):
@@ -324,8 +324,8 @@ def asked_release(context: LogContext) -> CureResult:
 
 @cure
 def uv_hint(context: LogContext) -> CureResult:
-    """What uv proposes where its first index has a package and not the release; and what it found, in its words."""
-    found, tree = _uv_hint(context), context.mentions.get("tree", "")
+    """Suggest what uv proposes if its first index lacks the release, and quote its explanation."""
+    found, tree = _uv_hint_cure(context), context.mentions.get("tree", "")
     local = _LOCAL_TORCH.search(tree)
     if local and not found.command:
         says = f"versions with +{local['tag']} are only on PyTorch's index for {local['tag']}"
@@ -340,7 +340,7 @@ _LOCAL_TORCH = regex(
 )
 
 
-def _uv_hint(context: LogContext) -> CureResult:
+def _uv_hint_cure(context: LogContext) -> CureResult:
     asked, python = version_or_none(context.mentions.get("unusable", "")), context.mentions.get("python", "")
     rows = [row for row in context.knowledge.wheels if asked and row.version == Version(asked.public)]
     if rows and python and python not in rows[-1].pythons:
@@ -359,7 +359,7 @@ def _uv_hint(context: LogContext) -> CureResult:
 
 @cure
 def solver_glibc(context: LogContext) -> CureResult:
-    """The C library for which pixi shall solve: that of the machine, where the log tells it."""
+    """Suggest the glibc of the machine for pixi's solve, if the log names it."""
     libc = context.facts.libc if context.facts else None
     if "tags" in context.line or context.mentions.get("manager") not in ("pixi", None) or "__glibc" not in context.line:
         return CureResult()
@@ -371,7 +371,7 @@ def solver_glibc(context: LogContext) -> CureResult:
 
 @cure
 def uv_wheel(context: LogContext) -> CureResult:
-    """An older release, where the C library is too old for the wheel; an index without the wheel is another matter."""
+    """Suggest an older release if glibc is too old for the wheel."""
     groups = context.groups
     if context.mentions.get("hint") != "manylinux" or not groups.get("package"):
         return CureResult()
@@ -383,11 +383,11 @@ def other_python(context: LogContext) -> CureResult:
     """Suggest an environment with the newest Python that the message allows."""
     found = re.search(r"(?:not in '|requirement: `)([^'`\n]{1,60})['`]", context.line)
     values = {} if "package" in context.groups else {"package": "the project"}
-    return replace(_with_python(context, found[1] if found else ""), values=values)
+    return replace(_python_env_cure(context, found[1] if found else ""), values=values)
 
 
-def _with_python(context: LogContext, range_: str) -> CureResult:
-    """An environment with a Python within a range, one for which most packages have wheels where it is in it."""
+def _python_env_cure(context: LogContext, range_: str) -> CureResult:
+    """Suggest an environment with a Python in a range, preferably one with most wheels."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - for few messages
 
     try:
@@ -417,7 +417,7 @@ _LAST_WITH = {
 
 @cure
 def python_too_new(context: LogContext) -> CureResult:
-    """A setuptools that knows this Python, where the old one was met; the last Python of a field in C."""
+    """Suggest a setuptools that supports this Python, or an older Python for removed C fields."""
     if "ImpImporter" in context.line:
         return CureResult(command=f"{PIP} install --upgrade pip setuptools")
     last = next((python for name, python in _LAST_WITH.items() if name in context.line), "")

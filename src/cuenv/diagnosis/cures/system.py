@@ -1,4 +1,4 @@
-"""The system around the environment: packages of the distribution, disks, downloads, registries."""
+"""Cures for the system around the environment: its packages, disks, downloads and registries."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from cuenv.diagnosis.cures.context import CureResult, LogContext, cure, in_docke
 from cuenv.diagnosis.cures.managers import PIP
 from cuenv.diagnosis.cures.names import provider
 
-_REPOSITORY = regex(r"/compute/cuda/repos/([a-z]{1,10}[0-9]{1,4})/")
-_RING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
+_CUDA_REPOSITORY = regex(r"/compute/cuda/repos/([a-z]{1,10}[0-9]{1,4})/")
+_KEYRING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
 _TOOLKIT = "https://nvidia.github.io/libnvidia-container"
-_TOOLKIT_KEY = f"curl -fsSL {_TOOLKIT}/gpgkey | sudo gpg --dearmor --yes -o {_RING}"
+_TOOLKIT_KEY = f"curl -fsSL {_TOOLKIT}/gpgkey | sudo gpg --dearmor --yes -o {_KEYRING}"
 _TOOLKIT_LIST = (
     f"{_TOOLKIT_KEY} && curl -fsSL {_TOOLKIT}/stable/deb/nvidia-container-toolkit.list | "
-    f"sed 's#deb https://#deb [signed-by={_RING}] https://#' | "
+    f"sed 's#deb https://#deb [signed-by={_KEYRING}] https://#' | "
     "sudo tee /etc/apt/sources.list.d/nvidia-container-toolkit.list"
 )
 
 
 @cure
 def apt_source_twice(context: LogContext) -> CureResult:
-    """The files that older guides of the container toolkit wrote; what others wrote is not known."""
+    """Suggest removing the files that older guides of the container toolkit wrote."""
     if "compute/cuda/repos" in context.line:
         return CureResult(command=f"sudo rm -f {_IMAGE_LISTS} && sudo apt-get update")
     return CureResult(command=f"{_OLD_LISTS} && sudo apt-get update" if "nvidia.github.io" in context.line else "")
@@ -36,7 +36,7 @@ _OLD_LISTS = "sudo rm -f " + " ".join(
 
 @cure
 def image_not_found(context: LogContext) -> CureResult:
-    """What tries a GPU in a container, where the tag of the old guide is gone."""
+    """Suggest a command that tries a GPU in a container, if the image of an old guide is gone."""
     asked = re.match(r"docker: Error response", context.line) and re.search(r"nvidia/cuda:[\w.]*-?base", context.line)
     return CureResult(command="docker run --rm --gpus all ubuntu nvidia-smi" if asked else "")
 
@@ -47,7 +47,7 @@ _IMAGE_LISTS = "/etc/apt/sources.list.d/cuda.list /etc/apt/sources.list.d/nvidia
 
 @cure
 def apt_no_release(context: LogContext) -> CureResult:
-    """What takes an address out of apt's lists at which nothing is, where it is known which file names it."""
+    """Suggest removing a dead address from apt's lists, if the file that names it is known."""
     found = re.search(r"The repository 'https?://([^'\s]+)", context.line)
     url, update = found[1] if found else "", "sudo apt-get update"
     if "nvidia.github.io" in url:
@@ -65,7 +65,7 @@ def apt_no_release(context: LogContext) -> CureResult:
 
 @cure
 def apt_package(context: LogContext) -> CureResult:
-    """A package of the system under its name of today; what NVIDIA has is found in NVIDIA's repository alone."""
+    """Suggest the present name of a system package, or the NVIDIA repository that has it."""
     name = context.groups.get("name", "")
     if name.startswith(("nvidia-container", "nvidia-docker", "libnvidia-container")):
         remedy = "add the repository of the NVIDIA Container Toolkit first"
@@ -93,7 +93,7 @@ def apt_package(context: LogContext) -> CureResult:
 
 @cure
 def apt_refused(context: LogContext) -> CureResult:
-    """What apt itself could not do: without root it does nothing, and lists of packages that are old are fetched."""
+    """Suggest the fix for an error of apt itself: no root, a lock, or old package lists."""
     if re.search(r"Permission denied|are you root", context.line):
         return CureResult(remedy="run apt as root, with sudo before the command")
     if re.search(r"[Cc]ould not get lock|is another process using it", context.line):
@@ -105,12 +105,12 @@ def apt_refused(context: LogContext) -> CureResult:
 
 @cure
 def apt_key(context: LogContext) -> CureResult:
-    """The key of NVIDIA's repository that the line names; other repositories have other keys."""
+    """Suggest the key of NVIDIA's repository that the line names."""
     if "nvidia.github.io" in context.line or "DDCAE044F796ECB0" in context.line:
-        return CureResult(command=f"{_TOOLKIT_KEY} && sudo chmod 644 {_RING}")
-    if "A4B469963BF863CC" not in context.line and not _REPOSITORY.search(context.line):
+        return CureResult(command=f"{_TOOLKIT_KEY} && sudo chmod 644 {_KEYRING}")
+    if "A4B469963BF863CC" not in context.line and not _CUDA_REPOSITORY.search(context.line):
         return CureResult()
-    found = _REPOSITORY.search(context.line)
+    found = _CUDA_REPOSITORY.search(context.line)
     system = found[1] if found else "$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)"
     package = f"https://developer.download.nvidia.com/compute/cuda/repos/{system}/x86_64/cuda-keyring_1.1-1_all.deb"
     return CureResult(command=f"curl -fsSLO {package} && sudo dpkg -i cuda-keyring_1.1-1_all.deb")
@@ -118,21 +118,21 @@ def apt_key(context: LogContext) -> CureResult:
 
 @cure
 def rpm_key(context: LogContext) -> CureResult:
-    """The key of the NVIDIA Container Toolkit; that of CUDA's repository differs from system to system."""
+    """Suggest the key of the NVIDIA Container Toolkit; the key of CUDA's repository differs by system."""
     of_toolkit = re.search(r"nvidia-(?:container|docker)|libnvidia-container", context.line)
     return CureResult(command=f"sudo rpm --import {_TOOLKIT}/gpgkey" if of_toolkit else "")
 
 
 @cure
 def apt_dependencies(context: LogContext) -> CureResult:
-    """What apt itself proposes, where an earlier installation was left half done."""
+    """Suggest what apt proposes, if an earlier installation was left incomplete."""
     if context.mentions.get("newer"):
         asked = context.mentions["newer"]
         says = f"the packages need glibc {asked}: their repository is for a newer release of the distribution"
         return CureResult(because=(says,), remedy="use the repository for this release instead, and run apt update")
     if context.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in context.line:
         if "toolkit" not in context.mentions:
-            return _driver_packages(context)
+            return _driver_package_cure(context)
         name = context.mentions["toolkit"].replace("cuda", "cuda-toolkit")
         remedy = f"install {name} instead of cuda, which would install another driver beside the existing one"
         return CureResult(remedy=remedy, command=f"sudo apt-get install -y {name}")
@@ -143,8 +143,8 @@ def apt_dependencies(context: LogContext) -> CureResult:
     return CureResult(remedy=remedy, command="sudo apt-get --fix-broken install -y")
 
 
-def _driver_packages(context: LogContext) -> CureResult:
-    """The driver of Ubuntu anew, where packages of two of its releases hold each other."""
+def _driver_package_cure(context: LogContext) -> CureResult:
+    """Suggest a new installation of Ubuntu's driver, if packages of two releases block each other."""
     name = context.mentions.get("driver-package")
     if not name:
         return CureResult()
@@ -158,14 +158,14 @@ def _driver_packages(context: LogContext) -> CureResult:
 
 @cure
 def cmake_words(context: LogContext) -> CureResult:
-    """What CMake says below the head of its error."""
+    """Quote the message of CMake below the first line of its error."""
     words = context.mentions.get("cmake")
     return CureResult(because=(f"it says: {words}",)) if words else CureResult()
 
 
 @cure
 def dnf_dependencies(context: LogContext) -> CureResult:
-    """Packages of the kernel that are older than the kernel that is there; a repository that brings what lacks."""
+    """Suggest an update of kernel packages, or the repository with what is missing."""
     if "kernel" in context.line:
         remedy = "update the kernel and its packages to the same release, and reboot; a mirror may be some hours behind"
         return CureResult(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
@@ -174,7 +174,7 @@ def dnf_dependencies(context: LogContext) -> CureResult:
         return CureResult(remedy=remedy, command=f"sudo {context.mentions['transaction']} --allowerasing")
     release = re.search(r"\.(?:el|rhel)([0-9])", context.line)
     lacks = context.mentions.get("lacks", "")
-    if release and (lacks in _OF_EPEL or re.search(r"nothing provides dkms\b|Package: \S*-dkms-", context.line)):
+    if release and (lacks in _EPEL_PACKAGES or re.search(r"nothing provides dkms\b|Package: \S*-dkms-", context.line)):
         return CureResult(command=f"sudo {'yum' if release[1] in '67' else 'dnf'} install -y epel-release")
     if lacks.startswith(("nvidia", "kmod-nvidia", "cuda")):
         says = f"the repository has no {lacks} of that release"
@@ -183,13 +183,13 @@ def dnf_dependencies(context: LogContext) -> CureResult:
     return CureResult()
 
 
-_OF_EPEL = frozenset({"dkms", "ocl-icd", "opencl-filesystem", "vulkan-filesystem", "libvdpau", "egl-wayland"})
+_EPEL_PACKAGES = frozenset({"dkms", "ocl-icd", "opencl-filesystem", "vulkan-filesystem", "libvdpau", "egl-wayland"})
 """What the packages of the driver need and Red Hat does not have."""
 
 
 @cure
 def pacman(context: LogContext) -> CureResult:
-    """Files that no package owns are those of the driver's own installer, which renewing does not remove."""
+    """Explain files that no package owns: NVIDIA's installer wrote them, and an update does not remove them."""
     if "conflicting files" not in context.line:
         return CureResult()
     remedy = (
@@ -201,7 +201,7 @@ def pacman(context: LogContext) -> CureResult:
 
 @cure
 def dnf_modular(context: LogContext) -> CureResult:
-    """The stream of NVIDIA's own repository; RPM Fusion brings the driver without one."""
+    """Suggest the module stream of NVIDIA's repository; RPM Fusion needs none."""
     if "rpmfusion" in context.line or "xorg-x11-drv-nvidia" in context.line:
         return CureResult(command="sudo dnf module disable -y nvidia-driver")
     if "cuda-" in context.line:
@@ -212,7 +212,7 @@ def dnf_modular(context: LogContext) -> CureResult:
 
 @cure
 def own_environment(context: LogContext) -> CureResult:
-    """An environment of the user's own, of the kind that was refused."""
+    """Suggest an environment of the user's own, of the kind that was refused."""
     if re.search(r"(?<!Environment)NotWritableError: ", context.line):
         remedy = "keep conda's packages in your own directory"
         return CureResult(remedy=remedy, command="export CONDA_PKGS_DIRS=~/.conda/pkgs")
@@ -226,7 +226,7 @@ def own_environment(context: LogContext) -> CureResult:
 
 @cure
 def registry(context: LogContext) -> CureResult:
-    """The registry that wants an account."""
+    """Suggest a login at the registry that refused the request."""
     if not re.search(r"toomanyrequests|unauthorized", context.line):
         return CureResult()
     found = re.search(r"\b((?:nvcr|ghcr|quay)\.io|[\w.-]{1,60}\.azurecr\.io)\b", context.line)
@@ -235,7 +235,7 @@ def registry(context: LogContext) -> CureResult:
 
 @cure
 def disk(context: LogContext) -> CureResult:
-    """The folder of temporary files elsewhere, where pip or a compiler fills it; docker's disk, where it builds."""
+    """Suggest another folder for temporary files, or pruning docker's build cache."""
     if "slurmstepd" in context.line or "pyxis" in context.line:
         return CureResult(remedy="let enroot unpack on a large disk: set ENROOT_TEMP_PATH and ENROOT_CACHE_PATH")
     if in_docker_build(context):
@@ -249,7 +249,7 @@ def disk(context: LogContext) -> CureResult:
 
 @cure
 def certificate(context: LogContext) -> CureResult:
-    """A certificate that has expired is not of this machine: only its clock may be."""
+    """Explain an expired or missing certificate: check the clock, or install ca-certificates."""
     if "Could not handshake" in context.line:  # so apt speaks
         remedy = (
             "put the certificate of the proxy into /usr/local/share/ca-certificates and run update-ca-certificates; an "
@@ -269,7 +269,7 @@ def certificate(context: LogContext) -> CureResult:
 
 @cure
 def hashes(context: LogContext) -> CureResult:
-    """A lock whose hashes are of other files is made anew: no cache is at fault where the lock is named."""
+    """Suggest making a lock again whose hashes are of other files."""
     if not re.search(r"Pipfile\.lock|poetry\.lock|uv\.lock|pdm\.lock", context.line):
         return CureResult()
     remedy = "make the lock again from the index that the installation uses: its hashes are of another index's files"
@@ -278,20 +278,20 @@ def hashes(context: LogContext) -> CureResult:
 
 @cure
 def download(context: LogContext) -> CureResult:
-    """What the tool of the line offers against a slow network, or a download that was cut."""
-    if _UNNAMED.search(context.line):  # no patience finds a host that has no address
+    """Suggest the setting of a tool for a slow network or an interrupted download."""
+    if _NAME_RESOLUTION_FAILED.search(context.line):  # no patience finds a host that has no address
         return CureResult(command="")
     if re.search(r"\b404\b", context.line):
         remedy = "compare the address with the publisher's page: the server has no such file, and it may have moved"
         return CureResult(remedy=remedy, command="")
-    return CureResult(command=next((command for words, command in _DOWNLOADS if re.search(words, context.line)), ""))
+    return CureResult(command=next((command for words, command in _SETTINGS if re.search(words, context.line)), ""))
 
 
-_UNNAMED = regex(
+_NAME_RESOLUTION_FAILED = regex(
     r"Name or service not known|[Nn]ame resolution|Failed to resolve|getaddrinfo|Could not resolve|"
     r"Network is unreachable"
 )
-_DOWNLOADS = (
+_SETTINGS = (
     (r"UV_HTTP_TIMEOUT", "export UV_HTTP_TIMEOUT=600"),
     (r"pip\._vendor|pythonhosted|/simple/|download\.pytorch\.org.*[Tt]imed out", "export PIP_DEFAULT_TIMEOUT=120"),
     (
@@ -306,16 +306,16 @@ _DOWNLOADS = (
 )
 
 
-_BUILDS = r"pip3? install|setup\.py|\b(?:make|cmake|ninja)\b|-m build"
+_BUILD = r"pip3? install|setup\.py|\b(?:make|cmake|ninja)\b|-m build"
 
 
 @cure
 def host_memory(context: LogContext) -> CureResult:
-    """A pip that ends while it fetches a large wheel keeps the wheel in memory for its cache."""
+    """Suggest pip without its cache, which keeps a large wheel in memory."""
     if re.search(r"\b(?:Error|exit) code: -9", context.line):
         remedy = "run pip again without its cache, or give the machine or container more memory"
         return CureResult(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
-    if in_docker_build(context) and re.search(r"exit code: 137", context.line) and re.search(_BUILDS, context.line):
+    if in_docker_build(context) and re.search(r"exit code: 137", context.line) and re.search(_BUILD, context.line):
         return CureResult(
             remedy="build with fewer parallel jobs: ENV MAX_JOBS=2 before the step", command="export MAX_JOBS=2"
         )

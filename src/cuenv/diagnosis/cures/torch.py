@@ -25,20 +25,20 @@ from cuenv.diagnosis.cures.context import (
     torch_of,
 )
 from cuenv.diagnosis.cures.managers import PIP
-from cuenv.diagnosis.cures.solvers import of_pyg
+from cuenv.diagnosis.cures.solvers import pyg_requirement
 from cuenv.knowledge.rows import TorchWheel
 from cuenv.resolver.wheels import INDEX, runs_on
 
 
 @cure
 def dgl(context: LogContext) -> CureResult:
-    """The wheel of DGL for this torch; the last release that DGL serves is 2.4."""
+    """Suggest the DGL wheel for this torch; 2.4 is the last torch that DGL supports."""
     installed, cuda = torch_of(context)
     asked = context.groups.get("torch", "") or str(installed or "")
     release = ".".join(asked.split(".")[:2])
     if release not in ("2.1", "2.2", "2.3", "2.4"):
         return CureResult(remedy="install torch 2.4, the last that DGL has libraries for, or use another graph package")
-    tag = f"cu{cuda.major}{cuda.minor}" if cuda else f"cu$({ASK_TAG})"
+    tag = f"cu{cuda.major}{cuda.minor}" if cuda else f"cu$({PRINT_CUDA_TAG})"
     index = f"https://data.dgl.ai/wheels/torch-{release}/{tag}/repo.html"
     command = f'{PIP} install --force-reinstall --no-deps dgl -f "{index}"'
     return CureResult(remedy=f"install DGL for torch {release} from its own index", command=command)
@@ -46,15 +46,15 @@ def dgl(context: LogContext) -> CureResult:
 
 @cure
 def functional_tensor(context: LogContext) -> CureResult:
-    """The file of BasicSR that names the module which torchvision removed, corrected; others have a newer release."""
+    """Suggest a newer release for a module that torchvision removed; BasicSR needs an edit of its file."""
     if "pytorchvideo" in context.mentions.get("importing", ""):
         return CureResult(command=f"{PIP} install git+https://github.com/facebookresearch/pytorchvideo")
     return CureResult()
 
 
-_ASK_RELEASE = "python -c \"import torch; print(torch.__version__.split('+')[0])\""
-ASK_TAG = "python -c \"import torch; print(torch.version.cuda.replace('.', ''))\""
-_ASK_PARTNER = (
+_PRINT_RELEASE = "python -c \"import torch; print(torch.__version__.split('+')[0])\""
+PRINT_CUDA_TAG = "python -c \"import torch; print(torch.version.cuda.replace('.', ''))\""
+_PRINT_TORCHVISION_MINOR = (
     "python -c \"import torch; a, b = torch.__version__.split('.')[:2]; print(int(b) + (15 if a == '2' else 1))\""
 )
 """torchvision 0.16 belongs to torch 2.1, and 0.14 to torch 1.13 (pytorch/vision, README)."""
@@ -68,7 +68,7 @@ def is_wheel(context: LogContext) -> bool:
 
 
 def fitting_wheel(context: LogContext) -> TorchWheel | None:
-    """The wheel that runs on the host: of the release that is installed, else of the next that has one.
+    """Return the wheel that runs on the host: of the installed release, or of the next one that has such a wheel.
 
     ``None`` where the release is not known, torch is not from pip, or neither driver nor GPU is known.
     """
@@ -92,8 +92,8 @@ def fitting_wheel(context: LogContext) -> TorchWheel | None:
     return None
 
 
-def with_wheel(context: LogContext, row: TorchWheel) -> str:
-    """The command that puts a wheel in the place of the torch that is installed, with its companions."""
+def install_wheel(context: LogContext, row: TorchWheel) -> str:
+    """Return the command that replaces the installed torch and its companions by a wheel."""
     release, _ = torch_of(context)
     same = release is not None and Version(release.public) == row.version
     there = [name for name in _COMPANIONS if name in context.packages or name in context.mentions.get("companions", "")]
@@ -107,65 +107,65 @@ _COMPANIONS = ("torchvision", "torchaudio")
 
 def _companion(context: LogContext, name: str, row: TorchWheel) -> str:
     """Return the companion package with the same CUDA build, of the logged version or the one that pins this torch."""
-    found = version_or_none(context.packages.get(name, "")) or partner_of(context, name, row.version)
+    found = version_or_none(context.packages.get(name, "")) or companion_version(context, name, row.version)
     return f"{name}=={found.public}+{row.build}" if found else name
 
 
-def partner_of(context: LogContext, name: str, release: Version) -> Version | None:
-    """The newest wheel of a companion that needs this release of torch."""
+def companion_version(context: LogContext, name: str, release: Version) -> Version | None:
+    """Return the newest wheel of a companion package that needs this torch release."""
     rows = [item for item in context.knowledge.extension(name) if "wheel" in item.comes]
     able = [item for item in rows if item.torch and item.torch.admits(Version(release.public))]
     return max((one for item in able for one in item.releases), default=None)
 
 
-def cuda_build_again(context: LogContext) -> str:
-    """The command that puts a CUDA build of the very release in the place of a CPU build."""
+def reinstall_cuda_build(context: LogContext) -> str:
+    """Return the command that replaces a CPU build by the CUDA build of the same release."""
     release, _ = torch_of(context)
     row = fitting_wheel(context)
-    if _perhaps_of_conda(context):  # pip would leave half of a conda package behind
+    if _may_be_conda(context):  # pip would leave half of a conda package behind
         return resolve_command(context)
     if row:
-        return with_wheel(context, row)
+        return install_wheel(context, row)
     if not is_wheel(context) or (context.facts and context.facts.gpus):
         return resolve_command(context)
     if release is None:
-        return f'release=$({_ASK_RELEASE}) && {PIP} uninstall -y torch && {PIP} install "torch==$release"'
+        return f'release=$({_PRINT_RELEASE}) && {PIP} uninstall -y torch && {PIP} install "torch==$release"'
     return f"{PIP} uninstall -y torch && {PIP} install torch=={release.public}"
 
 
-def _perhaps_of_conda(context: LogContext) -> bool:
-    """Whether the log shows an environment of conda, and nothing that says that pip brought its torch."""
+def _may_be_conda(context: LogContext) -> bool:
+    """Return whether the log shows a conda environment, and no sign that pip installed its torch."""
     release, _ = torch_of(context)
     return not context.prefix and context.mentions.get("manager") == "conda" and not (release and release.local)
 
 
-def by_wheel(context: LogContext, found: CureResult) -> CureResult:
-    """A cure that would choose a whole environment anew, with the wheel of the torch at hand where one runs."""
+def with_fitting_wheel(context: LogContext, found: CureResult) -> CureResult:
+    """Replace the command for a whole new environment by one wheel, if a torch wheel runs on the host."""
     row = fitting_wheel(context) if found.command is None or found.command.startswith(RESOLVE) else None
     if row is None:
         return found
     remedy = f"install the build of torch {row.version} for CUDA {row.cuda}, which runs on this host"
     later = found.remedy.partition("; in the long run: ")[2]
     return replace(
-        found, remedy=remedy + (f"; in the long run: {later}" if later else ""), command=with_wheel(context, row)
+        found, remedy=remedy + (f"; in the long run: {later}" if later else ""), command=install_wheel(context, row)
     )
 
 
 @cure
 def cpu_build(context: LogContext) -> CureResult:
-    """A CPU build in whose place the CUDA build of the same release belongs."""
+    """Suggest the CUDA build of the same release instead of a CPU build."""
     release, _ = torch_of(context)
     because = (f"torch {release} of this environment is a CPU build",) if release else ()
-    return CureResult(because=because, command=cuda_build_again(context))
+    return CureResult(because=because, command=reinstall_cuda_build(context))
 
 
 @cure
 def xformers(context: LogContext) -> CureResult:
-    """The torch that xformers was built for beside the one that is there: pip chooses the release that fits."""
+    """Suggest the xformers release for the installed torch, which pip chooses."""
     built, have = context.mentions.get("built", ""), str(torch_of(context)[0] or "")
     release = version_or_none(have)
     if release is None:
-        return CureResult(command=f'{PIP} install "torch==$({_ASK_RELEASE})" xformers')
+        return CureResult(command=f'{PIP} install "torch==$({_PRINT_RELEASE})" xformers')
     because = (f"xformers was built for torch {built}, and torch {have} is installed",) if built else ()
     if release.local == "cpu":
         pip_requirement = f"{PIP} uninstall -y torch && {PIP} install torch=={release.public} xformers"
@@ -178,14 +178,14 @@ def xformers(context: LogContext) -> CureResult:
 
 @cure
 def torchvision(context: LogContext) -> CureResult:
-    """The torchvision of the torch that is there, from the same place."""
+    """Suggest the torchvision of the installed torch, from the same index."""
     release, _ = torch_of(context)
     if not is_wheel(context):
         return CureResult()
     if release is None:
-        command = f'{PIP} install --force-reinstall --no-deps "torchvision==0.$({_ASK_PARTNER}).*"'
-        return CureResult(command=f"{command} --index-url {INDEX}cu$({ASK_TAG})")
-    known = partner_of(context, "torchvision", release)
+        command = f'{PIP} install --force-reinstall --no-deps "torchvision==0.$({_PRINT_TORCHVISION_MINOR}).*"'
+        return CureResult(command=f"{command} --index-url {INDEX}cu$({PRINT_CUDA_TAG})")
+    known = companion_version(context, "torchvision", release)
     partner = str(known) if known else f"0.{release.minor + (15 if release.major > 1 else 1)}.*"
     index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
     have = context.packages.get("torchvision", "")
@@ -201,7 +201,7 @@ _WHEEL = regex(
 
 @cure
 def distribution(context: LogContext) -> CureResult:
-    """A release that pip does not find: what the tables know of the wheels of torch."""
+    """Suggest the wheels in the tables for a torch release that pip does not find."""
     asked = version_or_none(context.groups.get("asked", ""))
     if wheel := _WHEEL.search(context.line):
         python = f"3.{wheel['minor']}"
@@ -249,21 +249,21 @@ def distribution(context: LogContext) -> CureResult:
 
 @cure
 def companion(context: LogContext) -> CureResult:
-    """The library beside torch that was built for another CUDA."""
+    """Suggest the companion library that was built for the CUDA of torch."""
     if other := re.search(r"\band (torch_(?:scatter|sparse|cluster|spline_conv))\b", context.line):
-        return CureResult(command=f"{PIP} install --force-reinstall --no-deps {of_pyg(context, other[1])}")
+        return CureResult(command=f"{PIP} install --force-reinstall --no-deps {pyg_requirement(context, other[1])}")
     if "torchaudio" not in context.line:
         return torchvision(context)
     release, _ = torch_of(context)
-    wanted = release.public if release else f"$({_ASK_RELEASE})"
-    tag = release.local if release and (release.local or "").startswith("cu") else f"cu$({ASK_TAG})"
+    wanted = release.public if release else f"$({_PRINT_RELEASE})"
+    tag = release.local if release and (release.local or "").startswith("cu") else f"cu$({PRINT_CUDA_TAG})"
     command = f'{PIP} install --force-reinstall --no-deps "torchaudio=={wanted}" --index-url {INDEX}{tag}'
     return CureResult(command=command)
 
 
 @cure
 def pip_conflict(context: LogContext) -> CureResult:
-    """A torchvision or torchaudio of another torch: the one for the torch that is asked for, or is there.
+    """Suggest the torchvision and torchaudio for the requested or installed torch.
 
     Of other packages that are there already, those releases that the others want.
     """
@@ -277,7 +277,7 @@ def pip_conflict(context: LogContext) -> CureResult:
             "install the releases that the other packages need; if two need different ones, update the older of the two"
         )
         return CureResult(remedy=remedy, command=f"{PIP} install {' '.join(map(quote, others))}")
-    partners = {name: partner_of(context, name, release) for name in names}
+    partners = {name: companion_version(context, name, release) for name in names}
     if None in partners.values():
         return CureResult()
     local = f"+{release.local}" if (release.local or "").startswith("cu") else ""

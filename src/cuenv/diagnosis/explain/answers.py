@@ -1,4 +1,4 @@
-"""What the tables and the host add to the answer of a page."""
+"""Lines from the tables and the host that complete the answer of a page."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from cuenv.resolver.rules import Context, minimum_driver, verdict_of
 from cuenv.resolver.verdict import and_list
 
 
-def here(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
-    """What the tables say for what the question names, and for the host."""
-    return tuple(dict.fromkeys(FILLS[row.join](asked, knowledge, facts))) if row.join else ()
+def table_lines(
+    row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
+) -> tuple[str, ...]:
+    """The lines of the tables for what the question names, and for the host."""
+    return tuple(dict.fromkeys(ANSWER_LINES[row.join](asked, knowledge, facts))) if row.join else ()
 
 
-def _drivers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _driver_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for capability in asked.gpus:
         row = knowledge.compute_capability(capability)
         for cuda in asked.cudas or ([row.first_cuda] if row and row.first_cuda else []):
-            yield from _lowest_driver(cuda, capability, asked, knowledge)
+            yield from _lowest_driver_lines(cuda, capability, asked, knowledge)
     for floor in () if asked.cudas else knowledge.floors:
         yield f"CUDA {floor.major}.x needs driver {floor.driver} or later"
     context = LogContext(knowledge=knowledge, facts=facts)
@@ -54,7 +56,7 @@ def _drivers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
         yield f"torch builds up to CUDA {runs} run on it"
 
 
-def _three_versions(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _three_versions_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for cuda in asked.cudas:
         minimum = knowledge.minimum_driver(cuda)
         branch = knowledge.branch_for(cuda)
@@ -67,12 +69,12 @@ def _three_versions(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts
         return
     if facts.driver and facts.driver.cuda:
         yield f"nvidia-smi on {facts.label} shows CUDA {facts.driver.cuda}"
-    yield from _toolkits(asked, knowledge, facts)
+    yield from _toolkit_lines(asked, knowledge, facts)
     for torch in facts.torch:
         yield f"torch {torch.version} in the {torch.where} is built for CUDA {torch.cuda or '(a CPU build)'}"
 
 
-def _toolkits(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _toolkit_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     del asked, knowledge
     for item in facts.toolkits if facts else ():
         where = "on PATH" if item.on_path else f"found by {item.via}"
@@ -81,7 +83,7 @@ def _toolkits(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
         yield f"{facts.label} has no CUDA toolkit"
 
 
-def _virtual(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _virtual_package_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     del asked, knowledge
     if facts is None:
         return
@@ -92,11 +94,11 @@ def _virtual(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
 
 
 def capabilities_of(asked: AskedQuestion, facts: HostFacts | None) -> tuple[Capability, ...]:
-    """The GPUs that a question is about: those that it names, else those of the host."""
+    """The compute capabilities that a question names, or those of the host."""
     return asked.gpus or (facts.capabilities if facts else ())
 
 
-def _capability(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _capability_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for model in asked.models:
         yield f"{model.name}: compute capability {model.capability} ({model.architecture})"
     named = {model.capability for model in asked.models}
@@ -108,17 +110,17 @@ def _capability(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | N
         yield f"{facts.label} has {gpu_text(facts)}"
 
 
-def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _torch_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     for capability in capabilities_of(asked, facts):
-        yield from _torch_for((capability,), asked, knowledge, facts.platform if facts else PLATFORMS[0])
-    yield from _several(asked, knowledge, facts)
+        yield from _torch_release_lines((capability,), asked, knowledge, facts.platform if facts else PLATFORMS[0])
+    yield from _nccl_lines(asked, knowledge, facts)
 
 
-def _several(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    """What NCCL, which several GPUs need, has code for; a GPU that every release serves is not worth a line."""
+def _nccl_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """What NCCL, which several GPUs need, has code for; only for GPUs that some release does not support."""
     rows = nccl_rows(knowledge, facts)
     for capability in capabilities_of(asked, facts):
-        of = gpus_of((capability,), asked)
+        of = capability_text((capability,), asked)
         lacks = [row for row in rows if capability < row.serves_from]
         if lacks and lacks[0].first:
             yield f"{of}: NCCL {lacks[0].first} and later has no code for it, so several such GPUs need an older one"
@@ -127,34 +129,34 @@ def _several(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
 
 
 def nccl_rows(knowledge: Knowledge, facts: HostFacts | None) -> tuple[LibrarySupport, ...]:
-    """From which compute capability on each release of NCCL serves GPUs, in builds for the CUDA of the driver."""
+    """The compute capability from which each release of NCCL supports GPUs, for the CUDA of the driver."""
     return knowledge.layers_of("nccl", facts.driver.cuda if facts and facts.driver else None)
 
 
-def numbers_of(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    """The kinds of number in which the GPUs compute."""
+def number_format_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The number formats in which the GPUs compute."""
     for capability in capabilities_of(asked, facts):
         if feature := knowledge.feature(capability, ""):
-            yield f"{gpus_of((capability,), asked)}: {feature_sentence(feature)}"
+            yield f"{capability_text((capability,), asked)}: {feature_sentence(feature)}"
 
 
-def lowest_for(package: str, knowledge: Knowledge) -> Capability | None:
+def lowest_capability(package: str, knowledge: Knowledge) -> Capability | None:
     """The lowest compute capability for which a package can be compiled."""
     text = load_guidance(knowledge).gives("capability", package)
     return Capability.parse(text) if text else None
 
 
-def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator[str]]:
+def _lowest_capability_lines(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator[str]]:
     def fill(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-        lowest = lowest_for(package, knowledge)
+        lowest = lowest_capability(package, knowledge)
         for capability in capabilities_of(asked, facts) if lowest else ():
             runs = "can" if lowest and capability >= lowest else "cannot"
-            yield f"{gpus_of((capability,), asked)}: {package} {runs} run on it, as it needs {lowest} or later"
+            yield f"{capability_text((capability,), asked)}: {package} {runs} run on it, as it needs {lowest} or later"
 
     return fill
 
 
-def libraries_asked(asked: AskedQuestion, knowledge: Knowledge) -> list[str]:
+def named_libraries(asked: AskedQuestion, knowledge: Knowledge) -> list[str]:
     """The compiled libraries that a question names."""
     words = re.findall(r"[a-z0-9]+", asked.question.lower())
     text = f" {' '.join(words)} "
@@ -166,10 +168,10 @@ def plain_name(package: str) -> str:
     return re.sub(r"[-_]+", " ", package.lower())
 
 
-def library_for(package: str, capability: Capability, knowledge: Knowledge) -> tuple[Extension | None, bool]:
-    """The newest wheels of a library for a torch that has code for a GPU, and whether they are its newest at all."""
+def newest_library_wheel(package: str, capability: Capability, knowledge: Knowledge) -> tuple[Extension | None, bool]:
+    """The newest wheels of a library whose torch has code for a GPU, and whether no wheels are newer."""
     wheels = [row for row in knowledge.wheels if row.platform == PLATFORMS[0] and row.cuda and row.code]
-    torches = {row.version for row in _able(wheels, (capability,), knowledge)[0]}
+    torches = {row.version for row in _builds_for(wheels, (capability,), knowledge)[0]}
     rows = [row for row in knowledge.extension(package) if "wheel" in row.comes]
     rows.sort(key=lambda row: row.first or max(row.releases, default=version("0")), reverse=True)
     for row in rows:
@@ -179,14 +181,14 @@ def library_for(package: str, capability: Capability, knowledge: Knowledge) -> t
     return None, False
 
 
-def _libraries(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    """The newest release of each library that is named for the GPUs; for the GPUs alone, which torch serves them."""
+def _library_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The newest release of each named library for the GPUs, and the torch for them."""
     for capability in capabilities_of(asked, facts):
-        of = gpus_of((capability,), asked)
-        for package in libraries_asked(asked, knowledge):
+        of = capability_text((capability,), asked)
+        for package in named_libraries(asked, knowledge):
             if not any("wheel" in row.comes for row in knowledge.extension(package)):
                 continue
-            row, newest = library_for(package, capability, knowledge)
+            row, newest = newest_library_wheel(package, capability, knowledge)
             if row is None:
                 yield f"{of}: the cuenv tables list no wheel of {package} that runs on it"
                 continue
@@ -198,27 +200,27 @@ def _libraries(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | No
                 yield f"{of}: {span}{since}{torch}, has a torch with code for it; its own kernels are not listed"
             else:
                 yield f"{of}: {span}{since}{torch}, runs on it" + ("" if newest else "; newer wheels do not")
-    yield from _torch(asked, knowledge, facts)
+    yield from _torch_lines(asked, knowledge, facts)
 
 
-def _mixed(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    """The builds for all GPUs together, and those for each of them where no build is for all."""
+def _mixed_gpu_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The builds for all GPUs together, or for each of them if no build supports all."""
     if found := tuple(capabilities_of(asked, facts)):
-        yield from _torch_for(found, asked, knowledge, facts.platform if facts else PLATFORMS[0])
+        yield from _torch_release_lines(found, asked, knowledge, facts.platform if facts else PLATFORMS[0])
 
 
-def _which_cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _which_cuda_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     if asked.gpus:
-        yield from _cuda_gpu(asked, knowledge, facts)
+        yield from _cuda_gpu_lines(asked, knowledge, facts)
     else:
-        yield from _drivers(asked, knowledge, facts)
+        yield from _driver_lines(asked, knowledge, facts)
 
 
-def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    """For each GPU: the CUDA releases that know it, those of the question, the lowest driver, and torch."""
+def _cuda_gpu_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """For each GPU the CUDA releases that support it, those of the question, the lowest driver, and torch."""
     platform = facts.platform if facts else PLATFORMS[0]
     for capability in capabilities_of(asked, facts):
-        of, row = gpus_of((capability,), asked), knowledge.compute_capability(capability)
+        of, row = capability_text((capability,), asked), knowledge.compute_capability(capability)
         if row is None or row.first_cuda is None:
             yield f"{of}: the cuenv tables do not list the CUDA releases for it"
             continue
@@ -228,27 +230,29 @@ def _cuda_gpu(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
             else f"on, up to {knowledge.cudas[-1].version}, the newest"
         )
         yield f"{of}: nvcc compiles for it from CUDA {row.first_cuda} {last}"
-        wanted = releases_asked(asked, knowledge, capability)
+        wanted = named_cudas(asked, knowledge, capability)
         for cuda in wanted:
-            yield f"{of}: {_serves(cuda, capability)}"
+            yield f"{of}: {_cuda_support_text(cuda, capability)}"
         able = [cuda.version for cuda in wanted if target_for(capability, cuda.targets)] or [row.first_cuda]
         for release in dict.fromkeys(able):
-            yield from _lowest_driver(release, capability, asked, knowledge)
-        yield from _torch_for((capability,), asked, knowledge, platform)
+            yield from _lowest_driver_lines(release, capability, asked, knowledge)
+        yield from _torch_release_lines((capability,), asked, knowledge, platform)
     if asked.driver:
-        yield from _drivers(asked, knowledge, facts)
+        yield from _driver_lines(asked, knowledge, facts)
 
 
-def _lowest_driver(cuda: Version, capability: Capability, asked: AskedQuestion, knowledge: Knowledge) -> Iterator[str]:
+def _lowest_driver_lines(
+    cuda: Version, capability: Capability, asked: AskedQuestion, knowledge: Knowledge
+) -> Iterator[str]:
     gpu = Gpu(index=0, name="", capability=capability)
     facts = HostFacts(label="the host", platform=PLATFORMS[0], gpus=(gpu,))
     context = Context(facts=facts, request=Request(), knowledge=knowledge)
     if lowest := minimum_driver(bare_candidate(cuda, facts.platform), context):
-        yield f"{gpus_of((capability,), asked)}: CUDA {cuda} needs driver {lowest} or later"
+        yield f"{capability_text((capability,), asked)}: CUDA {cuda} needs driver {lowest} or later"
 
 
-def releases_asked(asked: AskedQuestion, knowledge: Knowledge, capability: Capability) -> list[Cuda]:
-    """The CUDA releases that a question names; of a major version alone, the first that serves the GPU."""
+def named_cudas(asked: AskedQuestion, knowledge: Knowledge, capability: Capability) -> list[Cuda]:
+    """The CUDA releases that a question names; for a major version alone the first that supports the GPU."""
     found = [row for row in map(knowledge.cuda, asked.cudas) if row]
     for major in () if found else map(int, MAJOR.findall(asked.question)):
         rows = [row for row in knowledge.cudas if row.version.major == major]
@@ -258,7 +262,7 @@ def releases_asked(asked: AskedQuestion, knowledge: Knowledge, capability: Capab
     return found
 
 
-def _serves(cuda: Cuda, capability: Capability) -> str:
+def _cuda_support_text(cuda: Cuda, capability: Capability) -> str:
     target = target_for(capability, cuda.targets)
     if target is None:
         return f"CUDA {cuda.version} does not support it"
@@ -266,19 +270,23 @@ def _serves(cuda: Cuda, capability: Capability) -> str:
     return f"CUDA {cuda.version} supports it{by}"
 
 
-def _torch_for(
+def _torch_release_lines(
     capabilities: tuple[Capability, ...], asked: AskedQuestion, knowledge: Knowledge, platform: str
 ) -> Iterator[str]:
-    """The first and the last wheels with machine code for GPUs, else with PTX for them, and the newest conda build."""
+    """The first and last wheels with machine code for GPUs, or with PTX, and the newest conda build."""
     wheels = [row for row in knowledge.wheels if row.platform == platform and row.cuda and row.code]
     builds = [row for row in knowledge.torch if row.platform == platform and row.cuda and row.code]
-    of = gpus_of(capabilities, asked)
-    native, jit = _able(wheels, capabilities, knowledge)
+    of = capability_text(capabilities, asked)
+    native, jit = _builds_for(wheels, capabilities, knowledge)
     if able := native or jit:
         last, newest = max(row.version for row in able), max(row.version for row in wheels)
         first = min(row.version for row in able)
         oldest = ", the oldest release that cuenv lists," if first == min(row.version for row in wheels) else ""
-        span = _built(able, last) if first == last else f"{_built(able, first)}{oldest} to {_built(able, last)}"
+        span = (
+            _with_builds(able, last)
+            if first == last
+            else f"{_with_builds(able, first)}{oldest} to {_with_builds(able, last)}"
+        )
         until = "" if last == newest else f"; the newest release is {newest}"
         how = "" if native else ", as PTX, which the driver compiles at the first start"
         yield f"{of}: wheels of torch {span}{how}{until}"
@@ -286,14 +294,14 @@ def _torch_for(
         them = "all of them" if len(capabilities) > 1 else "it"
         yield f"{of}: no wheel that the cuenv tables list has code for {them}"
     conda = [row for row in builds if row.stack == "conda-forge"]
-    native, jit = _able(conda, capabilities, knowledge)
+    native, jit = _builds_for(conda, capabilities, knowledge)
     if able := native or jit:
         top = max(row.version for row in able)
         cudas = sorted({row.cuda for row in able if row.version == top and row.cuda})
         yield f"{of}: builds of conda-forge up to torch {top}, for CUDA {', '.join(map(str, cudas))}"
 
 
-def gpus_of(capabilities: tuple[Capability, ...], asked: AskedQuestion) -> str:
+def capability_text(capabilities: tuple[Capability, ...], asked: AskedQuestion) -> str:
     """``compute capability 7.0 (V100) and 12.0 (GeForce RTX 5090)``."""
     parts = []
     for capability in capabilities:
@@ -302,12 +310,12 @@ def gpus_of(capabilities: tuple[Capability, ...], asked: AskedQuestion) -> str:
     return f"compute capability {and_list(parts)}"
 
 
-def _built(rows: Sequence[TorchBuild], release: Version) -> str:
-    """A release with the builds of it: ``2.15.0 (cu130, cu132)``."""
+def _with_builds(rows: Sequence[TorchBuild], release: Version) -> str:
+    """A release with its builds: ``2.15.0 (cu130, cu132)``."""
     return f"{release} ({', '.join(dict.fromkeys(row.build for row in rows if row.version == release))})"
 
 
-def _able(
+def _builds_for(
     rows: Sequence[TorchBuild], capabilities: tuple[Capability, ...], knowledge: Knowledge
 ) -> tuple[list[TorchBuild], list[TorchBuild]]:
     """The builds with machine code for all GPUs, and those of the newest release with PTX for some of them.
@@ -326,8 +334,8 @@ def _able(
     return native, [row for row, outcome in judged if outcome == "unknown" and row.version == newest]
 
 
-def _releases(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    """For which CUDA and Python the wheels of the releases of torch are that the question names, else of the newest."""
+def _torch_python_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The CUDA and Python versions of the wheels of the named torch releases, or of the newest."""
     platform = facts.platform if facts else PLATFORMS[0]
     rows = [row for row in knowledge.wheels if row.platform == platform]
     named = [version(text) for text in RELEASE.findall(asked.question)]
@@ -347,15 +355,15 @@ def _releases(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | Non
         )
 
 
-def _gcc(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
-    """The GCC that nvcc takes, of the CUDA releases that the question names, else of each."""
+def _gcc_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+    """The GCC versions that nvcc accepts, for the named CUDA releases, or for each."""
     del facts
     for row in knowledge.cudas:
         if row.gcc_max and (not asked.cudas or row.version in asked.cudas):
             yield f"nvcc {row.version} takes GCC {row.gcc_min or 'of any older release'} to {row.gcc_max}"
 
 
-def _archs(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _arch_list_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     found = capabilities_of(asked, facts)
     if not found:
         return
@@ -367,7 +375,7 @@ def _archs(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
             yield f"nvcc {min(able)} to {max(able)} compile for compute capability {capability}"
 
 
-def _sees(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
+def _visible_gpu_lines(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Iterator[str]:
     del asked
     if facts is None:
         return
@@ -383,24 +391,24 @@ def _sees(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
         yield f"torch {torch.version} in the {torch.where} {kind}"
 
 
-FILLS: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator[str]]] = {
-    "archs": _archs,
-    "capability": _capability,
-    "cuda_gpu": _cuda_gpu,
-    "drivers": _drivers,
-    "flash_attn": _lowest("flash-attn"),
-    "gcc": _gcc,
-    "libraries": _libraries,
-    "mixed": _mixed,
-    "nccl": _several,
-    "numbers": numbers_of,
-    "releases": _releases,
-    "sees": _sees,
-    "three_versions": _three_versions,
-    "toolkits": _toolkits,
-    "torch": _torch,
-    "triton": _lowest("triton"),
-    "virtual": _virtual,
-    "which_cuda": _which_cuda,
+ANSWER_LINES: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Iterator[str]]] = {
+    "archs": _arch_list_lines,
+    "capability": _capability_lines,
+    "cuda_gpu": _cuda_gpu_lines,
+    "drivers": _driver_lines,
+    "flash_attn": _lowest_capability_lines("flash-attn"),
+    "gcc": _gcc_lines,
+    "libraries": _library_lines,
+    "mixed": _mixed_gpu_lines,
+    "nccl": _nccl_lines,
+    "numbers": number_format_lines,
+    "releases": _torch_python_lines,
+    "sees": _visible_gpu_lines,
+    "three_versions": _three_versions_lines,
+    "toolkits": _toolkit_lines,
+    "torch": _torch_lines,
+    "triton": _lowest_capability_lines("triton"),
+    "virtual": _virtual_package_lines,
+    "which_cuda": _which_cuda_lines,
 }
 """What fills an answer, by the names that rows give."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodePage:
-    """A code, and what is linked with it."""
+    """A finding code and the guidance that refers to it."""
 
     code: str
     severities: tuple[str, ...]
@@ -30,7 +30,7 @@ class CodePage:
 
 
 def code_page(text: str, guidance: Guidance) -> CodePage:
-    """What is known about a code.
+    """The page about a finding code.
 
     Raises:
         UsageError: there is no such code.
@@ -76,7 +76,7 @@ def lines(page: CodePage) -> list[str]:
 
 
 def plain(page: CodePage) -> CodeDocument:
-    """The page as plain data."""
+    """The page as JSON."""
     return {
         "schema": "cuenv/code/1",
         "code": page.code,

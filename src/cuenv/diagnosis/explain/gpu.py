@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from cuenv.diagnosis.documents import AdviceFields, ExplainGpuDocument
 
 
-from cuenv.diagnosis.explain.pages import named, sources_of
+from cuenv.diagnosis.explain.pages import labelled, sources_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPage:
-    """A GPU and what there is to say about it; ``model`` is ``None`` when only its capability is known."""
+    """A GPU and the advice for it; ``model`` is ``None`` if only its compute capability is known."""
 
     capability: Capability
     model: GpuModel | None
@@ -32,12 +32,12 @@ class GpuPage:
 
     @property
     def title(self) -> str:
-        """Its name, else its capability."""
+        """The name of the GPU, or its compute capability."""
         return self.model.name if self.model else f"compute capability {self.capability}"
 
 
 def page(text: str, guidance: Guidance, knowledge: Knowledge) -> GpuPage:
-    """What there is to say about a GPU.
+    """The page about a GPU.
 
     Args:
         text: a product or a capability.
@@ -60,15 +60,15 @@ def advice_lines(found: GpuPage, guidance: Guidance, knowledge: Knowledge, *, br
     text = [found.title]
     for about, says, do, row in _parts(found):
         low = " (low confidence)" if row.low else ""
-        text.append(named(about, f"{says}{low}"))
-        text += [named("do", do)] if do else []
+        text.append(labelled(about, f"{says}{low}"))
+        text += [labelled("do", do)] if do else []
         if not brief:
-            text += [named("source", item.shown) for item in sources_of(row, guidance, knowledge)]
+            text += [labelled("source", item.shown) for item in sources_of(row, guidance, knowledge)]
     return text
 
 
 def advice_plain(found: GpuPage, guidance: Guidance, knowledge: Knowledge) -> ExplainGpuDocument:
-    """The page as plain data, schema ``cuenv/explain/1``."""
+    """The page as JSON, schema ``cuenv/explain/1``."""
     entries: list[AdviceFields] = [
         {
             "about": about,
@@ -84,7 +84,7 @@ def advice_plain(found: GpuPage, guidance: Guidance, knowledge: Knowledge) -> Ex
 
 
 def _parts(found: GpuPage) -> Iterator[tuple[str, str, str | None, Row]]:
-    """What it is about, what is said, what to do, and the row that says so."""
+    """The subject, the statement, the advice, and the row of each."""
     model, feature = found.model, found.feature
     if model:
         memory = "/".join(map(str, model.memory_gb))

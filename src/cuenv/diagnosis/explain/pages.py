@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cuenv.diagnosis.explain.question import AskedQuestion
 
 
-def line(topic: str, guidance: Guidance) -> str:
-    """A topic in one line: its question, else what recipes say first about it."""
+def topic_line(topic: str, guidance: Guidance) -> str:
+    """A topic in one line: its question, or the first statement of recipes about it."""
     answer = next((row for row in guidance.answers if row.topic == topic), None)
     if answer:
         return f"{topic:28} {answer.asks}"
@@ -28,7 +28,7 @@ def line(topic: str, guidance: Guidance) -> str:
 
 
 def errata_lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brief: bool = False) -> list[str]:
-    """A statement, what is true, what to do, and where that stands."""
+    """A statement, the correction, the advice, and the sources."""
     found = [row.topic]
     parts = [("recipes say", row.says), (row.verdict, row.truth), ("do", row.do or ""), ("codes", ", ".join(row.codes))]
     if not brief:
@@ -36,28 +36,36 @@ def errata_lines(row: Erratum, guidance: Guidance, knowledge: Knowledge, *, brie
         parts += [("note", row.note)]
     for name, text in parts:
         if text:
-            found.append(named(name, text))
+            found.append(labelled(name, text))
     return found
 
 
 def answer_lines(
     row: AnswerPage, here: Iterable[str], guidance: Guidance, knowledge: Knowledge, *, brief: bool = False
 ) -> list[str]:
-    """A question, its answer, and what the tables say for the host; yes or no goes first."""
+    """A question, its answer, and the lines of the tables for the host; yes or no comes first."""
     told = tuple(here)
     first = [item for item in told if item.startswith(("Yes", "No:", "No,"))]
     text = [row.asks, *(f"  {item}" for item in (*first, *row.says))]
-    text += [named("here", item) for item in told if item not in first]
-    text.append(named("do", row.do))
-    return text if brief else [*text, *(named("source", item.shown) for item in sources_of(row, guidance, knowledge))]
+    text += [labelled("here", item) for item in told if item not in first]
+    text.append(labelled("do", row.do))
+    return (
+        text if brief else [*text, *(labelled("source", item.shown) for item in sources_of(row, guidance, knowledge))]
+    )
 
 
 def error_lines(row: Symptom, guidance: Guidance, knowledge: Knowledge, *, brief: bool = False) -> list[str]:
-    """An error: what it means and what helps; with its log `cuenv diagnose` says more."""
-    text = [f"{row.says} ({row.id})", named("why", unfilled(row.cause)), named("do", unfilled(row.remedy))]
-    text += [named("", unfilled(row.command))] if row.command else []
-    text += [named("codes", ", ".join(row.codes))] if row.codes else []
-    return text if brief else [*text, *(named("source", item.shown) for item in sources_of(row, guidance, knowledge))]
+    """An error, its meaning and its remedy, without the details that only a log has."""
+    text = [
+        f"{row.says} ({row.id})",
+        labelled("why", with_open_slots(row.cause)),
+        labelled("do", with_open_slots(row.remedy)),
+    ]
+    text += [labelled("", with_open_slots(row.command))] if row.command else []
+    text += [labelled("codes", ", ".join(row.codes))] if row.codes else []
+    return (
+        text if brief else [*text, *(labelled("source", item.shown) for item in sources_of(row, guidance, knowledge))]
+    )
 
 
 def errata_plain(
@@ -67,7 +75,7 @@ def errata_plain(
     asked: AskedQuestion | None = None,
     heres: Mapping[str, tuple[str, ...]] | None = None,
 ) -> ExplainDocument:
-    """Pages as plain data, each with its sources in full."""
+    """Pages as JSON, each with its sources in full."""
 
     def cited(row: Row) -> list[SourceFields]:
         return [source_fields(item) for item in sources_of(row, guidance, knowledge)]
@@ -105,9 +113,9 @@ def errata_plain(
         {
             "symptom": row.id,
             "says": row.says,
-            "why": unfilled(row.cause),
-            "remedy": unfilled(row.remedy),
-            "command": unfilled(row.command),
+            "why": with_open_slots(row.cause),
+            "remedy": with_open_slots(row.remedy),
+            "command": with_open_slots(row.command),
             "codes": list(row.codes),
             "sources": cited(row),
         }
@@ -124,18 +132,18 @@ def errata_plain(
 
 
 def sources_of(row: Row, guidance: Guidance, knowledge: Knowledge) -> list[Source]:
-    """The sources that a row of guidance names, its own or those of the facts."""
+    """The sources of a row of guidance."""
     return [guidance.sources.get(item) or knowledge.sources[item] for item in row.sources]
 
 
-_OPEN = regex(r" ?\{([a-z]+)\}(?:\.x)?")
+_OPEN_SLOT = regex(r" ?\{([a-z]+)\}(?:\.x)?")
 
 
-def unfilled(text: str) -> str:
-    """A text of a symptom without a log: what a line would tell is left open."""
-    return _OPEN.sub(lambda slot: {"host": "", "prefix": " $CONDA_PREFIX"}.get(slot[1], " ..."), text).strip()
+def with_open_slots(text: str) -> str:
+    """A text of a symptom without a log, in which the slots for the line stay open."""
+    return _OPEN_SLOT.sub(lambda slot: {"host": "", "prefix": " $CONDA_PREFIX"}.get(slot[1], " ..."), text).strip()
 
 
-def named(name: str, text: str) -> str:
-    """A part behind its name, as one line: whoever prints it knows how wide the terminal is."""
+def labelled(name: str, text: str) -> str:
+    """A text after its label, as one line; the caller wraps it."""
     return f"  {name + ':' if name else '':12} {text}"

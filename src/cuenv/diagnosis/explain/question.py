@@ -1,4 +1,4 @@
-"""What a question is about: the page that answers it, and the GPUs, CUDA releases and driver that it names."""
+"""Find the page that answers a question, and the GPUs, CUDA releases and driver that it names."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.gpu_names import find_gpu
 from cuenv.knowledge.guidance import AnswerPage, Erratum, Guidance, Symptom
 from cuenv.knowledge.rows import PLATFORMS, GpuModel
-from cuenv.knowledge.search import LACKS, WordPage, ranked
+from cuenv.knowledge.search import LACKS, WordPage, rank_pages
 
 _CUDA = regex(r"(?<![\w.])(1[0-9]\.[0-9])(?:\.[0-9])?(?![\w.]*\w)")
 MAJOR = regex(r"(?i)\bcuda[ -]?(1[0-9])(?![.\d])")
-_OF_A_MAJOR = regex(r"cuda-([0-9]+)-.*")  # topics about one major version of CUDA
+_MAJOR_TOPIC = regex(r"cuda-([0-9]+)-.*")  # topics about one major version of CUDA
 _DRIVER = regex(r"\b[Dd]river (?:version )?([3-9][0-9]{2}(?:\.[0-9]{1,3}){0,2})\b")
 RELEASE = regex(r"(?i)torch[ a-z=]{0,20}\b([12]\.[0-9]{1,2})(?:\.[0-9]{1,2})?(?![\w.]*\w)")
 _LETTER = regex(r"\b[A-Za-z]\b")
 _LIBRARY = regex(r"\blib[\w.+-]{1,60}\.so(?:\.[0-9]{1,3}){1,3}")
 """A library that is asked for by its file name alone is one that was not found."""
 _TOKEN = regex(r"[\w.+()-]+")
-_ANY_GPUS = "--gpu V100 --gpu 'RTX 4090' --driver 580.65.06"  # what stands in a command for the GPUs of the question
-_SHARE = 0.75  # pages of the same kind that cover so much of what the best page covers are named beside it
-_NEAR = 0.75  # a page that covers less of the question than this share is only the nearest one
-_TOGETHER = 3
-_BESIDE = 4
+_EXAMPLE_GPUS = (
+    "--gpu V100 --gpu 'RTX 4090' --driver 580.65.06"  # what stands in a command for the GPUs of the question
+)
+_SIMILAR_SHARE = 0.75  # pages of the same kind that cover so much of what the best page covers are named beside it
+_WEAK_SHARE = 0.75  # a page that covers less of the question than this share is only the nearest one
+_MAX_PAGES = 3
+_MAX_BESIDE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """What a question is about."""
+    """The subject of a question."""
 
     question: str
     answers: tuple[AnswerPage, ...] = ()  # the page that answers it; none where no page does
@@ -53,14 +55,14 @@ class AskedQuestion:
 
     @property
     def found(self) -> bool:
-        """Whether any page is about it."""
+        """Whether any page fits."""
         return bool(self.answers or self.symptoms or self.errata)
 
 
-def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> AskedQuestion:
-    """The pages that a question means: an error that stands in it, else the page whose words it shares."""
-    models, rest = _models(question, knowledge)
-    generations = _generations(rest, knowledge)
+def parse_question(question: str, guidance: Guidance, knowledge: Knowledge) -> AskedQuestion:
+    """The pages that fit a question: an error that it quotes, or the page that shares its words."""
+    models, rest = _gpus_in(question, knowledge)
+    generations = _capabilities_in(rest, knowledge)
     gpus = tuple(dict.fromkeys([*(model.capability for model in models), *generations]))
     cudas = tuple(dict.fromkeys(version(text) for text in _CUDA.findall(question)))
     lost = _LIBRARY.fullmatch(question.strip()) or (LACKS.search(question.lower()) and _LIBRARY.search(question))
@@ -68,7 +70,10 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
     shown = scan([pasted.encode()], guidance.symptoms).matches
     exact = tuple(item.symptom for item in shown if item.symptom.kind != "remark")[:1]
     named = {item.major for item in cudas} | set(map(int, MAJOR.findall(question)))
-    hits = ranked(f"{rest} gpu" if models else rest, _concerned(pages(guidance), guidance, named if gpus else set()))
+    hits = rank_pages(
+        f"{rest} gpu" if models else rest,
+        _without_other_majors(word_pages(guidance), guidance, named if gpus else set()),
+    )
     if gpus and named:  # of pages that cover as much, those on CUDA and GPUs
         on_both = {row.id for row in guidance.answers if row.join == "cuda_gpu"}
         hits = tuple(sorted(hits, key=lambda hit: hit.page.key not in on_both or hit.share < hits[0].share))
@@ -76,13 +81,13 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
         on_both = {row.id for row in guidance.answers if row.join == "releases"}
         hits = tuple(sorted(hits, key=lambda hit: hit.page.key not in on_both))
     best = hits[0].page.kind if hits else ""
-    chosen = [hit for hit in hits if hit.page.kind == best and hit.share >= hits[0].share * _SHARE]
-    keys = [hit.page.key for hit in chosen][: 1 if best == "answer" else _TOGETHER]
-    answers = tuple(_for_gpus(row, models) for row in guidance.answers if row.id in keys)
+    chosen = [hit for hit in hits if hit.page.kind == best and hit.share >= hits[0].share * _SIMILAR_SHARE]
+    keys = [hit.page.key for hit in chosen][: 1 if best == "answer" else _MAX_PAGES]
+    answers = tuple(_with_gpus(row, models) for row in guidance.answers if row.id in keys)
     symptoms = tuple(row for row in guidance.symptoms if row.id in keys)
     errata = tuple(row for row in guidance.errata if row.id in keys)
     topics = {row.topic for row in answers}
-    near = dict.fromkeys(_topic(hit.page.key, guidance) for hit in hits if hit.page.key not in keys)
+    near = dict.fromkeys(_topic_of(hit.page.key, guidance) for hit in hits if hit.page.key not in keys)
     if not hits:
         near = dict.fromkeys(get_close_matches(question.strip().lower(), guidance.topics, n=3, cutoff=0.6))
     return AskedQuestion(
@@ -95,33 +100,35 @@ def asked_about(question: str, guidance: Guidance, knowledge: Knowledge) -> Aske
         models=models,
         cudas=cudas,
         driver=next(iter(_DRIVER.findall(question)), ""),
-        beside=tuple(item for item in near if item not in topics)[:_BESIDE],
-        weak=bool(answers) and hits[0].share < _NEAR,
+        beside=tuple(item for item in near if item not in topics)[:_MAX_BESIDE],
+        weak=bool(answers) and hits[0].share < _WEAK_SHARE,
     )
 
 
-def _concerned(every: Iterable[WordPage], guidance: Guidance, majors: set[int]) -> Iterator[WordPage]:
-    """The pages without those about another major version of CUDA than the question names."""
-    about = {row.id: int(found[1]) for row in guidance.answers if (found := _OF_A_MAJOR.fullmatch(row.topic))}
+def _without_other_majors(every: Iterable[WordPage], guidance: Guidance, majors: set[int]) -> Iterator[WordPage]:
+    """The pages without those about another CUDA major version than the question names."""
+    about = {row.id: int(found[1]) for row in guidance.answers if (found := _MAJOR_TOPIC.fullmatch(row.topic))}
     yield from (page for page in every if not majors or about.get(page.key, next(iter(majors))) in majors)
 
 
-def _for_gpus(row: AnswerPage, models: Sequence[GpuModel]) -> AnswerPage:
+def _with_gpus(row: AnswerPage, models: Sequence[GpuModel]) -> AnswerPage:
     """The page with the GPUs of the question in its command."""
     from shlex import join  # noqa: PLC0415 - only where a command is given
 
-    if len(models) < 2 or _ANY_GPUS not in row.do:
+    if len(models) < 2 or _EXAMPLE_GPUS not in row.do:
         return row
-    return row.replaced(do=row.do.replace(_ANY_GPUS, join(word for model in models for word in ("--gpu", model.name))))
+    return row.replaced(
+        do=row.do.replace(_EXAMPLE_GPUS, join(word for model in models for word in ("--gpu", model.name)))
+    )
 
 
-def _topic(key: str, guidance: Guidance) -> str:
+def _topic_of(key: str, guidance: Guidance) -> str:
     topics = {row.id: row.topic for row in guidance.errata} | {row.id: row.topic for row in guidance.answers}
     return topics.get(key, key)
 
 
-def pages(guidance: Guidance) -> Iterator[WordPage]:
-    """Every page that can be found by words."""
+def word_pages(guidance: Guidance) -> Iterator[WordPage]:
+    """Every page that words can find."""
     for row in guidance.answers:
         yield WordPage("answer", row.id, (row.topic.replace("-", " "), row.asks, *row.words), " ".join(row.says))
     for item in guidance.errata:
@@ -131,7 +138,7 @@ def pages(guidance: Guidance) -> Iterator[WordPage]:
         yield WordPage("symptom", one.id, titles, f"{one.cause} {one.remedy}")
 
 
-def _models(question: str, knowledge: Knowledge) -> tuple[tuple[GpuModel, ...], str]:
+def _gpus_in(question: str, knowledge: Knowledge) -> tuple[tuple[GpuModel, ...], str]:
     """The GPUs that a question names, and the question without their names; the longest name counts."""
     words = _TOKEN.findall(question[:600])
     found: list[GpuModel] = []
@@ -154,7 +161,7 @@ def _models(question: str, knowledge: Knowledge) -> tuple[tuple[GpuModel, ...], 
     return tuple(dict.fromkeys(found)), " ".join(rest) if found else question
 
 
-def _generations(question: str, knowledge: Knowledge) -> Iterator[Capability]:
+def _capabilities_in(question: str, knowledge: Knowledge) -> Iterator[Capability]:
     lowered = question.lower()
     sold = {row.capability for row in knowledge.gpus if row.kind != "jetson"}
     for row in knowledge.generations:
@@ -167,8 +174,8 @@ def _generations(question: str, knowledge: Knowledge) -> Iterator[Capability]:
         yield Capability.parse(f"{major}.{minor}")
 
 
-def host_asked(asked: AskedQuestion, knowledge: Knowledge) -> HostFacts | None:
-    """The host that a question names by its driver and GPUs; ``None`` where it names no driver."""
+def host_of_question(asked: AskedQuestion, knowledge: Knowledge) -> HostFacts | None:
+    """The host that a question describes by its driver and GPUs; ``None`` if it names no driver."""
     if not asked.driver:
         return None
     driver = Driver(version=asked.driver, cuda=knowledge.cuda_of(asked.driver))
@@ -176,16 +183,18 @@ def host_asked(asked: AskedQuestion, knowledge: Knowledge) -> HostFacts | None:
     return HostFacts(label="the host of the question", platform=PLATFORMS[0], driver=driver, gpus=gpus)
 
 
-_CHOOSES = ("cuenv resolve", "cuenv lock --resolve")
+_RESOLVE_COMMANDS = ("cuenv resolve", "cuenv lock --resolve")
 
 
-def for_host(asked: AskedQuestion, facts: HostFacts | None) -> AskedQuestion:
-    """The pages with commands that choose for the host of the question; none is added for the machine at hand."""
+def with_host_options(asked: AskedQuestion, facts: HostFacts | None) -> AskedQuestion:
+    """The pages with the host of the question in commands that choose; this machine needs no options."""
     words = host_words(facts)
     if not words and len(asked.gpus) == 1:
         words = f"--gpu {asked.gpus[0]}"
     pages = (
-        row.replaced(do=f"{row.do} {words}") if row.do.startswith(_CHOOSES) and "--gpu" not in row.do and words else row
+        row.replaced(do=f"{row.do} {words}")
+        if row.do.startswith(_RESOLVE_COMMANDS) and "--gpu" not in row.do and words
+        else row
         for row in asked.answers
     )
     return replace(asked, answers=tuple(pages))

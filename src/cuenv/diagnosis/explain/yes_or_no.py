@@ -1,4 +1,4 @@
-"""Yes or no, before the rest of a page: from the tables and the host, else as the page has it."""
+"""A yes or no before the rest of a page, from the tables and the host or from the page itself."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cuenv.core.versions import target_for, version
 from cuenv.diagnosis.cures.context import LogContext, minimum_driver_verdict
 from cuenv.diagnosis.explain.answers import (
     capabilities_of,
-    gpus_of,
-    libraries_asked,
-    library_for,
-    lowest_for,
+    capability_text,
+    lowest_capability,
+    named_cudas,
+    named_libraries,
     nccl_rows,
-    numbers_of,
-    releases_asked,
+    newest_library_wheel,
+    number_format_lines,
 )
 from cuenv.diagnosis.explain.question import MAJOR, RELEASE, AskedQuestion
 from cuenv.host.facts import Gpu, HostFacts
@@ -25,46 +25,46 @@ from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.guidance import AnswerPage
 from cuenv.knowledge.rows import NUMBERS, PLATFORMS, TorchWheel
-from cuenv.knowledge.search import words_of
+from cuenv.knowledge.search import significant_words
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Context, verdict_of
 
-_ASKS = regex(
+_YES_NO_QUESTION = regex(
     r"(?i)^\W*(?:(?:so|and|but|ok|okay|hi|hello|please)\W+)*(?:is|are|am|was|do|does|did|can|could|will|would|shall|"
     r"should|may|might|must|has|have|need)\b"
 )
-_TOO = regex(r"(?i)\btoo (?:old|new)\b|\b(?:outdated|obsolete|unsupported)\b")
+_NEGATIVE_QUESTION = regex(r"(?i)\btoo (?:old|new)\b|\b(?:outdated|obsolete|unsupported)\b")
 _CHOICE = regex(r"(?i)\bor\b")  # what asks for one of two things wants more than yes or no
-_CARD = regex(r"(?i)\b(?:gpu|card|device)s?\b")
+_GPU_WORD = regex(r"(?i)\b(?:gpu|card|device)s?\b")
 _PYTHON = regex(r"(?i)\bpython ?(3\.[0-9]{1,2})\b")
-_TELLING = 2  # words that a question has to share with an answer of the page
+_MIN_SHARED_WORDS = 2  # words that a question has to share with an answer of the page
 
-Judged = tuple[bool, str] | None  # whether it is so, and why; ``None`` where nobody can say
+YesNo = tuple[bool, str] | None  # whether it is so, and why; ``None`` where nobody can say
 
 
 def yes_or_no(row: AnswerPage, asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> tuple[str, ...]:
-    """The answer to a question that wants yes or no; empty where it wants more, or where nobody can say."""
-    if not _ASKS.match(asked.question) or _CHOICE.search(asked.question):
+    """The answer to a yes-or-no question; empty for other questions, and if the tables do not decide it."""
+    if not _YES_NO_QUESTION.match(asked.question) or _CHOICE.search(asked.question):
         return ()
     judge = JUDGES.get(row.topic)
     judged = judge(asked, knowledge, facts) if judge else None
     if judged is None:
-        return _of_the_page(row, asked)
+        return _short_answer(row, asked)
     so, why = judged
-    return (f"{'Yes' if so != bool(_TOO.search(asked.question)) else 'No'}: {why}",)
+    return (f"{'Yes' if so != bool(_NEGATIVE_QUESTION.search(asked.question)) else 'No'}: {why}",)
 
 
-def _of_the_page(row: AnswerPage, asked: AskedQuestion) -> tuple[str, ...]:
-    """The answer of the page that shares most words with the question; none where two share as many."""
-    wanted = set(words_of(asked.question))
-    shared = sorted(((len(wanted & set(words_of(text))), text) for text in row.short), reverse=True)
-    if not shared or shared[0][0] < _TELLING or (len(shared) > 1 and shared[0][0] == shared[1][0]):
+def _short_answer(row: AnswerPage, asked: AskedQuestion) -> tuple[str, ...]:
+    """The short answer of the page that shares most words with the question; empty if two share as many."""
+    wanted = set(significant_words(asked.question))
+    shared = sorted(((len(wanted & set(significant_words(text))), text) for text in row.short), reverse=True)
+    if not shared or shared[0][0] < _MIN_SHARED_WORDS or (len(shared) > 1 and shared[0][0] == shared[1][0]):
         return ()
     return (shared[0][1],)
 
 
-def _driver(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether the driver of the host runs the CUDA releases that the question names."""
+def _driver_runs_cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+    """Whether the driver of the host runs the CUDA releases of the question."""
     cudas = asked.cudas or tuple(version(f"{major}.0") for major in MAJOR.findall(asked.question))
     driver = facts.driver if facts else None
     if facts is None or driver is None or not cudas:
@@ -81,8 +81,8 @@ def _driver(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None)
     return True, f"{has}, and CUDA {' and '.join(dict.fromkeys(f'{cuda.major}.x' for cuda in cudas))} runs on it"
 
 
-def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether a wheel of torch, of the release that is named, has code for the GPUs and a CUDA for the driver."""
+def _torch_runs_on_gpus(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+    """Whether a torch wheel of the named release has code for the GPUs and a CUDA for the driver."""
     found = capabilities_of(asked, facts)
     if not found:
         return None
@@ -98,47 +98,47 @@ def _torch(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) 
     ]
     if not rows:
         return None
-    able = [row for row in rows if _passes("device-code", row, host, knowledge)]
+    able = [row for row in rows if _rule_passes("device-code", row, host, knowledge)]
     if not able:
-        return False, f"no wheel of {what} that the cuenv tables list has code for {gpus_of(found, asked)}"
-    runs = [row for row in able if host.driver is None or _passes("driver-floor", row, host, knowledge)]
+        return False, f"no wheel of {what} that the cuenv tables list has code for {capability_text(found, asked)}"
+    runs = [row for row in able if host.driver is None or _rule_passes("driver-floor", row, host, knowledge)]
     if not runs:
         cudas = " and ".join(dict.fromkeys(f"{row.cuda.major}.x" for row in able if row.cuda))
         return (
             False,
-            f"the wheels of {what} for {gpus_of(found, asked)} are for CUDA {cudas}, and the driver is too old",
+            f"the wheels of {what} for {capability_text(found, asked)} are for CUDA {cudas}, and the driver is too old",
         )
     best = max(runs, key=lambda row: (row.version, row.cuda or Version("0")))
     driver = f", and driver {host.driver.version} supports it" if host.driver and host.driver.version else ""
-    return True, f"torch {best.version} for CUDA {best.cuda} has code for {gpus_of(found, asked)}{driver}"
+    return True, f"torch {best.version} for CUDA {best.cuda} has code for {capability_text(found, asked)}{driver}"
 
 
-def _passes(rule: str, row: TorchWheel, host: HostFacts, knowledge: Knowledge) -> bool:
+def _rule_passes(rule: str, row: TorchWheel, host: HostFacts, knowledge: Knowledge) -> bool:
     candidate = Candidate(build=row, cuda=row.cuda, python=row.pythons[-1])
     context = Context(facts=host, request=Request(), knowledge=knowledge)
     return verdict_of(rule, candidate, context).outcome == "pass"
 
 
-def _cuda(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether the CUDA releases that are named compile for the GPUs."""
-    if not asked.gpus and not _CARD.search(asked.question):
+def _cuda_supports_gpus(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+    """Whether the named CUDA releases compile for the GPUs."""
+    if not asked.gpus and not _GPU_WORD.search(asked.question):
         return None
     pairs = [
         (capability, cuda)
         for capability in capabilities_of(asked, facts)
-        for cuda in releases_asked(asked, knowledge, capability)
+        for cuda in named_cudas(asked, knowledge, capability)
     ]
     if not pairs:
         return None
     for capability, cuda in pairs:
         if target_for(capability, cuda.targets) is None:
-            return False, f"CUDA {cuda.version} does not support {gpus_of((capability,), asked)}"
+            return False, f"CUDA {cuda.version} does not support {capability_text((capability,), asked)}"
     capability, cuda = pairs[0]
-    return True, f"CUDA {cuda.version} supports {gpus_of((capability,), asked)}"
+    return True, f"CUDA {cuda.version} supports {capability_text((capability,), asked)}"
 
 
-def _release(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether a release of torch that is named has wheels for the Python or the CUDA that is named with it."""
+def _release_has_wheels(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+    """Whether a named torch release has wheels for the named Python or CUDA."""
     platform = facts.platform if facts else PLATFORMS[0]
     named = [version(text).release[:2] for text in RELEASE.findall(asked.question)]
     rows = [row for row in knowledge.wheels if row.platform == platform and row.version.release[:2] in named[:1]]
@@ -158,34 +158,37 @@ def _release(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None
     return False, says + (f", which run on a driver for CUDA {asked.cudas[0]} as well" if above else "")
 
 
-def _lowest(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | None], Judged]:
-    def judge(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-        found, lowest = capabilities_of(asked, facts), lowest_for(package, knowledge)
+def _capability_suffices(package: str) -> Callable[[AskedQuestion, Knowledge, HostFacts | None], YesNo]:
+    def judge(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+        found, lowest = capabilities_of(asked, facts), lowest_capability(package, knowledge)
         if not found or lowest is None:
             return None
         needs = f"{package} needs compute capability {lowest} or later"
-        return all(item >= lowest for item in found), f"{needs}, and this is {gpus_of(found, asked)}"
+        return all(item >= lowest for item in found), f"{needs}, and this is {capability_text(found, asked)}"
 
     return judge
 
 
-def _library(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether a wheel of the one library that is named runs on the GPUs, where the tables say what it serves."""
-    found, named = capabilities_of(asked, facts), libraries_asked(asked, knowledge)
+def _library_runs_on_gpus(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+    """Whether a wheel of the one named library runs on the GPUs, if the tables list what it supports."""
+    found, named = capabilities_of(asked, facts), named_libraries(asked, knowledge)
     if not found or len(named) != 1:
         return None
-    rows = [library_for(named[0], item, knowledge)[0] for item in found]
+    rows = [newest_library_wheel(named[0], item, knowledge)[0] for item in found]
     lowest = [row.serves_from for row in knowledge.extension(named[0]) if row.serves_from]
     if not lowest or any(row is not None and row.serves_from is None for row in rows):
         return None
     if None in rows and all(item >= min(lowest) for item in found):
-        return False, f"the cuenv tables list no wheel of {named[0]} whose torch has code for {gpus_of(found, asked)}"
+        return (
+            False,
+            f"the cuenv tables list no wheel of {named[0]} whose torch has code for {capability_text(found, asked)}",
+        )
     needs = f"{named[0]} needs compute capability {min(lowest)} or later"
-    return None not in rows, f"{needs}, and this is {gpus_of(found, asked)}"
+    return None not in rows, f"{needs}, and this is {capability_text(found, asked)}"
 
 
-def _bf16(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether the GPUs have tensor cores, and whether they compute in the numbers that are named, else in bfloat16."""
+def _computes_numbers(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+    """Whether the GPUs have tensor cores, and compute in the named number formats, otherwise in bfloat16."""
     found = capabilities_of(asked, facts)
     features = [knowledge.feature(item, "") for item in found]
     if not features or any(feature is None for feature in features):
@@ -198,15 +201,15 @@ def _bf16(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
         so = all(set(wanted) <= set(feature.tensor) for feature in told)
     else:
         so = all(feature.bf16 for feature in told)
-    return so, f"{gpus_of(found, asked)}: {_words(numbers_of(asked, knowledge, facts))}"
+    return so, f"{capability_text(found, asked)}: {_without_gpu_names(number_format_lines(asked, knowledge, facts))}"
 
 
-def _words(lines: Iterable[str]) -> str:
+def _without_gpu_names(lines: Iterable[str]) -> str:
     return "; ".join(line.partition(": ")[2] for line in lines)
 
 
-def _nccl(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> Judged:
-    """Whether any release of NCCL has code for the GPUs; a question on its installation is answered by the page."""
+def _nccl_has_code(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -> YesNo:
+    """Whether any release of NCCL has code for the GPUs; the page answers a question on installation."""
     found = capabilities_of(asked, facts)
     if not found or "install" in asked.question.lower():
         return None
@@ -215,28 +218,28 @@ def _nccl(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts | None) -
     if not rows:
         return None
     if not able:
-        return False, f"no release of NCCL that the cuenv tables list has code for {gpus_of(found, asked)}"
+        return False, f"no release of NCCL that the cuenv tables list has code for {capability_text(found, asked)}"
     until = able[-1].below
     if able[-1] is rows[-1] or until is None:
-        return True, f"NCCL has code for {gpus_of(found, asked)}"
+        return True, f"NCCL has code for {capability_text(found, asked)}"
     return True, (
-        f"NCCL before {until} has code for {gpus_of(found, asked)}; from "
+        f"NCCL before {until} has code for {capability_text(found, asked)}; from "
         f"{until} on it supports compute capability {rows[-1].serves_from} and "
         f"later, so use a torch with an older NCCL"
     )
 
 
-JUDGES: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], Judged]] = {
-    "bf16": _bf16,
-    "cuda-13-gpus": _cuda,
-    "cuda-and-gpu": _cuda,
-    "driver": _driver,
-    "flash-attn": _lowest("flash-attn"),
-    "library-on-gpu": _library,
-    "minor-version-compatibility": _driver,
-    "nccl": _nccl,
-    "torch-compile": _lowest("triton"),
-    "torch-for-gpu": _torch,
-    "torch-release": _release,
+JUDGES: dict[str, Callable[[AskedQuestion, Knowledge, HostFacts | None], YesNo]] = {
+    "bf16": _computes_numbers,
+    "cuda-13-gpus": _cuda_supports_gpus,
+    "cuda-and-gpu": _cuda_supports_gpus,
+    "driver": _driver_runs_cuda,
+    "flash-attn": _capability_suffices("flash-attn"),
+    "library-on-gpu": _library_runs_on_gpus,
+    "minor-version-compatibility": _driver_runs_cuda,
+    "nccl": _nccl_has_code,
+    "torch-compile": _capability_suffices("triton"),
+    "torch-for-gpu": _torch_runs_on_gpus,
+    "torch-release": _release_has_wheels,
 }
 """What answers a question of yes or no, by the topic of its page."""

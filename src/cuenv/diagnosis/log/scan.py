@@ -18,7 +18,7 @@ from cuenv.diagnosis.log.lines import (
     without_rank,
 )
 from cuenv.diagnosis.log.matches import FailedLine, Scan, SymptomMatch, group_texts
-from cuenv.diagnosis.log.seek import Seeker, SoughtMarks
+from cuenv.diagnosis.log.seek import LogSearch, SearchMarks
 from cuenv.diagnosis.log.text import (
     last_activity,
     last_step,
@@ -29,7 +29,7 @@ from cuenv.diagnosis.log.text import (
     whole_lines,
 )
 from cuenv.host.paste.one_host import Passages
-from cuenv.knowledge.guidance import Symptom, compiled
+from cuenv.knowledge.guidance import Symptom, compile_pattern
 
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
 _DISTANCE, _DISTANCE_MANY_AT_WORK, _DISTANCE_MANY_PROCESSES = 16 * 1024, 32 * 1024, 128 * 1024
@@ -51,48 +51,48 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
         symptoms: the table.
     """
     passages = Passages()
-    seeker = Seeker(tuple(symptoms), passages)
+    search = LogSearch(tuple(symptoms), passages)
     size = lines = 0
     head = tail = b""
     for text, first, raw in whole_lines(blocks):
         size += raw
-        seeker.look(text, first)
+        search.feed(text, first)
         lines = first - 1 + text.count(b"\n") + (not text.endswith(b"\n"))
         head = head if len(head) >= _HEAD else (head + text)[:_HEAD]
         tail = (tail + text[-_TAIL:])[-_TAIL:]
     total = lines if size else 0
-    seeker.look_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
+    search.feed_wrapped(tail, total - tail.count(b"\n") + (1 if tail.endswith(b"\n") else 0))
     if len(head) >= _HEAD:
-        seeker.look_wrapped(head, 1)
-    weak = seeker.weak_failures(tail, total)
+        search.feed_wrapped(head, 1)
+    weak = search.weak_failures(tail, total)
     log_end = _LogEnd(tail, total)
-    matches = tuple(log_end.with_frame(one) for one in seeker.matches())
-    failed = seeker.failures(total)
-    known = {*(one.line for one in failed), *(line for where in seeker.lines_of.values() for line in where)}
+    matches = tuple(log_end.with_frame(one) for one in search.matches())
+    failed = search.failures(total)
+    known = {*(one.line for one in failed), *(line for where in search.lines_of.values() for line in where)}
     failed = tuple(sorted((*failed, *log_end.unnamed_exceptions(known)), key=lambda one: one.line))
-    failures = tuple(log_end.classified(one, seeker.sought) for one in failed)
-    done = 0 if seeker.last_exception else pip_success(tail, total)
+    failures = tuple(log_end.classified(one, search.sought) for one in failed)
+    done = 0 if search.last_exception else pip_success(tail, total)
     if done and not any(one.symptom.id == _PIP_FAILED for one in matches):
         failures = tuple(one for one in failures if one.line > done)
         matches = tuple(_as_remark_if_built(one) if one.last < done else one for one in matches)
     causes = [one.last for one in matches if one.kind != "remark" and one.grade != "warning"]
     last = max((*causes, *(one.line for one in (*failures, *weak))), default=0)
     on = last_activity(tail, total)
-    far = (_DISTANCE_MANY_AT_WORK if on > last else _DISTANCE_MANY_PROCESSES) if seeker.many_processes else _DISTANCE
+    far = (_DISTANCE_MANY_AT_WORK if on > last else _DISTANCE_MANY_PROCESSES) if search.many_processes else _DISTANCE
     return Scan(
         matches=matches,
         failures=failures,
         weak_failures=weak,
-        mentions=seeker.mentions,
+        mentions=search.mentions,
         pasted=passages.facts(),
         lines=total,
         size=size,
-        last_exception=seeker.last_exception,
-        many_processes=seeker.many_processes,
-        first_failed_rank=seeker.first_failed_rank,
+        last_exception=search.last_exception,
+        many_processes=search.many_processes,
+        first_failed_rank=search.first_failed_rank,
         last_activity=on,
-        last_step=last_step(tail, total, _last_failure(matches, (*failures, *weak), seeker.last_exception)),
-        survived_until=max(seeker.later_run, survived_until(tail, total, far, ends=on > last)),
+        last_step=last_step(tail, total, _last_failure(matches, (*failures, *weak), search.last_exception)),
+        survived_until=max(search.later_run, survived_until(tail, total, far, ends=on > last)),
     )
 
 
@@ -145,7 +145,7 @@ class _LogEnd:
             return one
         return replace(one, frame=self.raising_frame(one.line) or self.raising_frame(one.last))
 
-    def classified(self, one: FailedLine, sought: SoughtMarks) -> FailedLine:
+    def classified(self, one: FailedLine, sought: SearchMarks) -> FailedLine:
         """Match an exception without a row to a row for its file: of the program, a package, or a setup.py.
 
         An exception that Python raised in a package stays unknown, but its match names the package.
@@ -162,7 +162,7 @@ class _LogEnd:
         for row in sought.raised_rows:
             if not _row_applies(row, frame, line):
                 continue
-            found = next((hit for hit in (compiled(text).search(line) for text in row.patterns) if hit), None)
+            found = next((hit for hit in (compile_pattern(text).search(line) for text in row.patterns) if hit), None)
             if found:
                 return replace(one, match=_raised_match(row, one, found, frame))
         if one.match:

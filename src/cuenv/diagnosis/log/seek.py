@@ -40,7 +40,7 @@ from cuenv.diagnosis.log.marks import MarkIndex
 from cuenv.diagnosis.log.matches import FailedLine, SymptomMatch, group_texts
 from cuenv.diagnosis.log.text import AT_WORK, last_lines, lines_without_borders, printable_line, quoted_lines
 from cuenv.host.paste.one_host import Passages
-from cuenv.knowledge.guidance import Symptom, compiled
+from cuenv.knowledge.guidance import Symptom, compile_pattern
 
 WINDOW = 2000  # bytes before and after a mark that a pattern may look at
 MANY = 1000  # the most matches of one symptom that are counted
@@ -113,7 +113,7 @@ class _LineShape:
         self.count = 0
 
 
-class SoughtMarks:
+class SearchMarks:
     """The marks to search for, from the symptom table and from the tool outputs that a log may contain."""
 
     def __init__(self, rows: tuple[Symptom, ...], pasted: tuple[bytes, ...]) -> None:
@@ -123,7 +123,7 @@ class SoughtMarks:
         raised = (row for row in rows if row.kind == "raised")
         self.raised_rows = tuple(sorted(raised, key=lambda row: _RAISED_ORDER.get(row.within or "", 1)))
         for row in rows:
-            for mark in () if row.kind in ("words", "raised") else row.looked_for:
+            for mark in () if row.kind in ("words", "raised") else row.search_marks:
                 self.by_mark.setdefault(shape_of(mark.encode()), []).append(row)
         self.besides = {mark.encode() for row in rows for mark in (*row.beside, *row.proof, *row.unless)}
         self.by_shape: dict[bytes, set[bytes]] = {}
@@ -139,10 +139,10 @@ class SoughtMarks:
         self.marks = frozenset((*self.by_mark, *self.watched, *self.failing, *self.pasted_marks, *self.foreign))
 
 
-_sought = lru_cache(maxsize=2)(SoughtMarks)  # the marks of a table are computed once per process
+_sought = lru_cache(maxsize=2)(SearchMarks)  # the marks of a table are computed once per process
 
 
-class Seeker:
+class LogSearch:
     """The state of a search: the matches, failures and mentions so far."""
 
     def __init__(self, rows: tuple[Symptom, ...], passages: Passages) -> None:
@@ -172,7 +172,7 @@ class Seeker:
         self.ended = False
         self.later_run = 0
 
-    def look(self, text: bytes, first: int) -> None:
+    def feed(self, text: bytes, first: int) -> None:
         """Search whole lines; ``first`` is the number of the first one."""
         flat = shape_of(text)
         new = self._varied(flat) if _is_varied(flat) else self._learnt({*flat.split(b"\n")})
@@ -236,7 +236,7 @@ class Seeker:
             coloured = {shape for shape in fresh if b"\x1b" in shape}
             for shape in coloured:
                 bare = without_colours(shape)
-                marks = {mark for mark in self.marks.there(bare) if mark in bare}
+                marks = {mark for mark in self.marks.candidates(bare) if mark in bare}
                 if marks:
                     self._keep(shape, marks, bare)
             for shape, marks in self.marks.lines(b"\n".join(fresh - coloured)).items():
@@ -348,7 +348,7 @@ class Seeker:
     def _row(self, row: Symptom, line: bytes, number: int) -> bool:
         for part in _parts(line, row):
             for pattern in row.patterns:
-                found = compiled(pattern).search(part)
+                found = compile_pattern(pattern).search(part)
                 if found:
                     self._add_match(row, part, found, number)
                     return True
@@ -437,7 +437,7 @@ class Seeker:
     def _match_by_message(self, part: bytes, message: bytes, grade: Grade, number: int) -> SymptomMatch | None:
         """Return the match of an error with a row for any error message."""
         for row in self.sought.words:
-            found = next((hit for hit in (compiled(one).search(message) for one in row.patterns) if hit), None)
+            found = next((hit for hit in (compile_pattern(one).search(message) for one in row.patterns) if hit), None)
             if found and not is_user_error(part):
                 text = printable_line(part, found.start() if message is part else 0)
                 return SymptomMatch(
@@ -482,7 +482,7 @@ class Seeker:
                 )
         return tuple(reversed(found[:_LAST]))
 
-    def look_wrapped(self, text: bytes, first: int) -> None:
+    def feed_wrapped(self, text: bytes, first: int) -> None:
         """Search for messages that are wrapped over lines or in a box, for rows without a match."""
         if any(
             item.kind == "cause" and item.grade in ("exception", "error") and not item.symptom.general
@@ -495,7 +495,7 @@ class Seeker:
         shapes = [shape_of(line) for line in lines]
         whole = b"".join(shapes)
         starts = list(accumulate(map(len, shapes), initial=0))
-        for mark in (mark for mark in self.marks.there(whole) if mark in self.sought.by_mark):
+        for mark in (mark for mark in self.marks.candidates(whole) if mark in self.sought.by_mark):
             at, tries = whole.find(mark), 0
             while at >= 0 and tries < _KEPT:
                 tries += 1
@@ -518,7 +518,7 @@ class Seeker:
             joined = to_english(clean_line(between.join(map(without_echo, part))))
             for row in rows:
                 for pattern in row.patterns:
-                    found = compiled(pattern).search(joined)
+                    found = compile_pattern(pattern).search(joined)
                     if found and row.id not in self.first:
                         self._add_match(row, joined, found, numbers[index])
 
@@ -556,7 +556,7 @@ def _parts(line: bytes, row: Symptom) -> Iterator[bytes]:
     if len(line) <= 2 * WINDOW:
         yield line
         return
-    for mark in row.looked_for:
+    for mark in row.search_marks:
         at = line.find(mark.encode())
         while at >= 0:
             yield line[max(0, at - WINDOW) : at + WINDOW]

@@ -29,7 +29,7 @@ from cuenv.host.facts import (
 from cuenv.host.paste import ansible, conda, dcgm, kubernetes, programs, slurm, smi
 from cuenv.host.paste.reader import DocumentReader, PastedFact, PasteReader
 from cuenv.knowledge.base import Knowledge
-from cuenv.knowledge.gpu_names import by_pci, find_gpu
+from cuenv.knowledge.gpu_names import find_gpu, gpu_by_pci
 from cuenv.knowledge.rows import PLATFORMS, GpuModel
 
 READERS: tuple[PasteReader, ...] = (
@@ -330,7 +330,7 @@ def _models(
             continue
         model = _model(item.value, memory.get(item.about), knowledge)
         if model is None and item.about in devices:
-            model = by_pci(devices[item.about], knowledge.gpus)
+            model = gpu_by_pci(devices[item.about], knowledge.gpus)
             named[item.about] = item if model is None else item._replace(value=model.name), model
             continue
         before = named.get(item.about)

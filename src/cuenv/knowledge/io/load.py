@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cuenv.core.errors import KnowledgeError
 from cuenv.core.io.files import DATA, make_folder, opened, shown
 from cuenv.core.reading import Faults, unique_keys
-from cuenv.knowledge.base import Knowledge, PutOff
+from cuenv.knowledge.base import Knowledge, LazyTable
 from cuenv.knowledge.tables import TABLES, edition_of, merge, read_table
 
 if TYPE_CHECKING:
@@ -38,63 +38,63 @@ def load(extra: Path | None = None) -> Knowledge:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
     base = load_from(FOLDER)
-    return base if extra is None else _merged(base, extra)
+    return base if extra is None else _overlaid(base, extra)
 
 
 @lru_cache(maxsize=2)
 def load_from(folder: str | Path) -> Knowledge:
-    """The tables of a folder, each read when it is asked for, and once: they do not change while it runs.
+    """The tables of a folder, each read once and on first use.
 
     That every source and every row that they name is there, is a matter of `cuenv kb format` and of the tests.
     """
-    later = {name: _put_off(folder, name) for name in TABLES}
-    return Knowledge.putting_off({**later, "edition": PutOff(partial(_edition, folder))})
+    later = {name: _lazy_table(folder, name) for name in TABLES}
+    return Knowledge.from_lazy_tables({**later, "edition": LazyTable(partial(_edition, folder))})
 
 
 def _edition(folder: str | Path) -> str:
-    """The edition, which stands in the table of sources, whose rows are seldom asked for."""
+    """The edition, which the table of sources names."""
     faults = Faults(str(folder), KnowledgeError)
     found = edition_of(decode(f"{folder}/sources.json"), faults)
     faults.check(hint=_HINT)
     return found
 
 
-def _put_off(folder: str | Path, name: str) -> PutOff:
+def _lazy_table(folder: str | Path, name: str) -> LazyTable:
     """A table of a folder.
 
     Raises:
         KnowledgeError: when it is asked for: it cannot be read, or a row in it is wrong.
     """
     path = f"{folder}/{name}.json"
-    text = lru_cache(maxsize=1)(partial(_text, path))
+    text = lru_cache(maxsize=1)(partial(_table_text, path))
 
     def read() -> Any:
         rows = read_table(name, decode(path), str(folder))
         return {row.id: row for row in rows} if name == "sources" else rows
 
-    return PutOff(
+    return LazyTable(
         read=read,
         names=lambda package: f'"package": {json.dumps(package, ensure_ascii=False)}' in text(),  # as `dump` writes it
     )
 
 
-def lay_over(base: Knowledge, folder: Path) -> Knowledge:
-    """Lay the tables of a folder over others; a folder that is not there, or empty, adds nothing.
+def overlay(base: Knowledge, folder: Path) -> Knowledge:
+    """The knowledge base with the rows of a folder added; a missing or empty folder adds nothing.
 
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return base
-    return _merged(base, folder)
+    return _overlaid(base, folder)
 
 
-def _merged(base: Knowledge, folder: Path) -> Knowledge:
+def _overlaid(base: Knowledge, folder: Path) -> Knowledge:
     return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, shown(folder))
 
 
 def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write tables into a folder, a file for each; the folder is made.
+    """Write each table into a file of a folder, which is created if needed.
 
     Raises:
         OutsideError: it cannot be written.
@@ -108,15 +108,15 @@ def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def read_texts(folder: Path) -> dict[str, str]:
-    """The text of each table in a folder, by its name.
+    """The text of each table in a folder by its name.
 
     Raises:
         KnowledgeError: there is none, or one cannot be read.
     """
-    return {path.stem: _text(path) for path in _tables_in(folder)}
+    return {path.stem: _table_text(path) for path in _tables_in(folder)}
 
 
-def _text(path: str | Path) -> str:
+def _table_text(path: str | Path) -> str:
     try:
         with opened(path) as stream:
             return bytes(stream.read()).decode()
@@ -137,7 +137,7 @@ def _tables_in(folder: Path) -> list[Path]:
 
 
 def decode(path: str | Path, *, strict: bool = False) -> object:
-    """The JSON of a file; ``strict`` refuses a key that appears twice in one mapping."""
+    """The JSON of a file; ``strict`` refuses a duplicate key in a mapping."""
     try:
         with opened(path) as stream:
             raw = stream.read()
@@ -151,17 +151,17 @@ def decode(path: str | Path, *, strict: bool = False) -> object:
 
 
 def load_guidance(knowledge: Knowledge) -> Guidance:
-    """Read the tables of guidance; they may cite the sources of the tables of facts.
+    """Read the tables of guidance, which may cite the sources of the facts.
 
     Raises:
         KnowledgeError: a table cannot be read, or a row in it is wrong.
     """
-    return _citing(frozenset(knowledge.sources))
+    return _guidance_citing(frozenset(knowledge.sources))
 
 
 @lru_cache(maxsize=4)
-def _citing(sources: frozenset[str]) -> Guidance:
-    """The tables of the package, read once for the sources that they may cite: linting asks for every file."""
+def _guidance_citing(sources: frozenset[str]) -> Guidance:
+    """The shipped tables, cached by the sources that they may cite."""
     from cuenv.knowledge import guidance  # noqa: PLC0415 - to decide nobody needs it
 
     tables = {name: decode(f"{GUIDANCE}/{name}.json") for name in guidance.TABLES}

@@ -458,7 +458,7 @@ def build_needs(
     for name, package in _headers_of_packages(prefix, knowledge):
         asked.setdefault(name, []).append(package)
     headers = tuple(
-        NeededHeader(name=name, by=tuple(dict.fromkeys(by)), holder=knowledge.holder_of(name))
+        NeededHeader(name=name, by=tuple(dict.fromkeys(by)), holder=knowledge.package_with_header(name))
         for name, by in sorted(asked.items())
     )
     extra = {tool for _, row in libraries for tool in row.tools} | set(_TOOLS if has_torch(prefix) else ("gxx",))

@@ -68,7 +68,7 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
         return Verdict(rule="driver-gpu", outcome="unknown", because=because)
     reason = _capability_reason(row)
     branch = _branch(driver, kb)
-    lowest = kb.first_drives(row)
+    lowest = kb.first_driver_of(row)
     remedy = Remedy(text=f"driver {lowest} or later", driver=lowest) if lowest else None
     if driver is None or branch is None:
         needs = f"; {GPU} needs driver {_first(row)} or later" if row.first_branch else ""

@@ -1,4 +1,4 @@
-"""Where the values of a YAML or JSON file stand."""
+"""Readers of JSON and YAML that keep the place of each value."""
 
 from __future__ import annotations
 
@@ -19,54 +19,56 @@ _SPACE = regex(r"[ \t\r\n\ufeff]+")
 _COMMENT = regex(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING = regex(r'"(?:[^"\\\n]|\\.)*"')
 _PLAIN = regex(r"true|false|null|NaN|-?Infinity|-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_BEHIND = regex(r"[^\s,:\[\]{}\"#/]*")
+_REST_OF_WORD = regex(r"[^\s,:\[\]{}\"#/]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marked:
+class JsonFile:
     """A JSON file as a tree.
 
     Attributes:
         comments: where comments begin; strict JSON has none.
         commas: where there is a comma before a closing bracket; strict JSON has none.
-        twice: keys that stand a second time in one mapping.
+        duplicates: keys that occur again in the same mapping.
     """
 
     tree: Node
     comments: tuple[int, ...]
     commas: tuple[int, ...]
-    twice: tuple[Node, ...]
+    duplicates: tuple[Node, ...]
 
 
-def marked_json(text: str, source: str) -> Marked:
-    """Read a JSON file.
+def parse_json(text: str, source: str) -> JsonFile:
+    """Read a JSON file that may have comments and trailing commas.
 
     Raises:
         InputError: it is not valid JSON even so; the message names the line.
     """
-    reader = _Reader(text, source)
+    reader = _JsonReader(text, source)
     tree = reader.value(0)
     reader.blank()
     if reader.at < len(text):
         raise reader.fault("unexpected text after the end of the value")
-    return Marked(tree=tree, comments=tuple(reader.comments), commas=tuple(reader.commas), twice=tuple(reader.twice))
+    return JsonFile(
+        tree=tree, comments=tuple(reader.comments), commas=tuple(reader.commas), duplicates=tuple(reader.duplicates)
+    )
 
 
 @dataclass(slots=True)
-class _Reader:
+class _JsonReader:
     text: str
     source: str
     at: int = 0
     comments: list[int] = field(default_factory=list)
     commas: list[int] = field(default_factory=list)
-    twice: list[Node] = field(default_factory=list)
+    duplicates: list[Node] = field(default_factory=list)
 
     def fault(self, message: str) -> InputError:
         line = self.text.count("\n", 0, self.at) + 1
         return InputError(f"{self.source}: line {line}: {message}")
 
     def blank(self) -> None:
-        """Go over white space and comments."""
+        """Skip white space and comments."""
         while True:
             space = _SPACE.match(self.text, self.at)
             if space:
@@ -92,7 +94,7 @@ class _Reader:
         start = self.at
         quoted = _STRING.match(self.text, start)
         found = quoted or _PLAIN.match(self.text, start)
-        rest = _BEHIND.match(self.text, found.end() if found else start)
+        rest = _REST_OF_WORD.match(self.text, found.end() if found else start)
         if not found or (rest and rest[0]):
             what = ascii(self.text[start : start + 20]) if start < len(self.text) else "the end of the file"
             raise self.fault(f"expected a value, got {what}")
@@ -116,7 +118,7 @@ class _Reader:
             if key.kind != "text":
                 raise self.fault(f"a key must be in quotes: {key.text[:60]!a}")
             if key.text in seen:
-                self.twice.append(key)
+                self.duplicates.append(key)
             seen.add(key.text)
             self.blank()
             if self.text[self.at : self.at + 1] != ":":
@@ -136,7 +138,7 @@ class _Reader:
         return True
 
     def comma(self, bracket: str) -> None:
-        """Go over the comma between two values, and remember one that stands before the end."""
+        """Skip the comma between two values, and note a comma before the closing bracket."""
         self.blank()
         mark = self.text[self.at : self.at + 1]
         if mark == ",":
@@ -150,8 +152,8 @@ class _Reader:
             )
 
 
-def marked_yaml(text: str, source: str) -> Node | None:
-    """The tree of a YAML document with the place of each value; an alias stands for no value.
+def parse_yaml(text: str, source: str) -> Node | None:
+    """The tree of a YAML document with the place of each value; an alias is an empty value.
 
     Raises:
         InputError: as `yaml_read.load`.
@@ -166,12 +168,12 @@ def marked_yaml(text: str, source: str) -> Node | None:
             open_.append(("map" if kind is yaml.MappingStartEvent else "list", event.start_mark.index + shift, []))
             continue
         if kind is yaml.ScalarEvent:
-            node = _scalar(event, shift)
+            node = _scalar_node(event, shift)
         elif kind is yaml.AliasEvent:
             start, end = event.start_mark.index + shift, event.end_mark.index + shift
             node = Node(kind="plain", start=start, end=end)
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-            node = _closed(*open_.pop(), event.end_mark.index + shift)
+            node = _collection_node(*open_.pop(), event.end_mark.index + shift)
         else:
             continue
         if open_:
@@ -181,7 +183,7 @@ def marked_yaml(text: str, source: str) -> Node | None:
     return done
 
 
-def _scalar(event: Any, shift: int) -> Node:
+def _scalar_node(event: Any, shift: int) -> Node:
     return Node(
         kind="text" if event.style else "plain",
         start=event.start_mark.index + shift,
@@ -190,8 +192,8 @@ def _scalar(event: Any, shift: int) -> Node:
     )
 
 
-def _closed(kind: str, start: int, nodes: list[Node], end: int) -> Node:
-    """A list or mapping; a block ends with its last value, not with the blank lines behind it."""
+def _collection_node(kind: str, start: int, nodes: list[Node], end: int) -> Node:
+    """A list or mapping; a block ends with its last value, not with the blank lines after it."""
     if kind == "list":
         return Node(kind="list", start=start, end=end, items=tuple(nodes))
     entries = tuple(zip(nodes[::2], nodes[1::2], strict=True))
