@@ -463,10 +463,12 @@ def test_a_torch_without_code_for_the_gpu_is_the_one_cause_of_what_comes_with_it
     assert {"CU405", "CU505"} <= {item.code for item in pool}, "of several kinds of GPUs each keeps its own"
 
 
-def test_a_gpu_that_flash_attention_does_not_support_has_another_attention() -> None:
+@collect("first", [(), (("deepspeed-kernels", "0.0.1.dev1698255861"),), (("torchvision", "0.18.0"),)])
+def test_a_gpu_that_flash_attention_does_not_support_has_another_attention(first: tuple[tuple[str, str], ...]) -> None:
+    """Whichever library the sentence of the rule begins with."""
     pip = tuple(
         PipLocked(name=name, version=number, url=f"https://h/{name}-{number}-cp312-cp312-linux_x86_64.whl", sha256="0")
-        for name, number in (("torch", "2.5.1"), ("flash-attn", "2.7.4.post1"))
+        for name, number in (("torch", "2.5.1"), *first, ("flash-attn", "2.7.4.post1"))
     )
     solved = replace(solution(package("python", "3.12.1")), pip=pip)
     told = only(list(host_findings(solved, machine("7.0", driver="535.129.03"), shipped_base())), "CU505")

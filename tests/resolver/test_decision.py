@@ -465,7 +465,7 @@ def test_a_label_that_cannot_be_read_is_asked_once_for_all_candidates_of_it(monk
 
     def unread(_: object, channels: tuple[str, ...], *__: object) -> None:
         tried.append(channels)
-        raise ChannelError(f"channel {channels[1]}: cannot be reached")
+        raise ChannelError(f"channel {channels[1]}: cannot be reached", channel=channels[1])
 
     monkeypatch.setattr(prove, "pins_without_record", unread)
     decision = decided(machine("8.0", driver="525.60.13"), stack="pytorch")

@@ -12,7 +12,7 @@ from cuenv.core.record import replace
 from cuenv.lockfile.file_check import judge_file, judge_spec, request_of
 from cuenv.lockfile.host_check import host_findings
 from cuenv.lockfile.repair.intent import intent_of
-from cuenv.resolver.asked_cuda import named_cuda
+from cuenv.resolver.asked_cuda import named_cuda, torch_channel
 from cuenv.resolver.policy import spec_findings
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
@@ -140,6 +140,21 @@ def test_what_a_file_leaves_open_beside_a_torch_that_fails_with_it_is_pinned(
 ) -> None:
     said = [item for item in findings(*dependencies) if item.code == "CU116"]
     assert {(item.fix or "").partition(": ")[2]: item.severity for item in said} == found
+
+
+@collect(
+    ("channels", "channel"),
+    [
+        (("defaults", "pytorch"), "defaults"),  # has builds of torch that the tables do not list
+        (("bioconda", "pytorch", "conda-forge"), "pytorch"),  # is not known to have one
+        (("nvidia", "mine"), "mine"),
+    ],
+)
+def test_every_rule_asks_the_same_for_the_channel_of_torch(channels: tuple[str, ...], channel: str) -> None:
+    assert torch_channel(spec("pytorch=2.0.1", channels=channels)) == channel
+    said = {item.code for item in findings("pytorch=2.0.1", channels=channels)}
+    assert ("CU116" in said) == (channel == "pytorch"), "only the builds of the channel pytorch are known to fail"
+    assert ("CU104" in said) == (channels != ("nvidia", "mine"))
 
 
 @collect(
@@ -441,7 +456,7 @@ def test_a_file_that_names_no_cuda_is_judged_on_a_host_with_gpus() -> None:
 
 
 def test_a_torch_of_an_unknown_channel_is_judged_by_its_cuda() -> None:
-    asked = spec("pytorch=1.10", "cudatoolkit=11.3", channels=("rusty1s", "pytorch"))
+    asked = spec("pytorch=1.10", "cudatoolkit=11.3", channels=("mine",))
     found = judge_file(asked, options("12.0", driver="575.57.08"), shipped_base())
     assert [(item.code, item.severity) for item in found] == [("CU405", "error")]  # as of every cuDNN for CUDA 11
     newer = replace(asked, pins=spec("pytorch=2.1", "cuda-version=12.1").pins)

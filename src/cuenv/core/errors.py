@@ -88,9 +88,17 @@ class KnowledgeError(InputError):
 
 
 class ChannelError(InputError):
-    """A channel cannot be read: missing, truncated, refused, offline."""
+    """A channel cannot be read: missing, truncated, refused, offline.
+
+    Attributes:
+        channel: its name; empty where it is not one channel that fails.
+    """
 
     code = "channel"
+
+    def __init__(self, message: str, *, hint: str | None = None, channel: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.channel = channel
 
 
 class NoChannelError(ChannelError):

@@ -363,11 +363,7 @@ def _refuse_nicknames(text: str, what: str) -> None:
 
 
 def parse_version_spec(text: str, *, what: str) -> VersionSpec:
-    """Read a version spec: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range.
-
-    Raises:
-        UsageError: the text is none of them.
-    """
+    """Read a version spec: ``2.5`` and ``2.5.*`` are prefixes, ``==2.5.1`` is exact, ``>=2.4,<2.6`` a range."""
     stripped = text.strip() if len(text) <= _MOST_CHARACTERS else ""  # int() refuses thousands of digits
     prefix = _PREFIX.fullmatch(stripped)
     if prefix:

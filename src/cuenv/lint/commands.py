@@ -51,10 +51,7 @@ def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, kn
 
     Args:
         text: the commands, without comments.
-        at: where they stand in the file.
-        machine: what they are for.
         nvcc: the release of the compiler that they call; ``None`` when it is not known.
-        knowledge: the tables.
     """
     yield from _broken_release_lints(text, at, knowledge)
     for found in _GPU_SETTINGS.finditer(text):
@@ -233,8 +230,6 @@ def install_lints(asked: InstallCommand, machine: Machine, knowledge: Knowledge,
 
     Args:
         asked: the commands of one environment.
-        machine: what they are for.
-        knowledge: the tables.
         compat: whether there may be NVIDIA's libraries for forward compatibility.
     """
     if not asked.pins:

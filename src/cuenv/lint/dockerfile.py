@@ -56,8 +56,6 @@ class Instruction:
 
     Attributes:
         name: in capitals: ``FROM``, ``RUN``; of ``ONBUILD RUN`` it is ``RUN``.
-        start: where it begins.
-        at: where its arguments begin.
         text: its arguments as they stand, with their line breaks, comments and here-documents: an index into it
             plus ``at`` is an index into the file.
     """
@@ -269,9 +267,6 @@ def dockerfile_lints(
     """Mistakes in a Dockerfile.
 
     Args:
-        found: its instructions.
-        machine: what the image is for.
-        knowledge: the tables.
         lists: what reads a list of requirements, by its name in the folder that the image is built from.
     """
     stages: dict[str, _Stage] = {}

@@ -87,11 +87,7 @@ _LOGIN = regex(r"://(?!git@)[^/\s@]+@")
 
 
 def credential_lints(tree: Node) -> Iterator[Lint]:
-    """Users, passwords and tokens in the URLs of channels and requirements.
-
-    Args:
-        tree: the values of an environment file with their places.
-    """
+    """Users, passwords and tokens in the URLs of channels and requirements."""
     channels, dependencies = tree.get("channels"), tree.get("dependencies")
     for item in channels.items if channels else ():
         if "://" in item.text and strip_credentials(item.text) != item.text:
@@ -168,11 +164,7 @@ def environment_lints(
     """Mistakes in an environment file.
 
     Args:
-        text: the file.
-        tree: its values with their places.
         spec: what it says, with each ``name: version`` as what it means; ``None`` when it cannot be read.
-        knowledge: the tables.
-        machine: what it is for.
         folder: where it lies; ``None`` where nobody knows.
     """
     entries = tuple(_entries(tree))
@@ -470,11 +462,7 @@ def arch_list_lints(
     Names of architectures and references to other variables are not judged.
 
     Args:
-        value: of the variable.
-        at: where it stands.
-        machine: with the GPUs.
         nvcc: the release of the compiler; ``None`` when it is not known.
-        knowledge: the tables.
     """
     if _ARCHITECTURE_NAME.search(value) or "$" in value:
         return

@@ -112,11 +112,7 @@ def lint_json(results: Iterable[CheckResult]) -> LintDocument:
 
 
 def files_in_folder(folder: Path) -> tuple[Path, ...]:
-    """The files of a folder with a known name, and the file that its lock was made from.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The files of a folder with a known name, and the file that its lock was made from."""
     known = tuple(
         folder / name
         for name in names_in(folder)
@@ -143,14 +139,7 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     """Lint a file.
 
     Args:
-        path: the file.
         kind: one of `KINDS`; by name and content when ``None``.
-        machine: what it is for.
-        knowledge: the tables.
-
-    Raises:
-        InputError: it cannot be read.
-        UsageError: nobody knows what it is.
     """
     text = _read(path)
     kind = kind or _kind_of(path.name, text)

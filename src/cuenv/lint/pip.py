@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from cuenv.core.findings import Finding, Severity
+from cuenv.core.findings import Finding
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
@@ -37,7 +37,6 @@ from cuenv.lint.shell import (
 )
 from cuenv.lockfile.requirement_files import with_lists
 from cuenv.resolver.asked_torch import (
-    NO_OTHER,
     AskedTorch,
     asked_torch_not_in_tables,
     index_findings,
@@ -75,9 +74,6 @@ def wheel_lints(
     Args:
         runs: the commands of a stage, with the variables that are set before them.
         image: the image of the stage, where it has nvcc and something is compiled.
-        nvcc: the release of that nvcc.
-        machine: what the image is for.
-        knowledge: the tables.
         own: the torch of the image, as a requirement; empty where it is not known.
         empty: whether the image is known to have no torch.
         there: whether the image is known to have one.
@@ -119,7 +115,7 @@ def wheel_lints(
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
             at = _start_of_word(asked.text, words)
-            indexes = tuple(map(_with_python_fix, index_findings(lines, python, knowledge)))
+            indexes = tuple(index_findings(lines, python, knowledge, of_image=True))
             where = f"{source}: " if source and all(word.text != asked.text for word in words) else ""
             for finding in indexes or _pip_findings_on_host(lines, python, machine, knowledge, compat=compat):
                 yield Lint(
@@ -253,8 +249,6 @@ def findings_on_host(
 
     Args:
         spec: what commands or an image bring.
-        machine: what the image is for.
-        knowledge: the tables.
         compat: whether the image may hold NVIDIA's libraries for forward compatibility, which serve GPUs of data
             centres: a driver that is too old is certain for GeForce GPUs alone.
     """
@@ -272,15 +266,6 @@ def findings_on_host(
     for item in [item for item in found if item.code == "CU401"][:1]:
         yield item if certain else _as_unchecked(item)
     yield from [item for item in found if item.code in ("CU403", "CU404", "CU405")][:1]  # cuDNN comes with that torch
-
-
-def _with_python_fix(finding: Finding) -> Finding:
-    """A finding on a Python without wheels, with a fix for commands."""
-    if finding.code != "CU110":
-        return finding
-    message = finding.message.replace("the file requests Python", "pip runs with Python")
-    newest = "".join(edit.entries[0].partition("=")[2] for edit in finding.edits)
-    return replace(finding, message=message, fix=f"take Python {newest}", edits=())
 
 
 def _as_unchecked(finding: Finding) -> Finding:
@@ -314,28 +299,16 @@ def _later_pair_lints(
     """Libraries that fit no torch that an earlier command may have installed.
 
     Args:
-        words: of the command.
-        lines: its requirements.
         before: the releases of torch that may be there, the newest first, each with the words for people.
-        knowledge: the tables.
     """
     found = [
-        {item.subject: item for item in pair_findings(_spec_of_lines([text, *lines]), knowledge)} for text in before
+        {item.subject: item for item in pair_findings(_spec_of_lines([text, *lines]), knowledge, before=said)}
+        for text, said in before.items()
     ]
     for subject, finding in found[0].items() if found else ():
         if all(subject in other for other in found):
-            text, said = next(iter(before.items()))
-            replaced = "its triton" if subject == "triton" else "it"
-            then = f"; pip replaces {replaced}" if finding.severity == "error" else ""  # else it is compiled for it
-            message = finding.message.replace(f"{text} is requested", f"{said} is installed before{then}")
-            edits = finding.edits if len(before) == 1 else ()
-            fix = finding.fix if len(before) == 1 else "install it together with torch, in one command"
-            # pip ends a later command well where it broke what torch requires of the wheels of NVIDIA
-            brought = subject.startswith("nvidia-")
-            message = message.replace(NO_OTHER, "; pip puts the other release in its place, and reports a conflict")
-            severity: Severity = "info" if brought else "warning"
-            mended = replace(finding, severity=severity, message=message, edits=edits, fix=fix)
-            yield Lint(finding=mended, at=_start_within(finding, words))
+            several = replace(finding, edits=(), fix="install it together with torch, in one command")
+            yield Lint(finding=finding if len(before) == 1 else several, at=_start_within(finding, words))
 
 
 def _spec_of_lines(lines: Iterable[str], pins: tuple[Pin, ...] = ()) -> EnvironmentSpec:
@@ -418,10 +391,7 @@ def requirement_lints(text: str, folder: Path | None, machine: Machine, knowledg
     """Mistakes in a list of requirements.
 
     Args:
-        text: the list.
         folder: where it lies, for the lists and folders that it names; ``None`` where nobody knows.
-        machine: what it is for.
-        knowledge: the tables.
     """
     starts = list(accumulate(map(len, text.splitlines(keepends=True)), initial=0))
     lines = [(starts[number - 1], line) for number, line in logical_lines(text)]

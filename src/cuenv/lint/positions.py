@@ -153,11 +153,7 @@ class _JsonReader:
 
 
 def parse_yaml(text: str, source: str) -> Node | None:
-    """The tree of a YAML document with the place of each value; an alias is an empty value.
-
-    Raises:
-        InputError: as `yaml_read.load`.
-    """
+    """The tree of a YAML document with the place of each value; an alias is an empty value."""
     load(text, source)
     shift = len(text) - len(text.removeprefix("\ufeff"))
     open_: list[tuple[str, int, list[Node]]] = []

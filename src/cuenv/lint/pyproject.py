@@ -46,15 +46,6 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
     """Mistakes in the torch of a project: its release, libraries and index, and its GPU code on a host.
 
     Each extra and each group that has a torch, or something for that of the project, is judged beside the dependencies.
-
-    Args:
-        text: the file.
-        source: its name, for errors.
-        machine: what it is for.
-        knowledge: the tables.
-
-    Raises:
-        InputError: it is not TOML.
     """
     document = toml_document(text, source, "uv lock")
     project, uv = _table_at(document, "project"), _table_at(document, "tool", "uv")
@@ -81,10 +72,10 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
         places = tuple(_torch_indexes(uv, part))
         if any(line.startswith(_TORCH_URL) for line in places):
             lines = tuple(line for line in lines if requirement_name(line) != _TORCH)
-        spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=(*places, *lines))
+        spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=(*places, *lines), project=True)
         judged = own or not part.kind or not named  # else it brings no other torch than the project itself
         found[part] = [
-            replace(item, message=_with_uv_named(item.message), fix=_uv_fix(fix_for_commands(item)), edits=())
+            replace(item, fix=_uv_fix(fix_for_commands(item)), edits=())
             for item in _list_findings(spec, machine if judged else Machine(), knowledge)
         ]
         empty &= names_nothing(spec, knowledge) and not found[part]
@@ -267,17 +258,6 @@ def _torch_indexes(uv: Mapping[str, Any], part: _RequirementList) -> Iterator[st
     best = _string_or_empty(uv.get("index-strategy")).startswith("unsafe-best")
     for url in every if best or not first else [first]:
         yield f"{'--extra-index-url' if best else '--index-url'} {url}"
-
-
-def _with_uv_named(message: str) -> str:
-    """A message about pip that names uv too."""
-    for of_pip, both in (
-        ("pip takes torch", "uv and pip take torch"),
-        ("pip installs torch", "uv and pip install torch"),
-        ("the file asks pip for", "the file asks for"),
-    ):
-        message = message.replace(of_pip, both, 1)
-    return message
 
 
 _CONDITION = regex(r"[=<>~!@]")

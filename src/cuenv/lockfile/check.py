@@ -65,13 +65,8 @@ def check(
     Without host options the machine at hand is asked; when it has no GPU, the host that the lock was made for.
 
     Args:
-        request: the profile whose memory and disk the machine should have.
         facts: the host of the options, where it was asked already.
         part: which part of a lock is meant that holds several.
-
-    Raises:
-        InputError: the lock cannot be read.
-        UsageError: it has no such part.
     """
     one = CheckedLock(path, knowledge, part, options.words)
     facts = facts or checked_host(options, knowledge, request)
@@ -87,12 +82,7 @@ def check(
 
 
 class CheckedLock:
-    """A lock that is checked for one host or for many: what is true of it for any host is found once.
-
-    Raises:
-        InputError: the lock cannot be read.
-        UsageError: it has no such part.
-    """
+    """A lock that is checked for one host or for many: what is true of it for any host is found once."""
 
     def __init__(
         self, path: Path, knowledge: Knowledge, part: LockPart | None = None, words: Iterable[str] = ()
@@ -111,13 +101,7 @@ class CheckedLock:
     def check(
         self, facts: HostFacts, options: HostOptions, request: Request | None = None, notes: Iterable[Finding] = ()
     ) -> LockCheck:
-        """Check it for a host.
-
-        Args:
-            options: those that name it.
-            request: the profile whose memory and disk the machine should have.
-            notes: further findings.
-        """
+        """Check it for a host."""
         lock, knowledge = self.lock, self._knowledge
         judged = with_effective_driver(facts, knowledge)
         found = [*notes, *self._own]

@@ -32,8 +32,6 @@ def write_formats(
 
     Args:
         path: the environment file, beside which the files are written.
-        made: the lock.
-        spec: what it was solved from.
 
     Returns:
         The files, and what other programs had written in their place, with where it is kept.
@@ -91,7 +89,6 @@ def companion_findings(lock: Lock, path: Path, named: Named | None = None) -> It
     A missing file is no finding, but for that of the requirements that the lock leaves for pip.
 
     Args:
-        lock: what was read.
         path: its file; a companion file is compared with the lock that lies beside it.
         named: reads the environment files that the lock names, where the caller needs them too.
     """

@@ -87,9 +87,6 @@ def support_alone(
     """What rules say of one GPU alone, each with whether and how the GPU is supported.
 
     Args:
-        rules: their names.
-        candidate: that they judge.
-        device: the compute capability of the GPU.
         request: what is wanted; nothing but a compiler by default.
     """
     one = _with_gpus_of(facts, device)

@@ -123,8 +123,6 @@ def diff(old: Lock, new: Lock, hosts: Iterable[HostFacts], knowledge: Knowledge)
     """Compare the packages of two locks, and what both say on each host.
 
     Args:
-        old: the lock before.
-        new: the lock after.
         hosts: both locks are judged for each of them, on its platform and on every other that both have.
     """
     before = {item.platform: item for item in old.solutions}
@@ -251,14 +249,8 @@ def compare(old: Path, new: Path, options: HostOptions, knowledge: Knowledge, pa
     """Read two locks and compare them.
 
     Args:
-        old: a lock, or a folder that holds ``conda-lock.yml``.
-        new: see ``old``.
         options: the host to judge both for; without any, the hosts that the locks were made for.
         part: which part is meant of locks that hold several.
-
-    Raises:
-        InputError: a lock cannot be read.
-        UsageError: one has no such part.
     """
     first, second = (read_lock(path, part or LockPart()) for path in (old, new))
     if options.given:
@@ -276,13 +268,7 @@ _GROUPS = ((True, "CUDA core"), (False, "other packages"))
 
 
 def plain(diff: LockDiff, old: str, new: str) -> DiffDocument:
-    """A difference as plain data, schema ``cuenv/diff/1``.
-
-    Args:
-        diff: what differs.
-        old: where the first lock was read; ``new`` the second.
-        new: see ``old``.
-    """
+    """A difference as plain data, schema ``cuenv/diff/1``."""
     return {
         "schema": "cuenv/diff/1",
         "old": old,

@@ -40,11 +40,7 @@ class Engine:
         return self.name != ENGINES[0]
 
     def refuse(self, option: str, value: str) -> None:
-        """Refuse an option that only the embedded solver can serve; ``value`` is what the hint shows behind it.
-
-        Raises:
-            UsageError: this is another one.
-        """
+        """Refuse an option that only the embedded solver can serve; ``value`` is what the hint shows behind it."""
         if self.foreign:
             raise UsageError(
                 f"{option} needs the embedded solver, which can keep single packages and exclude builds by date;  "
@@ -143,9 +139,6 @@ def verify_answer(
     """Another solver's answer, completed from the records of the channels, with what it does not meet.
 
     conda-lock drops the builds of requirements and all ``constrains``; the records have both, and the hashes.
-
-    Raises:
-        HashError: a hash is not that of the channel's record.
     """
     if not engine.foreign:
         return solutions, []
@@ -189,11 +182,7 @@ def _verify_one(
 
 
 def _recorded_package(package: LockedPackage, record: LockedPackage | None) -> LockedPackage:
-    """The package as the channel records it.
-
-    Raises:
-        HashError: the record has another hash.
-    """
+    """The package as the channel records it."""
     if record is None:
         return package
     if record.url != package.url:  # the same build in the other archive format: its hashes are other ones

@@ -294,8 +294,8 @@ def _judge_wheels(
                 code="CU103",
                 severity="info" if spec.ours else "warning",
                 subject="torch",
-                message=f"the file asks pip for {asked.text}{_of_what(asked)}, which is not a CUDA build "
-                f"and does not use the GPUs of {facts.label}",
+                message=f"the file asks {'' if spec.project else 'pip '}for {asked.text}{_of_what(asked)}, which is "
+                f"not a CUDA build and does not use the GPUs of {facts.label}",
             )
         return
     python = version_spec_of(spec.pin("python"))
@@ -321,9 +321,10 @@ def _judge_wheels(
         taken, why = newest
         for verdict in why[:1]:
             name = f"torch {taken.build.version} ({taken.build.build})"
-            for item in as_findings(verdict, taken, context):
-                told = f"pip takes {name} for {asked.text} today: {item.message.removeprefix(f'{build_name(taken)}: ')}"
-                yield replace(item, severity="warning", message=told)
+            takes = "uv and pip take" if spec.project else "pip takes"
+            for item in as_findings(verdict, taken, context, named=False):
+                message = f"{takes} {name} for {asked.text} today: {item.message}"
+                yield replace(item, severity="warning", message=message)
 
 
 def _rejections(
@@ -342,9 +343,6 @@ def runnable_torch(
 
     All between them run as well. With them goes what is said where pip would take a newer one. ``None`` where the file
     names its release, and where none of those that it admits runs.
-
-    Args:
-        python: the Python of the environment.
     """
     asked = torch_asked((*spec.pip, "torch")) if not any(map(spec.pin, CONDA_TORCHES)) else None
     if asked is None or asked.exact or asked.tag or asked.of_cpu:

@@ -57,9 +57,6 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
 
     Args:
         host: the options that name a host, for the hint where the file is not there.
-
-    Raises:
-        InputError: it is not there or not valid.
     """
     from cuenv.solve import environment_yml  # noqa: PLC0415 - YAML is read by lock and check only
 
@@ -125,11 +122,7 @@ def is_requirements(text: str) -> bool:
 
 
 def _is_list(text: str, path: Path) -> bool:
-    """Whether what a ``.txt`` or ``.in`` file holds is to be read as a list: as pip does, unless it is another kind.
-
-    Raises:
-        InputError: it names nothing.
-    """
+    """Whether what a ``.txt`` or ``.in`` file holds is to be read as a list: as pip does, unless it is another kind."""
     if not regex(r"(?m)^\s*[^#\s]").search(text.lstrip("\ufeff")):
         raise InputError(f"{path} names no package", hint=f"echo torch >> {shlex.quote(str(path))}")
     if "--hash=" in text:
@@ -164,12 +157,7 @@ def is_locked_from(lock: Lock, spec: EnvironmentSpec) -> bool:
 
 
 def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
-    """The environment files that a lock names, of those that lie beside it: conda-lock takes others as well.
-
-    Args:
-        lock: what was read.
-        folder: where its file lies.
-    """
+    """The environment files that a lock names, of those that lie beside it: conda-lock takes others as well."""
     for source in lock.sources:
         file = folder / source
         if file.suffix in (".yml", ".yaml", *LISTS) and file.name != "meta.yaml" and is_file(file):
@@ -177,11 +165,7 @@ def environment_files(lock: Lock, folder: Path) -> Iterator[Path]:
 
 
 def environments(lock: Lock, folder: Path) -> Iterator[tuple[Path, EnvironmentSpec]]:
-    """Each of `environment_files` with what it says.
-
-    Raises:
-        InputError: one is not valid.
-    """
+    """Each of `environment_files` with what it says."""
     return ((file, read_environment(file)[0]) for file in environment_files(lock, folder))
 
 
@@ -213,14 +197,7 @@ def lock_file(path: Path) -> Path:
 
 
 def lock_file_there(path: Path, words: Iterable[str] = ()) -> Path:
-    """The same, of a lock that has to be there.
-
-    Args:
-        words: the host options that were typed, for the command of a hint.
-
-    Raises:
-        InputError: it is not.
-    """
+    """The same, of a lock that has to be there."""
     file = lock_file(path)
     if not exists(file):
         folder = file.parent
@@ -231,11 +208,7 @@ def lock_file_there(path: Path, words: Iterable[str] = ()) -> Path:
 
 
 def command_to_lock(folder: Path, words: Iterable[str] = ()) -> str:
-    """The command that makes the lock of a folder: of its environment file, which is chosen first where there is none.
-
-    Args:
-        words: the host options that were typed.
-    """
+    """The command that makes the lock of a folder: of its environment file, which is first chosen where none is."""
     file = folder / ENVIRONMENT
     first = () if exists(file) else ("--resolve",)
     return shlex.join(["cuenv", "lock", *first, *(() if folder == Path() else (str(file),)), *words])
@@ -247,14 +220,8 @@ def read_lock(
     """Read a lock: ``conda-lock.yml``, the folder that it lies in, or an explicit file.
 
     Args:
-        path: the file or the folder.
         part: the locks of other programs are read as well, and this part of them; without it they are refused.
         to_install: the same, of those that cuenv installs.
-        words: the host options that were typed, for the command of a hint.
-
-    Raises:
-        InputError: it is not there or not valid.
-        UsageError: it has no such part.
     """
     path = lock_file(path)
     text = read_text(path)
@@ -365,11 +332,7 @@ def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFact
     """The host that a lock remembers, or ``None`` when it remembers no GPU.
 
     Args:
-        lock: what was read.
         here: its platform is taken of a lock for several; without one the first of the lock.
-
-    Raises:
-        InputError: the record is not as cuenv writes it.
     """
     texts = lock.metadata.get("cuenv_gpus", "").split()
     solution = lock.solution(here.platform) or next(iter(lock.solutions), None)
@@ -475,7 +438,6 @@ def host_for(
     """The host to lock a file for: of the options or of conda's variables, else as its head names it, else this one.
 
     Args:
-        options: as they were typed.
         platforms: of the file: a head that names none means the first.
 
     Returns:

@@ -220,7 +220,6 @@ def without_consequences(found: Iterable[Finding], facts: HostFacts, *, by_pip: 
 
     Args:
         found: on a torch and what goes with it.
-        facts: the host.
         by_pip: torch is a wheel, which brings these in one release each.
     """
     every = list(found)
@@ -285,7 +284,6 @@ def cpu_torch_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> 
     """A CPU build of conda's torch for a host with GPUs.
 
     Args:
-        solution: of one platform.
         asked: somebody asked for that build by name, so that it is no mistake.
     """
     torch = solution.package("pytorch")
@@ -371,8 +369,12 @@ def _platform_finding(solution: Solution, facts: HostFacts) -> Finding:
     )
 
 
-def as_findings(verdict: Verdict, candidate: Candidate, context: Context) -> Iterator[Finding]:
-    """A verdict on a candidate as a finding, where its rule judges a solved environment and it is no plain pass."""
+def as_findings(verdict: Verdict, candidate: Candidate, context: Context, *, named: bool = True) -> Iterator[Finding]:
+    """A verdict on a candidate as a finding, where its rule judges a solved environment and it is no plain pass.
+
+    Args:
+        named: what comes with a wheel of torch, and bears no name of its own, is said of that wheel by name.
+    """
     rule = rule_named(verdict.rule)
     severity = _SEVERITY.get(verdict.outcome)
     if not rule.locked or severity is None:
@@ -383,8 +385,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, context: Context) -> Ite
         severity = "warning"
     fix, edits = _fix(verdict, candidate, context)
     message = verdict.because.replace(THIS_BUILD, build_name(candidate), 1)
-    # Its cuDNN and its CUDA come with torch, and bear no name of their own.
-    if (verdict.rule == "cudnn" or rule.code == "CU401") and candidate.build.stack == WHEELS:
+    if named and (verdict.rule == "cudnn" or rule.code == "CU401") and candidate.build.stack == WHEELS:
         message = f"{build_name(candidate)}: {message}"
     yield Finding(
         code=rule.code,
@@ -416,12 +417,15 @@ def _fix(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
     if verdict.outcome != "reject" or _other_driver_is_newer(verdict, candidate, context):
         return None, ()
     if verdict.rule == "extensions":
+        from cuenv.resolver.rules.extensions import gpu_too_old  # noqa: PLC0415 - most files have no such library
 
         def suits(text: str) -> bool:
             alone = replace(context, request=replace(context.request, pip=(text,)))
             return verdict_of("extensions", candidate, alone).outcome in ("pass", "warn")
 
-        if verdict.because.startswith(("flash-attn", "flash_attn")) and "compute capability" in verdict.because:
+        asked = demands(context.request.packages, context.request.pip)
+        attention = next((item for item in asked if item.name == "flash-attn"), None)
+        if attention and gpu_too_old(attention, context.facts.capabilities, context.knowledge):
             return _OTHER_ATTENTION, ()
         better = library_advice(context.request.pip, candidate.build.version, context.knowledge, suits)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better

@@ -77,7 +77,6 @@ class LockRequest:
     """What to lock and how.
 
     Attributes:
-        path: the environment file.
         platforms: to lock for; empty for those of the file, else the host's.
         allow: codes of error findings that do not refuse.
         builds: whether torch may be downloaded to read what a source distribution for pip requires.
@@ -224,10 +223,6 @@ def lock_spec(
     A file with a pip part may leave Python open. A list of requirements names none: it is locked with 3.12, then with
     older releases, until its pip part resolves. Another file is locked with the Python that the solver takes, and
     with others only where its pip part does not resolve with that one.
-
-    Raises:
-        InputError: an existing lock or a channel cannot be read.
-        OutsideError: the solver crashed.
     """
     pythons = open_pythons(spec, knowledge) if spec.pip and not request.update else ()
     if not pythons:
@@ -588,11 +583,7 @@ def _platforms_of_file(spec: EnvironmentSpec, request: LockRequest) -> tuple[tup
 
 
 def _check_supported(platforms: tuple[str, ...], path: Path) -> None:
-    """Refuse a platform that cuenv does not lock for.
-
-    Raises:
-        UsageError: there is one.
-    """
+    """Refuse a platform that cuenv does not lock for."""
     for platform in platforms:
         if platform not in PLATFORMS:
             raise UsageError(

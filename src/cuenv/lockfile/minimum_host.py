@@ -52,7 +52,6 @@ def minimum_host(solutions: Iterable[Solution], facts: HostFacts, knowledge: Kno
 
     Args:
         solutions: of all platforms; ``cuenv_minimum_driver`` is that of the first.
-        facts: the host that it is made for.
     """
     found: dict[str, str] = {}
     libraries: list[Version] = []

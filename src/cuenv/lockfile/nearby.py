@@ -42,15 +42,7 @@ class Instead:
 def instead(
     spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, sources: Sources, progress: Progress | None = None
 ) -> Instead | None:
-    """The best that solves with the further packages of a file; ``None`` where nothing near does, or none was asked.
-
-    Args:
-        spec: what does not solve on the channels.
-        facts: the host.
-        knowledge: the tables.
-        sources: where the channels are read.
-        progress: told what is being tried.
-    """
+    """The best that solves with the further packages of a file; ``None`` where nothing near does, or none was asked."""
     if spec.pin("pytorch") is None:
         return None
     intent, cpu = intent_of(spec, knowledge), asks_for_cpu(spec)

@@ -66,7 +66,6 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
 
     Args:
         folder: where it lies, for the folders that it names; ``None`` where nobody knows.
-        knowledge: the tables, which name libraries that compile CUDA code.
     """
     if not spec.pip:
         return ()
@@ -81,10 +80,6 @@ class PipJob(NamedTuple):
     """A pip part to lock.
 
     Attributes:
-        spec: the environment file.
-        folder: where it lies.
-        knowledge: the tables, which name libraries that compile CUDA code.
-        environ: the user's variables: indexes, credentials, proxies.
         sources: the authorities to trust, whether the network may be asked, and the day of the builds.
         old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
         update: packages of that lock that may move.
@@ -92,7 +87,6 @@ class PipJob(NamedTuple):
         builds: whether torch may be downloaded to read what a source distribution requires.
         quick: whether a conflict is enough, and no repair of it is looked for.
         unbuilt: what earlier resolutions of the same command could not build, by the minor of Python; it grows.
-        progress: told in a few words what is being done.
     """
 
     spec: EnvironmentSpec
@@ -114,10 +108,6 @@ def lock_pip(job: PipJob, solutions: list[Solution]) -> tuple[list[Solution], li
 
     Returns:
         The solutions with the pip part, and findings that say what refuses it, and what is set aside.
-
-    Raises:
-        ChannelError: a package index cannot be read.
-        OutsideError: uv cannot be run.
     """
     if not job.spec.pip:
         return solutions, []

@@ -21,12 +21,7 @@ NO_HASH = "the index has no sha256 for it"
 
 
 def aside_findings(solution: Solution, folder: Path | None = None) -> Iterator[Finding]:
-    """What a lock leaves for pip to install afterwards, one finding for each reason, with the command.
-
-    Args:
-        solution: of one platform.
-        folder: where the lock lies.
-    """
+    """What a lock leaves for pip to install afterwards, one finding for each reason, with the command."""
     yield from findings_aside(solution.aside, aside_command(solution, folder))
 
 
@@ -111,7 +106,6 @@ def pip_findings(solution: Solution, program: str = "") -> Iterator[Finding]:
     """Judge the pip part of a lock: pip is there to install it, every file has a hash, nothing doubles conda's.
 
     Args:
-        solution: of one platform.
         program: whose lock it is; those of other programs need no pip in the environment.
     """
     if not solution.pip:
@@ -256,7 +250,6 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
     """The pip part's no as a finding: both parents, and the smallest repair.
 
     Args:
-        conflict: the no.
         free: the file leaves the release of the conda package open.
         named: the lines of the pip part, whose indexes were asked.
     """
@@ -321,8 +314,6 @@ def unlocked(requirements: Collection[str], solution: Solution, names: Mapping[s
     """The requirements that a lock does not hold, in the version they ask for.
 
     Args:
-        requirements: of an environment file that changed.
-        solution: what is locked.
         names: conda names and names on PyPI, where they differ.
     """
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only when the file changed

@@ -28,7 +28,6 @@ def with_lists(spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
     """The environment with the lines of the lists that its pip part names.
 
     Args:
-        spec: as the file says it.
         folder: where the file lies; pip is run there.
     """
     if not any(_NAMES.fullmatch(text) for text in spec.pip):

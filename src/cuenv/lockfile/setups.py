@@ -35,9 +35,7 @@ def with_build_needs(lines: PipLines, folder: Path | None, knowledge: Knowledge)
     A name under which the index has another project is set aside as well: the one that is meant is in its repository.
 
     Args:
-        lines: of a pip part.
         folder: where the environment file lies, for the folders that they name; ``None`` where nobody knows.
-        knowledge: the tables, which name projects that compile CUDA code.
     """
     moved = {} if lines.options.lines() else {text: _of_repository(text, knowledge) for text in lines.requirements}
     aside = (*lines.aside, *(item for item in moved.values() if item))

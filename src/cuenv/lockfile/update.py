@@ -35,7 +35,6 @@ class Update:
     """What to update: the lock beside an environment file.
 
     Attributes:
-        path: the environment file.
         names: packages that may move, of conda or of the pip part.
     """
 
@@ -50,7 +49,6 @@ class Blocked:
     """An update that the frozen CUDA core does not allow.
 
     Attributes:
-        packages: the frozen packages that stand in the way, as they are locked.
         instead: what they would become; a package that would go is not in it.
     """
 
@@ -131,11 +129,7 @@ def update(
     """Solve with the named packages free, the CUDA core frozen, and as little else changed as can be.
 
     Args:
-        question: as a lock would ask it.
-        old: what is locked for the platform.
         names: packages that may move; a part of the CUDA core moves only when it is among them.
-        knowledge: tells the CUDA core.
-        solve: the solver.
     """
     others = tuple(package for package in old.packages if package.name not in names)
     core = tuple(package for package in others if is_core(package, knowledge))

@@ -133,10 +133,7 @@ def write_wheels(
     """Write the lock of each platform.
 
     Args:
-        kind: one of `WHEEL_LOCKS`.
         source: the environment file, beside which the lock is written.
-        made: the lock.
-        spec: what it was made of.
         output: the file to write, of a lock for one platform.
 
     Returns:

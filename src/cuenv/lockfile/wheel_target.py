@@ -44,7 +44,6 @@ class WheelTarget:
     """A platform and a Python.
 
     Attributes:
-        platform: such as ``linux-64``.
         python: ``3.12``, or with its patch release.
     """
 

@@ -25,6 +25,8 @@ _ONE_MINOR = regex(r"=*(\d+\.\d+)(?:\.[\d.]+|\.?\*)?\Z")
 _LABEL = regex(r"nvidia/label/cuda-(\d+\.\d+)")
 _OLDEST = regex(r"(?:>=|=*)(\d+)(?:\.(\d+))?(?:\.\*|,|\Z)")
 _MINOR = regex(r"\d+\.\d+")
+_DEFAULTS = ("defaults", "anaconda", "main")
+"""Channels of Anaconda, which have builds of torch that the tables do not list."""
 
 
 def asks_for_cpu(spec: EnvironmentSpec) -> bool:
@@ -46,21 +48,15 @@ def wants_cuda(spec: EnvironmentSpec, knowledge: Knowledge) -> bool:
     return any("cuda" in pin.build or knowledge.is_component(pin.name) or pin.name in _GPU_PINS for pin in spec.pins)
 
 
-def torch_home(torch: Pin, spec: EnvironmentSpec) -> str:
-    """The channel of torch, where the tables list its builds: its own, else the first such channel; empty for none."""
-    channels = (short_channel(channel) for channel in spec.channels)
-    listed = "pytorch" if spec.pin("pytorch-cuda") else next((item for item in channels if item in STACKS), "")
-    return torch.channel or listed
-
-
 def torch_channel(spec: EnvironmentSpec) -> str:
-    """The channel of torch, also one that the tables do not know: its own, else the first that may hold it."""
-    torch = spec.pin("pytorch")
+    """The channel of torch: its own, else the first that is known to hold one, else the first that may."""
+    torch = spec.pin("pytorch") or spec.pin("pytorch-gpu")
     listed = [short_channel(item) for item in spec.channels]
     if spec.pin("pytorch-cuda") and "pytorch" in listed and not (torch and torch.channel):
         return "pytorch"  # its builds alone depend on that metapackage
-    first = next((channel for channel in listed if channel.split("/")[0] != "nvidia"), "")
-    return (torch.channel if torch else "") or first
+    others = [channel for channel in listed if channel.split("/")[0] != "nvidia"]
+    known = (channel for channel in others if channel in STACKS or channel in _DEFAULTS)
+    return (torch.channel if torch else "") or next(iter((*known, *others)), "")
 
 
 def cuda_home(pin: Pin | None, spec: EnvironmentSpec) -> str:

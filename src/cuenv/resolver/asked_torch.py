@@ -253,8 +253,20 @@ def _wheels(platform: str, python: VersionSpec | None, knowledge: Knowledge) -> 
             yield row
 
 
-def index_findings(requirements: Sequence[str], python: VersionSpec | None, knowledge: Knowledge) -> Iterator[Finding]:
-    """Where the indexes of a pip part do not have the wheel of torch that it asks for, or pip takes another one."""
+def index_findings(
+    requirements: Sequence[str],
+    python: VersionSpec | None,
+    knowledge: Knowledge,
+    *,
+    project: bool = False,
+    of_image: bool = False,
+) -> Iterator[Finding]:
+    """Where the indexes of a pip part do not have the wheel of torch that it asks for, or pip takes another one.
+
+    Args:
+        project: the requirements are those of a project, which uv installs as well as pip.
+        of_image: commands install them with the Python of an image.
+    """
     asked = torch_asked(requirements)
     if asked is None or asked.of_cpu or (asked.tag and not _TAG.fullmatch(asked.tag)):
         return
@@ -264,8 +276,8 @@ def index_findings(requirements: Sequence[str], python: VersionSpec | None, know
         yield passed
         return
     if not any(map(asked.has, rows)):
-        yield from python_findings(asked, python, PLATFORMS[0], knowledge)
-    told = _tag_problem(asked, rows) if asked.tag else _index_problem(asked, rows)
+        yield from python_findings(asked, python, PLATFORMS[0], knowledge, of_image=of_image)
+    told = _tag_problem(asked, rows) if asked.tag else _index_problem(asked, rows, project=project)
     if told:
         severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
         yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
@@ -327,18 +339,20 @@ def _ignored_index_finding(line: str, asked: AskedTorch, rows: Iterable[TorchWhe
 
 
 def python_findings(
-    asked: AskedTorch, python: VersionSpec | None, platform: str, knowledge: Knowledge
+    asked: AskedTorch, python: VersionSpec | None, platform: str, knowledge: Knowledge, *, of_image: bool = False
 ) -> Iterator[Finding]:
-    """A torch that has wheels, and none for the Python that is asked for."""
+    """A torch that has wheels, and none for the Python that is asked for, or that an image brings."""
     rows = [row for row in knowledge.wheels if row.platform == platform and row.cuda and asked.has(row)]
     if rows and python:
         pythons = ", ".join(dict.fromkeys(text for row in rows for text in row.pythons))
+        newest, who = rows[-1].pythons[-1], "pip runs with" if of_image else "the file requests"
         yield Finding(
             code="CU110",
             severity="error",
             subject="torch",
-            message=f"pip: {asked.text} has wheels for Python {pythons}, but the file requests Python {python}",
-            edits=(FileEdit(how="write", entries=(f"python={rows[-1].pythons[-1]}",)),),
+            message=f"pip: {asked.text} has wheels for Python {pythons}, but {who} Python {python}",
+            fix=f"take Python {newest}" if of_image else None,
+            edits=() if of_image else (FileEdit(how="write", entries=(f"python={newest}",)),),
         )
 
 
@@ -365,7 +379,9 @@ def _tag_problem(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[
     return f"{name} is not on PyPI{but}", fix
 
 
-def _index_problem(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tuple[FileEdit, ...]] | None:
+def _index_problem(
+    asked: AskedTorch, rows: list[TorchWheel], *, project: bool
+) -> tuple[str, tuple[FileEdit, ...]] | None:
     """The pip part names an index: it must have a release that is asked for, and pip must not prefer PyPI's."""
     tags = [tag for tag in asked.tags if tag != "cpu"]
     of_index = [row for row in rows if "index" in row.comes and row.build in tags]
@@ -384,16 +400,20 @@ def _index_problem(asked: AskedTorch, rows: list[TorchWheel]) -> tuple[str, tupl
     instead = taken or min(later, key=_release, default=last)
     first = min(of_index, key=_release)
     span = f"{first.version} to {last.version}" if first.version < last.version else f"{last.version}"
-    then = f"; pip installs torch {rival.version} from PyPI, which is built with CUDA {rival.cuda}" if rival else ""
+    who = "uv and pip install" if project else "pip installs"
+    then = f"; {who} torch {rival.version} from PyPI, which is built with CUDA {rival.cuda}" if rival else ""
     why = f"the index {' and '.join(tags)} has torch {span}, but {asked.text} is requested{then}"
     return why, (FileEdit(how="write", entries=(f"torch=={instead.name}",), pip=True),)
 
 
-def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
+def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, before: str = "") -> Iterator[Finding]:
     """Libraries that are asked for beside a torch of which no release of theirs is made.
 
     Torch by pip is compared with the wheels of the libraries. Beside torch by conda, only torchvision and torchaudio
     are compared: builds of other libraries are made by each channel for a torch of its own choice.
+
+    Args:
+        before: the torch for people, where an earlier command installed it: pip replaces it, or breaks it.
     """
     asked, pin = torch_asked(spec.pip), spec.pin("pytorch")
     if pin and (torch := pin_demand(pin)):
@@ -403,16 +423,19 @@ def pair_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Findi
         lines = (line for line in spec.pip if on_linux(line) & on_linux(asked.text))
         found = [item for line in lines if (item := pip_demand(line)) and item.name != "torch"]
         beside = [item for item in found if not (asked.of_cpu and item.name == "triton")]  # of CUDA builds alone
-        yield from _library_conflicts(beside, replace(asked.demand, text=asked.text), ("wheel",), knowledge)
-        yield from _nvidia_wheel_conflicts(beside, asked, knowledge)
+        torch = replace(asked.demand, text=asked.text)
+        yield from _library_conflicts(beside, torch, ("wheel",), knowledge, before=before)
+        yield from _nvidia_wheel_conflicts(beside, asked, knowledge, later=bool(before))
 
 
-NO_OTHER = ", and pip cannot install another release beside it"
-"""Of one command; a later one puts another release in its place."""
+def _nvidia_wheel_conflicts(
+    beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge, *, later: bool
+) -> Iterator[Finding]:
+    """Wheels of NVIDIA of which torch requires one exact release, and the pip part another: pip refuses both.
 
-
-def _nvidia_wheel_conflicts(beside: Iterable[Demand], asked: AskedTorch, knowledge: Knowledge) -> Iterator[Finding]:
-    """Wheels of NVIDIA of which torch requires one exact release, and the pip part another: pip refuses both."""
+    Args:
+        later: torch is there already: pip ends well, and broke what torch requires.
+    """
     rows = [row for row in _wheels(PLATFORMS[0], None, knowledge) if asked.has(row)]
     if not asked.exact or not rows or not all(row.pins for row in rows):
         return  # of a wheel without pins nobody knows what it requires
@@ -425,11 +448,13 @@ def _nvidia_wheel_conflicts(beside: Iterable[Demand], asked: AskedTorch, knowled
     if wrong:
         needs = ", ".join(f"{item.name}=={theirs[item.name]}" for item in wrong)
         named = ", ".join(item.text for item in wrong)
+        replaced = "; pip puts the other release in its place, and reports a conflict"
+        then = replaced if later else ", and pip cannot install another release beside it"
         yield Finding(
             code="CU505",
-            severity="error",
+            severity="info" if later else "error",
             subject=", ".join(item.name for item in wrong),
-            message=f"{named}: {asked.text} requires {needs}{NO_OTHER}",
+            message=f"{named}: {asked.text} requires {needs}{then}",
             evidence=tuple(rows[-1].sources),
             fix=f"take {needs}, or leave {'them' if len(wrong) > 1 else 'it'} out: torch installs what it needs",
         )
@@ -474,7 +499,7 @@ def torch_not_named(library: str, where: str, fix: str) -> Finding:
 
 
 def _library_conflicts(
-    libraries: Iterable[Demand], torch: Demand, ways: tuple[str, ...], knowledge: Knowledge
+    libraries: Iterable[Demand], torch: Demand, ways: tuple[str, ...], knowledge: Knowledge, *, before: str = ""
 ) -> Iterator[Finding]:
     """Findings on libraries of which every release that is asked for is made for another torch."""
     named = [item for item in libraries if item.condition]
@@ -502,16 +527,16 @@ def _library_conflicts(
         needs = " or ".join(dict.fromkeys(row.torch.span for row in fit[-2:] if row.torch))
         # of triton each torch requires one release, and triton requires none of torch
         verb = f"is what torch {needs} requires" if library.name == "triton" else f"requires torch {needs}"
-        message = f"{library.text} {verb}, but {torch.text} is requested"
+        there = f"{before} is installed before" if before else f"{torch.text} is requested"
+        replaced = f"; pip replaces {'its triton' if library.name == 'triton' else 'it'}" if before else ""
+        message = f"{library.text} {verb}, but {there}{replaced}"
         asked = [version(exact[1])] if exact else [one for row in fit for one in row.releases if meant.admits(one)]
         compiled = any(_compiles(library, one, releases, knowledge) for one in asked)
         if compiled:
-            message = (
-                f"{library.text} has wheels only for torch {needs}, but {torch.text} is requested, so pip compiles it"
-            )
+            message = f"{library.text} has wheels only for torch {needs}, but {there}, so pip compiles it"
         yield Finding(
             code="CU505",
-            severity="warning" if compiled else "error",
+            severity="warning" if compiled or before else "error",
             subject=library.name,
             message=message,
             evidence=tuple(fit[-1].sources),

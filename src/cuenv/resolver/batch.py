@@ -28,8 +28,6 @@ def choices(
     """What each host would get, in the order of the hosts; ``None`` where nothing fits.
 
     Args:
-        hosts: machines, or pools of them.
-        request: what is wanted on all of them.
         among: the candidates to choose from; all of the platform of each host when absent.
     """
     given = None if among is None else tuple(among)

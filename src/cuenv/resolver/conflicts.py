@@ -9,7 +9,7 @@ from cuenv.core.record import replace
 from cuenv.core.versions import version, version_or_none
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Conflict
-from cuenv.resolver.asked_cuda import torch_home
+from cuenv.resolver.asked_cuda import torch_channel
 from cuenv.resolver.requirements import Demand, pin_demand, pip_demand
 from cuenv.solve.environment_spec import EnvironmentSpec, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked
@@ -73,7 +73,7 @@ def _failing_torch(spec: EnvironmentSpec, row: Conflict, knowledge: Knowledge) -
 
         wheel = torch_asked(spec.pip) if WHEELS in row.stacks else None
         return wheel.text if wheel and _all_before(wheel.demand, row, (WHEELS,), knowledge) else ""
-    demand, home = pin_demand(pin), torch_home(pin, spec)
+    demand, home = pin_demand(pin), torch_channel(spec)
     return pin.yaml_text() if demand and home in row.stacks and _all_before(demand, row, (home,), knowledge) else ""
 
 

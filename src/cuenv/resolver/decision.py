@@ -209,7 +209,6 @@ def decide(context: Context, among: Iterable[Candidate] | None = None) -> Decisi
     """Judge all candidates and rank those that fit.
 
     Args:
-        context: the host, the request and the tables.
         among: the candidates to judge; all of the host's platform when absent: the wheels where they are asked for.
     """
     if context.request.stack == WHEELS and context.request.packages:

@@ -323,7 +323,6 @@ def machine_findings(
 
     Args:
         facts: the host; each real machine of a pool is looked at by itself.
-        chosen: what is to run there.
         request: what a profile asks of the machine.
     """
     found: list[Finding] = []

@@ -77,11 +77,7 @@ def overview(knowledge: Knowledge) -> tuple[tuple[str, int], ...]:
 
 
 def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capability]:
-    """The GPU that a name or a capability means; of a capability alone there is no row.
-
-    Raises:
-        UsageError: no such GPU is known.
-    """
+    """The GPU that a name or a capability means; of a capability alone there is no row."""
     try:
         return None, Capability.parse(text)
     except ValueError:
@@ -93,11 +89,7 @@ def which_gpu(text: str, knowledge: Knowledge) -> tuple[GpuModel | None, Capabil
 
 
 def gpu(text: str, knowledge: Knowledge) -> Page:
-    """A GPU by name or capability: its generation, the drivers and toolkits for it, the newest builds.
-
-    Raises:
-        UsageError: no such GPU is known.
-    """
+    """A GPU by name or capability: its generation, the drivers and toolkits for it, the newest builds."""
     row, capability = which_gpu(text, knowledge)
     entries = []
     if row:
@@ -121,11 +113,7 @@ def gpu(text: str, knowledge: Knowledge) -> Page:
 
 
 def driver(text: str, knowledge: Knowledge) -> Page:
-    """A driver: what it speaks, which CUDA majors it runs, which GPUs it drives.
-
-    Raises:
-        UsageError: the text is no driver version.
-    """
+    """A driver: what it speaks, which CUDA majors it runs, which GPUs it drives."""
     try:
         release = check_driver(text)
     except ValueError as error:
@@ -171,11 +159,7 @@ def driver(text: str, knowledge: Knowledge) -> Page:
 
 
 def cuda(text: str, knowledge: Knowledge) -> Page:
-    """A CUDA release: drivers, compiler, host compilers, channels.
-
-    Raises:
-        UsageError: no such release is known.
-    """
+    """A CUDA release: drivers, compiler, host compilers, channels."""
     try:
         wanted = minor(version(text))
     except ValueError as error:
@@ -212,11 +196,7 @@ def cuda(text: str, knowledge: Knowledge) -> Page:
 
 
 def pytorch(text: str, knowledge: Knowledge) -> Page:
-    """Every build of a PyTorch release, and every wheel: channel, CUDA, Pythons, GPUs.
-
-    Raises:
-        UsageError: no such release is known.
-    """
+    """Every build of a PyTorch release, and every wheel: channel, CUDA, Pythons, GPUs."""
     request = parse_version_spec(text, what="kb pytorch")
     builds = [row for row in (*knowledge.torch, *knowledge.wheels) if request.admits(row.version)]
     if not builds:
@@ -227,11 +207,7 @@ def pytorch(text: str, knowledge: Knowledge) -> Page:
 
 
 def package(text: str, knowledge: Knowledge) -> Page:
-    """A package: the role it fills, its CPU variant, its end, what it needs as a library that uses PyTorch.
-
-    Raises:
-        UsageError: the tables say nothing about it.
-    """
+    """A package: the role it fills, its CPU variant, its end, what it needs as a library that uses PyTorch."""
     entries = []
     component = knowledge.component(text)
     if component:

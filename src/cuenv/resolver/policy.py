@@ -17,7 +17,7 @@ from cuenv.resolver.asked_cuda import (
     CPU_PACKAGES,
     asks_for_cpu,
     release_of_pin,
-    torch_home,
+    torch_channel,
     version_spec,
     version_spec_of,
     wants_cuda,
@@ -202,7 +202,7 @@ def _cudnn_contradiction(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterato
     """A cuDNN of another major release than the one that every build of conda-forge's torch requires."""
     torch, pin = spec.pin("pytorch"), spec.pin("cudnn") or spec.pin("libcudnn")
     demand, release = (pin_demand(torch), _RELEASE.fullmatch(pin.version)) if torch and pin else (None, None)
-    if not torch or not pin or not demand or not release or torch_home(torch, spec) != "conda-forge":
+    if not torch or not pin or not demand or not release or torch_channel(spec) != "conda-forge":
         return
     rows = [row for row in knowledge.torch if row.stack == "conda-forge" and row.cuda and demand.admits(row.version)]
     needs = {row.cudnn.first.major if row.cudnn and row.cudnn.first else None for row in rows}
@@ -285,7 +285,7 @@ def _torch_index_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterat
             pair_findings,
         )
 
-        yield from index_findings(spec.pip, version_spec_of(spec.pin("python")), knowledge)
+        yield from index_findings(spec.pip, version_spec_of(spec.pin("python")), knowledge, project=spec.project)
         yield from local_findings(spec.pip)
         yield from pair_findings(spec, knowledge)
 
@@ -508,10 +508,11 @@ def _torch_in_tables(pin: Pin, knowledge: Knowledge) -> bool:
 
 
 def _variant(pin: Pin, spec: EnvironmentSpec, knowledge: Knowledge) -> CudaVariant | None:
-    """The row of the CPU and CUDA builds of the channel that a pin comes from."""
+    """The row of the CPU and CUDA builds of the channel of a pin, else of the first listed channel that has one."""
     torch = spec.pin("pytorch") if pin.name in ("pytorch", *_WITH_TORCH) else None
-    home = torch_home(torch, spec) if torch else ""
-    homes = [pin.channel or home] if pin.channel or home else map(short_channel, spec.channels)
+    named = pin.channel or (torch.channel if torch else "")
+    home = named or (torch_channel(spec) if torch else "")
+    homes = [home] if named or home in STACKS else map(short_channel, spec.channels)
     return next((row for place in homes if (row := knowledge.cuda_variant(pin.name, place))), None)
 
 

@@ -62,12 +62,8 @@ def solving(
     The decision also says why each better candidate was skipped.
 
     Args:
-        name: of the environment.
         limit: how many may be tried; all when ``None``.
         solves: how many of them may be put to the solver, beyond a look whether the records are there.
-
-    Raises:
-        ChannelError: a channel cannot be read.
     """
     skipped: list[tuple[Candidate, str]] = []
     unread: Unread = {}
@@ -100,11 +96,7 @@ def packages_in_the_way(
     Each package is added to those before it, and left out if no candidate solves with it.
 
     Args:
-        name: of the environment.
         stack: of the candidates that are tried; empty for all.
-
-    Raises:
-        ChannelError: a channel cannot be read.
     """
 
     def solves(packages: tuple[str, ...]) -> bool:
@@ -190,7 +182,6 @@ def solve_candidate(
     """The solution of a candidate on the channels, or why there is none.
 
     Args:
-        candidate: to solve.
         unread: why channels could not be read for an earlier candidate: each try waits for the network, and is not
             made again.
 
@@ -208,8 +199,7 @@ def solve_candidate(
         request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
         answer = solve(request, sources)
     except ChannelError as error:
-        label = next((channel for channel in spec.channels if "/label/" in channel), None)
-        if label is None or f"channel {label}" not in error.message:
+        if "/label/" not in error.channel:
             raise
         unread[spec.channels, platform] = error.message
         return error.message
@@ -238,7 +228,6 @@ def solved_findings(
     """What is wrong with the packages that were solved for an environment: a lock is refused for an error among them.
 
     Args:
-        solution: of one platform.
         offered: what `cuda_offered` found.
     """
     of_cpu = cpu_builds_asked(spec)

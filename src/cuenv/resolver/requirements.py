@@ -157,11 +157,7 @@ def pip_part(request: Request, knowledge: Knowledge) -> tuple[tuple[str, ...], t
 
 
 def with_libraries_by_pip(request: Request, knowledge: Knowledge) -> Request:
-    """A request with the conda packages that use torch as requirements of pip: beside a wheel of torch, theirs is one.
-
-    Args:
-        knowledge: the tables, which say which packages exist for pip.
-    """
+    """A request with the conda packages that use torch as requirements of pip: beside a wheel, theirs is one too."""
     from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms
 
     conda, pip = [], []

@@ -191,7 +191,6 @@ def decide_together(
     Args:
         context: the host, of which only the platform differs, with what is asked for.
         platforms: at least two.
-        name: of the environment.
         prove: where to read channels, to take the best candidate that solves on every platform.
 
     Returns:

@@ -56,11 +56,7 @@ class Answer:
 
 
 def why(decision: Decision, subject: str) -> Answer:
-    """Why the choice is as it is.
-
-    Raises:
-        UsageError: nothing is known about such a subject.
-    """
+    """Why the choice is as it is."""
     rules = _RULES_ABOUT.get(subject)
     if rules is None:
         hint = f"cuenv explain {shlex.quote(subject)}" if " " in subject.strip() else "cuenv why pytorch"
@@ -88,9 +84,6 @@ def why_not(decision: Decision, question: str) -> Answer:
 
     Args:
         question: ``cuda=13.0``, ``pytorch=2.12``, ``stack=pytorch`` or ``python=3.13``.
-
-    Raises:
-        UsageError: the question has another form.
     """
     key, separator, value = question.partition("=")
     if not separator or key not in KEYS or not value:

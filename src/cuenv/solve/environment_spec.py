@@ -170,6 +170,7 @@ class EnvironmentSpec:
         prefix: the folder of the environment that the file was exported from; empty for none.
         nodefaults: whether the file forbids that conda adds its default channels.
         of_cpu: whether the name of the file says that it is for machines without a GPU: ``environment_cpu.yml``.
+        project: whether it stands for a Python project, which uv installs as well as pip.
     """
 
     name: str
@@ -187,6 +188,7 @@ class EnvironmentSpec:
     prefix: str = ""
     nodefaults: bool = False
     of_cpu: bool = False
+    project: bool = False
 
     def pin(self, name: str) -> Pin | None:
         """The pin of a package."""

@@ -202,7 +202,6 @@ def _term(text: str, *, fuzzy: bool, alone: bool) -> str:
     """One condition; empty when it admits every version.
 
     Args:
-        text: such as ``>=1.2``, ``1.2.*``, ``=1.2``.
         fuzzy: one ``=`` makes a prefix; otherwise it is exact.
         alone: it is the whole requirement, so that a prefix is written as the bare release.
     """

@@ -146,7 +146,6 @@ class SolveRequest:
     """What is asked of the solver.
 
     Attributes:
-        channels: names or URLs in order of priority (strict).
         prefer: packages of an existing lock that stay while they satisfy the rest.
         frozen: packages that may stand in the answer in no other version and build.
     """
@@ -295,7 +294,6 @@ def content_digest(solutions: Sequence[Solution], metadata: Mapping[str, str] | 
     """Digest over what is locked, by which a later edit by hand is seen.
 
     Args:
-        solutions: all that is locked.
         metadata: of the lock; what it says of the least host and of variables counts as well.
     """
     rows = [
@@ -325,7 +323,6 @@ class PackageUrl:
 
     Attributes:
         channel: everything before the subdir.
-        subdir: such as ``linux-64`` or ``noarch``.
     """
 
     channel: str

@@ -92,7 +92,6 @@ def seen_builds(
     Args:
         records: of the package ``pytorch``; others are left out.
         stack: the channel they are of, ``conda-forge`` or ``pytorch``.
-        platform: the conda platform they are for.
 
     Returns:
         the builds in order, and the records that no build could be made of.

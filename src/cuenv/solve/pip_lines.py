@@ -100,7 +100,6 @@ class PipLines:
     """The lines of a pip part, by what is done with them.
 
     Attributes:
-        requirements: what is locked.
         aside: what no hash can pin.
         wrong: what pip refuses as well.
         ignored: options that change nothing of what is locked, each with the reason.

@@ -66,7 +66,6 @@ class PipRequest:
     Attributes:
         requirements: as pip reads them (PEP 508).
         python: the locked Python, such as ``3.12.7``.
-        platform: such as ``linux-64``.
         glibc: lowest C library of the hosts, such as ``2.35``; ``None`` where it is unknown.
         provided: what conda installs; a constraint that is never pulled.
         prefer: packages of an existing lock that stay while they satisfy the rest.
@@ -187,7 +186,6 @@ def provided(packages: Iterable[LockedPackage], names: Mapping[str, str]) -> tup
     """What conda packages provide to pip: those of the table, and every one that runs on Python, by its own name.
 
     Args:
-        packages: of one platform.
         names: conda names and the names on PyPI, where they differ.
     """
     found: dict[str, Provided] = {}
@@ -219,7 +217,6 @@ def conflict(text: str, request: PipRequest) -> PipConflict:
 
     Args:
         text: uv's words, such as ``Because vllm==0.11.1 depends on torch==2.9.0 and torch==2.5.1, ...``.
-        request: what was asked.
 
     Returns:
         of several demands on one package, the one nearest to what conda gives.

@@ -41,9 +41,7 @@ def parse(data: Mapping[str, Any], request: PipRequest, source: str) -> tuple[Pi
     """The packages of a pylock, sorted by name.
 
     Args:
-        data: the TOML document.
         request: what was asked; it names the Python and the platform that wheels are chosen for.
-        source: its name, for errors.
 
     Raises:
         InputError: it is not as PEP 751 says, or no wheel of a package fits.

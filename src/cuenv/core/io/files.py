@@ -90,11 +90,7 @@ def _trusted(owner: int) -> bool:
 
 @contextmanager
 def private_folder(purpose: str) -> Iterator[Path]:
-    """A folder that only this user may enter, and that is gone afterwards.
-
-    Raises:
-        OutsideError: none can be made.
-    """
+    """A folder that only this user may enter, and that is gone afterwards."""
     try:
         import tempfile  # noqa: PLC0415 - most runs need none
 
@@ -170,11 +166,7 @@ def at_home(path: str | Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, with those above it, unless it is there.
-
-    Raises:
-        OutsideError: it cannot be made.
-    """
+    """Make a folder, with those above it, unless it is there."""
     try:
         refuse_planted(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -292,11 +284,7 @@ def read_bytes(path: Path, *, limit: int) -> bytes:
 
 
 def _read(path: str | os.PathLike[str], limit: int) -> bytes:
-    """One byte more than the limit at most.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """One byte more than the limit at most."""
     try:
         with opened(path) as stream:
             return stream.read(limit + 1)

@@ -114,11 +114,7 @@ def become(argv: Sequence[str], environ: Mapping[str, str], *, name: str = "") -
     """Let another program take the place of this process.
 
     Args:
-        argv: the program's path and its words.
         name: what it is told to be called; its path when empty.
-
-    Raises:
-        OutsideError: it cannot be started.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -222,7 +218,6 @@ def setup_command(environ: Mapping[str, str], called: str = "") -> str:
     """The line to type once so that the commands that are printed work; empty where they work as they are.
 
     Args:
-        environ: for PATH.
         called: how the program was called, a path; what started this process by default.
     """
     import shutil  # noqa: PLC0415 - 2 ms

@@ -23,7 +23,6 @@ def add_digest(text: str, advice: str = "") -> str:
     """A text of ours with the digest of it at the end of the comment that it begins with.
 
     Args:
-        text: of a file whose comments begin with ``#`` or ``//``, as its first line does.
         advice: one line, how to change the file so that the change stays.
     """
     lines = text.splitlines(keepends=True)
@@ -62,9 +61,6 @@ def write_product(path: Path, text: str, own: str, advice: str = "") -> Path | N
 
     Returns:
         Where the former file is kept, if it had to be.
-
-    Raises:
-        OutsideError: the file or its folder cannot be written.
     """
     whole = add_digest(text, advice)
     copy = keep_aside(path, own, (text, whole))
@@ -101,9 +97,6 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> tuple[Path, 
         path: the file that will be written.
         own: how a file of ours begins; one that is as it was written, and none at all, needs no copy.
         same: texts that say the same as the new one: nothing is lost with them.
-
-    Raises:
-        OutsideError: it cannot be read, or is not a regular file.
     """
     if not path.exists():
         return None
@@ -152,9 +145,6 @@ def remove_unedited(paths: Iterable[Path], since: Path) -> tuple[list[Path], lis
 
     Returns:
         What was removed, and what was changed and stays.
-
-    Raises:
-        OutsideError: one cannot be removed.
     """
     removed: list[Path] = []
     kept: list[Path] = []

@@ -39,9 +39,6 @@ def remove_own(path: Path, own: str) -> None:
     Args:
         path: the file, which need not be there.
         own: how a file of ours begins.
-
-    Raises:
-        OutsideError: it cannot be read or removed.
     """
     if not is_file(path):
         return
@@ -174,9 +171,6 @@ def only_writer(folders: Iterable[Path]) -> Iterator[None]:
 
     A folder that cannot be written, or whose file system knows no locks (some network mounts), gives none: then nothing
     is cleared away, and two writers may meet.
-
-    Raises:
-        OutsideError: another writer does not end.
     """
     with ExitStack() as stack:
         for folder in sorted(set(folders)):  # everybody in the same order: nobody waits in a circle

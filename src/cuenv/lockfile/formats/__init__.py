@@ -38,9 +38,7 @@ class LockedFile(NamedTuple):
     """What a file is written from, compared with, and installed as.
 
     Attributes:
-        lock: every platform.
         solution: the platform of the file; the first one for a file that holds every platform.
-        folder: where the file lies.
         asked: the environment file that was locked; in a comparison ``None`` where that is gone or changed.
         origin: the first line of the comment at the top.
     """
@@ -380,12 +378,7 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
     """Read a text in the format that its content shows.
 
     Args:
-        source: its name, for errors.
         part: which part of it is meant, where it holds several.
-
-    Raises:
-        InputError: it is not valid.
-        UsageError: it has no such part.
     """
     reader = reader_of(text)
     if not reader.content.search(text):

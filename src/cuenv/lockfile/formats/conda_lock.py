@@ -33,7 +33,6 @@ def content_hash(spec: EnvironmentSpec, platform: str, virtual_packages: tuple[V
     """The hash of one platform, as hex.
 
     Args:
-        platform: such as ``linux-64``.
         virtual_packages: those that conda-lock would read from a ``virtual-packages.yml``.
     """
     conda = {pin.name: _conda(pin) for pin in spec.pins}

@@ -20,8 +20,6 @@ def render(spec: EnvironmentSpec, solution: Solution, *, head: tuple[str, ...]) 
 
     Args:
         spec: the environment file that was locked; its requirements for pip stay as they are when none is locked.
-        solution: the packages of one platform.
-        head: lines for the comment at the top.
     """
     from cuenv.solve import environment_yml  # noqa: PLC0415 - YAML is not read where only the registry is asked
 

@@ -54,14 +54,7 @@ def render(
     indexes: tuple[str, ...] = (),
     metadata: Mapping[str, str] | None = None,
 ) -> str:
-    """Write the file.
-
-    Args:
-        packages: of one platform.
-        head: lines for the comment at the top.
-        indexes: options of pip that name where the packages are.
-        metadata: what is recorded of the environment file, the host and the least host, for ``cuenv check``.
-    """
+    """Write the file."""
     record = (f"{key.replace('_', ' ', 1)}: {text}" for key, text in sorted((metadata or {}).items()))
     comments = (f"# {blanked(text)}".rstrip() for text in (*head, *record))
     return "\n".join([*comments, *indexes, *lines(packages)]) + "\n"

@@ -28,7 +28,6 @@ class Client:
     Attributes:
         path: absolute.
         kind: ``conda``, ``mamba`` or ``micromamba``.
-        version: as it says.
     """
 
     path: str

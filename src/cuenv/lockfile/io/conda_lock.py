@@ -34,10 +34,8 @@ def environment_input(spec: EnvironmentSpec, channels: Iterable[str], names: Map
     """The conda part of an environment file. The pip part stays with uv, and virtual packages are no requirement here.
 
     Args:
-        spec: what is locked.
         channels: as conda is told of them.
         names: what conda calls the channels that pins name.
-        platform: the one to solve for.
     """
     pins = [pin for pin in joined(spec.pins) if not pin.name.startswith("__")]
     renamed = (replace(pin, channel=names.get(pin.channel, pin.channel)) for pin in pins)
@@ -111,10 +109,7 @@ def reach(channels: Sequence[str], named: Sequence[str], sources: Sources, scrat
     """Plan how conda reaches channels.
 
     Args:
-        channels: of the environment, in order of priority; ``defaults`` is one.
         named: channels that requirements name.
-        sources: mirrors, credentials, proxies, certificates.
-        scratch: an empty folder for links.
 
     Raises:
         UsageError: a mirror is of a kind that conda cannot be told of.
@@ -260,11 +255,6 @@ def solve(
 ) -> Solution | Unsatisfiable:
     """Solve for one platform by conda-lock, channel priority strict. It knows no packages to prefer or to freeze.
 
-    Args:
-        client: the user's conda.
-        environ: the user's variables.
-        progress: told what is being done, about once a second.
-
     Raises:
         UsageError: a mirror is of a kind that conda cannot be told of.
         ChannelError: a channel cannot be read.
@@ -282,11 +272,7 @@ def solve(
 
 
 def version() -> str:
-    """The version of conda-lock.
-
-    Raises:
-        OutsideError: it is not installed.
-    """
+    """The version of conda-lock."""
     from importlib import metadata  # noqa: PLC0415 - 20 ms that only this engine needs
 
     try:

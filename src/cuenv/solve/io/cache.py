@@ -38,11 +38,7 @@ class Stored:
 
 
 def use(sources: Sources) -> None:
-    """Make the cache unless it is there, and keep others from emptying it while this process lives.
-
-    Raises:
-        OutsideError: it cannot be written.
-    """
+    """Make the cache unless it is there, and keep others from emptying it while this process lives."""
     folder = sources.cache_folder()
     if folder in _held:
         return

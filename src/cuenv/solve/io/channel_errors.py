@@ -37,7 +37,6 @@ def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: 
     Args:
         text: the gateway's own words.
         channel: canonical URL.
-        subdir: platform or ``noarch``.
         target: the URL that is read instead, or the canonical one.
         offline: nothing was asked of the network.
     """
@@ -46,11 +45,13 @@ def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: 
         return ChannelError(
             f"channel {name}, {subdir}: --offline was given, but the cache has nothing of {strip_credentials(target)}",
             hint=f"run the same command once without --offline, or read a folder: {_mirror(name, '/path/to')}",
+            channel=name,
         )
     url = _url(text, channel, subdir, target)
     status = _STATUS.search(text)
     kind = NoChannelError if status and status[1] in ("404", "410") else ChannelError
-    return kind(f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})", hint=_hint(text, name, url))
+    message = f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})"
+    return kind(message, hint=_hint(text, name, url), channel=name)
 
 
 def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> ChannelError:
@@ -61,12 +62,15 @@ def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> Chan
             f"channel {name}, {subdir}: {path} is missing",
             hint=f"index the folder (conda index {path.removesuffix(f'/{subdir}/repodata.json')}), "
             "or point --mirror at the folder that holds the channel",
+            channel=name,
         )
     if error.errno is not None:
-        return ChannelError(f"channel {name}, {subdir}: cannot read {path}: {error.strerror}", hint=look(path, error))
+        message = f"channel {name}, {subdir}: cannot read {path}: {error.strerror}"
+        return ChannelError(message, hint=look(path, error), channel=name)
     return ChannelError(
         f"channel {name}, {subdir}: {path} is not valid repodata: {printable(str(error))}",
         hint=f"copy it again from {channel}/{subdir}/repodata.json",
+        channel=name,
     )
 
 
@@ -75,15 +79,18 @@ def only_compressed(*, channel: str, subdir: str, path: str) -> ChannelError:
     return ChannelError(
         f"channel {short_channel(channel)}, {subdir}: {path} is missing; only {path}.zst exists",
         hint=f"zstd -d {shlex.quote(path)}.zst",
+        channel=short_channel(channel),
     )
 
 
 def from_records(text: str, *, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a file that opens and holds a record that is none."""
     reason = printable(redact(text.splitlines()[-1].removeprefix("Caused by: "))) if text else "no record"
+    name = short_channel(channel)
     return ChannelError(
-        f"channel {short_channel(channel)}, {subdir}: {path} holds an invalid record: {reason}",
+        f"channel {name}, {subdir}: {path} holds an invalid record: {reason}",
         hint=f"copy it again from {channel}/{subdir}/repodata.json",
+        channel=name,
     )
 
 

@@ -54,11 +54,7 @@ _cache_locks: dict[Path, int] = {}
 
 
 def use_repodata_cache(sources: Sources) -> None:
-    """Use the cache of repodata; what was left by others who were stopped goes, if nobody else is at work there.
-
-    Raises:
-        OutsideError: it cannot be written.
-    """
+    """Use the cache of repodata; what was left by others who were stopped goes, if nobody else is at work there."""
     folder = sources.repodata_folder()
     if folder in _cache_locks:
         return
@@ -86,9 +82,7 @@ def remove_repodata(folder: Path, channel: str, subdir: str) -> bool:
     """Remove the repodata of one subdir, so that it is fetched anew.
 
     Args:
-        folder: of the cache.
         channel: canonical URL.
-        subdir: platform or ``noarch``.
 
     Returns:
         whether there was something to remove.
@@ -265,10 +259,6 @@ class Channels:
 
         A mirror that does not know sharded repodata may answer that request with anything; then the plain
         ``repodata.json`` is asked for.
-
-        Raises:
-            ChannelError: a channel cannot be read.
-            OutsideError: rattler failed.
         """
         try:
             return self._ask_gateway(parts, question)
@@ -342,10 +332,6 @@ class Channels:
         """The records that match any of the specs.
 
         Folders are read without the gateway, which takes three times as long for them.
-
-        Raises:
-            ChannelError: a channel cannot be read.
-            OutsideError: rattler failed.
         """
 
         async def question(gateway: Gateway, handles: list[Source]) -> list[RepoDataRecord]:

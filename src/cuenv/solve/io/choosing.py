@@ -109,11 +109,6 @@ def choose(
         request: what must be in any case.
         choices: what may be chosen of.
         seconds: after which there is no answer.
-
-    Raises:
-        InputError: rattler does not understand a pin.
-        ChannelError: a channel cannot be read.
-        OutsideError: the solver failed.
     """
     channels = channels_of(sources.reaching(request.channels))
     channels.keeps_records = True

@@ -127,10 +127,8 @@ def fetch(
 
     Args:
         wanted: files; those that lie there already are hashed and stay.
-        sources: mirrors, proxies, certificates, whether the network may be used.
         logins: user and password by scheme and host: ``https://index.example.com``.
         jobs: files fetched at the same time.
-        progress: told how far it is.
 
     Raises:
         ChannelError: a file cannot be had.

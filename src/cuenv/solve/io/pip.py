@@ -62,10 +62,8 @@ def resolve(
 
     Args:
         request: requirements, the Python, the platform, and what conda provides.
-        environ: the user's variables: indexes, credentials, proxies.
         certificates: authorities of a settings file, for when the variables name none.
         offline: take only what uv's cache holds.
-        progress: told in a few words what is being done.
         ended: whether a contradiction is ended in another way, so that no repair is looked for.
 
     Raises:
@@ -152,11 +150,7 @@ def _command(request: PipRequest) -> list[str]:
 
 
 def uv_program() -> str:
-    """The uv that was installed with cuenv.
-
-    Raises:
-        OutsideError: there is none.
-    """
+    """The uv that was installed with cuenv."""
     from uv import find_uv_bin  # noqa: PLC0415 - only with a pip part
 
     try:
@@ -277,10 +271,6 @@ def indexes(options: PipOptions, environ: Mapping[str, str], certificates: str |
     """The package indexes that uv asks, the usual one first, without credentials; none where it asks no index.
 
     uv itself says them, so that they are those of its settings, of pip's, of the pip part, or its own.
-
-    Raises:
-        InputError: a settings file cannot be read.
-        OutsideError: uv cannot be run.
     """
     found = _said_indexes(with_options(index_variables(environ, certificates), options), environ)
     usual = [url for name, url in found if name == "--index-url"]
@@ -375,9 +365,6 @@ def index_variables(environ: Mapping[str, str], certificates: str | None = None)
     Args:
         environ: the user's variables; HOME and XDG_CONFIG_HOME say where the settings files are.
         certificates: file or folder with authorities of a settings file, for when the variables name none.
-
-    Raises:
-        InputError: a settings file cannot be read.
     """
     found = {name: value for name, value in environ.items() if value and _PASSED.fullmatch(name)}
     _fill(found, _uv_toml(environ))
@@ -528,11 +515,7 @@ def shown_indexes(variables: Mapping[str, str]) -> str:
 
 
 def logins(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """User and password of each index that the user's settings give one for, by scheme and host of its URL.
-
-    Raises:
-        InputError: a settings file cannot be read.
-    """
+    """User and password of each index that the user's settings give one for, by scheme and host of its URL."""
     variables = index_variables(environ)
     found = {}
     for name in ("UV_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_INDEX", "UV_DEFAULT_INDEX", "UV_FIND_LINKS"):

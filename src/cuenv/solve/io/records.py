@@ -22,12 +22,7 @@ def channel_records(channel: str, platform: str, names: Iterable[str] | None, so
     """Read the records of packages, those for every platform among them.
 
     Args:
-        channel: its name or URL.
         names: of the packages; ``None`` for all of the channel.
-
-    Raises:
-        ChannelError: the channel cannot be read.
-        OutsideError: rattler failed.
     """
     channels = channels_of(sources.reaching((channel,)))
     with rattler_errors("the channel cannot be asked"):
@@ -63,12 +58,7 @@ def cuda_builds(
     """A CUDA build, by its build string, that a package's own channel has of the release that is locked.
 
     Args:
-        packages: what is locked.
         channels: all that are read, in order.
-
-    Raises:
-        ChannelError: a channel cannot be read.
-        OutsideError: rattler failed.
     """
     wanted = {(item.name, item.version, item.channel) for item in packages}
     found = _records_of_releases({(name, release) for name, release, _ in wanted}, channels, platform, sources)
@@ -82,11 +72,7 @@ def cuda_builds(
 
 
 def sizes_of(packages: Iterable[LockedPackage], platform: str, sources: Sources) -> dict[str, int]:
-    """The bytes of packages that a lock does not say, by their hash; where a channel cannot be read they stay unknown.
-
-    Args:
-        packages: what is locked.
-    """
+    """The bytes of packages that a lock does not say, by their hash; unknown where a channel cannot be read."""
     wanted: dict[str, dict[str, LockedPackage]] = {}
     for item in packages:
         if item.sha256 and not item.size:
@@ -146,12 +132,7 @@ class Shelf:
     """
 
     def __init__(self, names: Iterable[str], channels: Sequence[str], platform: str, sources: Sources) -> None:
-        """Read the records.
-
-        Raises:
-            ChannelError: a channel cannot be read.
-            OutsideError: rattler failed.
-        """
+        """Read the records."""
         reaching = sources.reaching(channels)
         self._opened = channels_of(reaching)
         self._parts = self._opened.open(channels, platform)
@@ -165,12 +146,7 @@ class Shelf:
         self.read(names)
 
     def read(self, names: Iterable[str]) -> None:
-        """Read the records of further names.
-
-        Raises:
-            ChannelError: a channel cannot be read.
-            OutsideError: rattler failed.
-        """
+        """Read the records of further names."""
         new = sorted(set(names) - self._read)
         specs = [spec for name in new if (spec := match_spec_or_none(name)) is not None]
         with rattler_errors("the channels cannot be asked"):

@@ -145,7 +145,6 @@ class RelayFault(Exception):  # noqa: N818 - it is what happened, kept until the
     """Why something could not be fetched.
 
     Args:
-        url: canonical.
         text: what happened; empty when ``error`` says it all.
         error: what the user is to see, when it is not about the channel.
     """

@@ -130,9 +130,6 @@ _UNSOLVABLE = "Cannot solve the request because of:"
 def solve(request: SolveRequest, sources: Sources, *, progress: Progress | None = None) -> Solution | Unsatisfiable:
     """Solve for one platform, channel priority strict, existing packages preferred.
 
-    Args:
-        progress: told what is being done, one short line each time.
-
     Raises:
         InputError: rattler does not understand a pin.
         ChannelError: a channel cannot be read, or a chosen record has no hash.
@@ -197,10 +194,6 @@ def pins_without_record(
     """The pins that no record of the channels satisfies: a cheap answer before a solve.
 
     Answers are kept for the life of the process, so that many candidates cost little. Virtual packages are not asked.
-
-    Raises:
-        InputError: rattler does not understand a pin.
-        ChannelError: a channel cannot be read.
     """
     asked = tuple(pins)
     names = with_named(channels, asked)
@@ -229,11 +222,7 @@ def is_match_spec(match_spec: str) -> bool:
 def records_of_packages(
     packages: Sequence[LockedPackage], channels: Sequence[str], platform: str, sources: Sources
 ) -> dict[str, LockedPackage]:
-    """The records of packages that another solver chose, by `url_stem`: a record may be of the other archive format.
-
-    Raises:
-        ChannelError: a channel cannot be read.
-    """
+    """The records of packages that another solver chose, by `url_stem`: a record may be of the other archive format."""
     wanted = {url_stem(package.url) for package in packages}
     opened = channels_of(sources.reaching(channels))
     with rattler_errors("the channels cannot be asked"):
@@ -251,11 +240,7 @@ def url_stem(url: str) -> str:
 
 
 def parse_spec(pin: Pin) -> MatchSpec:
-    """A pin as a match spec of rattler.
-
-    Raises:
-        InputError: rattler does not understand it.
-    """
+    """A pin as a match spec of rattler."""
     text = pin.match_spec()
     try:
         return MatchSpec(text, strict=True)
@@ -387,11 +372,7 @@ def match_spec_or_none(text: str) -> MatchSpec | None:
 
 
 def virtual_package(package: VirtualPackage) -> GenericVirtualPackage:
-    """A virtual package for rattler.
-
-    Raises:
-        InputError: rattler does not understand it.
-    """
+    """A virtual package for rattler."""
     try:
         return GenericVirtualPackage(
             PackageName(package.name), Version(package.version), BuildString.new_unchecked(package.build)

@@ -167,11 +167,7 @@ def no_home() -> InputError:
 
 
 def parse_mirror(text: str) -> Mirror:
-    """Read ``FROM=TO``: a channel name or URL (or only the host), and an http(s) URL, a file URL or a folder.
-
-    Raises:
-        UsageError: the text has another form.
-    """
+    """Read ``FROM=TO``: a channel name or URL (or only the host), and an http(s) URL, a file URL or a folder."""
     shown = printable(strip_credentials(text))
     origin, mark, target = (part.strip() for part in text.partition("="))
     if not (origin and mark and target):

@@ -293,8 +293,6 @@ class PixiPlatform(NamedTuple):
     """A platform of a pixi workspace.
 
     Attributes:
-        name: by which the manifest and the lock call it.
-        subdir: such as ``linux-64``.
         virtual: what it declares beside pixi's defaults, as ``__cuda=12.2``, in the order of the manifest.
     """
 
@@ -307,7 +305,6 @@ class PixiEnvironment(NamedTuple):
     """An environment of a pixi workspace, solved.
 
     Attributes:
-        channels: URLs in order of priority.
         solved: its platforms, each with the answer.
         indexes: of packages for pip, in their order; none where there are no such packages.
         links: pages with files for pip.
@@ -332,9 +329,7 @@ def render(
     """Write the lock: the same bytes for the same values.
 
     Args:
-        environments: of the workspace.
         names: conda names and names on PyPI, where they differ.
-        head: lines for the comment at the top.
         version: one of `cuenv.solve.LOCK_VERSIONS`.
     """
     made = sorted(environments, key=lambda item: item.name)

@@ -39,8 +39,6 @@ def render(solution: Solution, metadata: Mapping[str, str], *, head: tuple[str, 
 
     Args:
         solution: with the packages for pip, and the Python that they are for.
-        metadata: what is recorded of the environment file, the host and the least host.
-        head: lines for the comment at the top.
     """
     from packaging.pylock import Pylock  # noqa: PLC0415 - only this format needs it
 

@@ -33,11 +33,7 @@ _AGAIN = "uv lock"
 
 
 def toml_document(text: str, source: str, again: str) -> dict[str, Any]:
-    """A TOML file.
-
-    Raises:
-        InputError: it is not TOML.
-    """
+    """A TOML file."""
     try:
         return load_toml(text)
     except ValueError as error:
@@ -402,8 +398,6 @@ def no_wheels(lacking: Mapping[str, list[str]], target: WheelTarget, source: str
 
     Args:
         lacking: their names and releases, each with the names of its wheels.
-        target: the platform and the Python.
-        source: the file.
         by_uv: it is a file of uv, which can be told the platforms that it is to lock for.
     """
     if not lacking:
