@@ -146,9 +146,6 @@ def read_file(data: Data, *, deep: bool = False) -> FileCode:
 
     Args:
         deep: also search the sections in which many of NVIDIA's own libraries keep code.
-
-    Raises:
-        BinaryError: it is of no such kind, or damaged.
     """
     start = bytes(data[0:8])
     if start.startswith(_MAGIC):

@@ -444,11 +444,7 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
 
 
 def _cuenv_to_install(values: VendorValues) -> str | None:
-    """The value of ``--cuenv``.
-
-    Raises:
-        UsageError: ``--vendor`` is given, too.
-    """
+    """The value of ``--cuenv``."""
     named: str | None = values["cuenv"]
     if named and values["vendor"]:
         raise UsageError("--vendor builds a wheel of this cuenv, but --cuenv names another", hint="cuenv export --help")

@@ -129,11 +129,7 @@ def _gather(**values: Unpack[GatherValues]) -> int:
 
 
 def _gather_request(values: GatherValues) -> GatherRequest:
-    """The request of the options of ``gather``.
-
-    Raises:
-        UsageError: no hosts are named, or options contradict each other.
-    """
+    """The request of the options of ``gather``."""
     from cuenv.fleet.gather import GatherRequest  # noqa: PLC0415 - not needed for --help
 
     hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"

@@ -136,11 +136,7 @@ def merge(*levels: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def parse_variables(environ: Mapping[str, str]) -> dict[str, Setting]:
-    """The settings of ``CUENV_*`` variables; an empty one is not set, several values are separated by commas.
-
-    Raises:
-        UsageError: a variable holds something else than its option takes.
-    """
+    """The settings of ``CUENV_*`` variables; an empty one is not set, several values are separated by commas."""
     found: dict[str, Setting] = {}
     for name, kind in KINDS.items():
         text = environ.get(kind.variable, "").strip() if kind.variable else ""

@@ -208,11 +208,7 @@ def identity(item: Candidate) -> tuple[str | None, ...]:
 
 
 def read_plan(text: str, source: str) -> PlanClaims:
-    """Read a plan.
-
-    Raises:
-        InputError: with every fault in it and its path.
-    """
+    """Read a plan."""
     faults = Faults(source)
     try:
         data: Any = json.loads(text, object_pairs_hook=unique_keys)

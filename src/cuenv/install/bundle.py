@@ -50,11 +50,7 @@ class Item:
 
 
 def items(solutions: Iterable[Solution]) -> tuple[Item, ...]:
-    """The files of solutions, each once, sorted by place.
-
-    Raises:
-        InputError: a name is none that a file may have, or two different files claim one place.
-    """
+    """The files of solutions, each once, sorted by place."""
     found: dict[str, Item] = {}
     for solution in solutions:
         wanted = [conda_item(package) for package in solution.packages]
@@ -67,11 +63,7 @@ def items(solutions: Iterable[Solution]) -> tuple[Item, ...]:
 
 
 def conda_item(package: LockedPackage) -> Item:
-    """The archive of a conda package as a file of a bundle.
-
-    Raises:
-        InputError: its URL ends in no name of a package.
-    """
+    """The archive of a conda package as a file of a bundle."""
     name, subdir = file_name(package.url), package.subdir
     if not _PACKAGE.fullmatch(name) or not _SUBDIR.fullmatch(subdir):
         raise InputError(
@@ -83,11 +75,7 @@ def conda_item(package: LockedPackage) -> Item:
 
 
 def pip_item(package: PipLocked, platform: str) -> Item:
-    """The wheel or source of a pip package as a file of a bundle.
-
-    Raises:
-        InputError: its URL ends in no name of one.
-    """
+    """The wheel or source of a pip package as a file of a bundle."""
     name = file_name(package.url)
     if not _FILE.fullmatch(name) or not _SUBDIR.fullmatch(platform):
         raise InputError(
@@ -130,11 +118,7 @@ def sums_text(digests: Mapping[str, str]) -> str:
 
 
 def parse_sums(text: str, source: str) -> dict[str, str]:
-    """Read ``SHA256SUMS``: the places with their hashes.
-
-    Raises:
-        InputError: a line is none, or names a place outside the bundle.
-    """
+    """Read ``SHA256SUMS``: the places with their hashes."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         parts = _LINE.fullmatch(line)

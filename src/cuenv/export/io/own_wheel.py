@@ -70,8 +70,6 @@ def find_cuenv(text: str | None) -> CuenvSource:
     """The cuenv of ``--cuenv``; by default a wheel of the running one.
 
     Raises:
-        UsageError: a URL without a hash, or one with a password, or no wheel of cuenv.
-        InputError: the wheel is not there, or is another one than its hash says.
         OutsideError: no wheel can be made of the running one.
     """
     if text is None:
@@ -109,11 +107,7 @@ def _of_url(text: str) -> CuenvSource:
 
 @lru_cache(maxsize=1)
 def pack_wheel() -> CuenvSource:
-    """Pack the installed cuenv as a wheel, without a build tool and network, always with the same bytes.
-
-    Raises:
-        OutsideError: it runs without having been installed, or its files cannot be read.
-    """
+    """Pack the installed cuenv as a wheel, without a build tool and network, always with the same bytes."""
     try:
         entries = [*_code(), *_about()]
     except OSError as error:

@@ -32,12 +32,7 @@ class AskLimits(NamedTuple):
 
 
 def node_set(text: str) -> NodeSet:
-    """The nodes in a text: ``gpu[001-064]``, ``gpu1,gpu2``, ``@group``.
-
-    Raises:
-        UsageError: it means none, or more than a cluster has.
-        OutsideError: ClusterShell is not installed.
-    """
+    """The nodes in a text: ``gpu[001-064]``, ``gpu1,gpu2``, ``@group``."""
     try:
         from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - few commands ask nodes
     except ImportError as error:
@@ -73,9 +68,6 @@ def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, he
 
     Args:
         options: of ssh, as they are typed; the user's own configuration of ssh counts as well.
-
-    Raises:
-        UsageError: the options have a quote that does not end.
     """
     from ClusterShell.Worker.Ssh import SshClient, WorkerSsh  # noqa: PLC0415 - as in `node_set`
 
@@ -222,7 +214,6 @@ def nodes_of_slurm(chosen: str) -> SlurmNodes:
         chosen: only these nodes; empty for all of them.
 
     Raises:
-        OutsideError: sinfo is not there, or its controller does not answer.
         UsageError: the set of nodes is none of this cluster.
     """
     within = environment().get("SLURM_JOB_NODELIST", "") if inside_slurm() else ""
@@ -300,9 +291,6 @@ def ask_by_srun(listed: SlurmNodes, command: str, options: str, limits: AskLimit
 
     Args:
         options: more options of srun, as they are typed.
-
-    Raises:
-        UsageError: the options have a quote that does not end.
     """
     from ClusterShell.Worker.Exec import ExecClient, ExecWorker  # noqa: PLC0415 - as in `node_set`
 

@@ -34,11 +34,7 @@ class HostSource(NamedTuple):
 
 
 def hosts_of_fleet_file(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
-    """The hosts of an existing fleet file; empty if the file does not exist.
-
-    Raises:
-        InputError: it cannot be read, or is a file of another kind, which must not be replaced.
-    """
+    """The hosts of an existing fleet file; empty if the file does not exist."""
     if not exists(path):
         return
     if not is_folder(path) and not read_text(path).strip():
@@ -71,11 +67,7 @@ def hosts_of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> 
 
 
 def hosts_of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
-    """The hosts in Ansible's folders with one file each: its cache of facts as JSON, or the output of ``--tree``.
-
-    Raises:
-        InputError: a folder is not there, or has no files.
-    """
+    """The hosts in Ansible's folders with one file each: its cache of facts as JSON, or the output of ``--tree``."""
     for folder in folders:
         names = [name for name in sorted(names_in(folder)) if not name.startswith(".")] if is_folder(folder) else []
         if not names:
@@ -95,11 +87,7 @@ def _by_ansible(path: Path, name: str) -> HostSource:
 
 
 def _facts(path: Path, name: str) -> tuple[str, Any]:
-    """The name of a host in Ansible's inventory, by its file name, and its facts.
-
-    Raises:
-        InputError: the file contains something else.
-    """
+    """The name of a host in Ansible's inventory, by its file name, and its facts."""
     try:
         whole: Any = json.loads(read_text(path, limit=_LIMIT))
         data: Any = unpack(whole)
@@ -109,11 +97,7 @@ def _facts(path: Path, name: str) -> tuple[str, Any]:
 
 
 def _fact(facts: Any, name: str) -> HostFacts:
-    """The host record that cuenv wrote as a local fact.
-
-    Raises:
-        InputError: it has no record of cuenv.
-    """
+    """The host record that cuenv wrote as a local fact."""
     local = facts.get("ansible_local") if isinstance(facts, dict) else None
     told = local.get("cuenv") if isinstance(local, dict) else None
     if isinstance(told, str):

@@ -49,11 +49,7 @@ _STATE = "conda-meta/state"
 
 
 def recover(prefix: Path, progress: Progress | None = None) -> None:
-    """Undo what an interrupted run left; wait for a run that is still busy.
-
-    Raises:
-        OutsideError: that is not allowed here.
-    """
+    """Undo what an interrupted run left; wait for a run that is still busy."""
 
     def attempt() -> None:
         with wait_for_folder(prefix.parent):
@@ -94,11 +90,7 @@ def write_state(prefix: Path, variables: Mapping[str, str]) -> None:
 
 
 def vacant(prefix: Path) -> bool:
-    """Whether the folder does not exist or is empty.
-
-    Raises:
-        OutsideError: it cannot be looked at.
-    """
+    """Whether the folder does not exist or is empty."""
     try:
         return not prefix.exists() or (prefix.is_dir() and not any(prefix.iterdir()))
     except OSError as error:
@@ -129,7 +121,6 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
 
     Raises:
         BusyError: another run has begun there: nothing of it is touched.
-        OutsideError: the disk is full, or the folder is not ours to write.
     """
     existed, aside, begun = prefix.exists(), _aside(prefix), Event()
     with ExitStack() as held:
@@ -378,11 +369,7 @@ def _named(package: LockedPackage) -> LockedPackage:
 
 
 def _compare(prefix: Path, expected: Iterable[str]) -> None:
-    """Compare the linked files with those that the packages announced.
-
-    Raises:
-        InputError: something announced is missing, or something else is there.
-    """
+    """Compare the linked files with those that the packages announced."""
     folders: dict[str, str] = {}
     there, missing = set(), []
     for place in expected:

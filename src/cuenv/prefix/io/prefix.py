@@ -40,11 +40,7 @@ def installed_digest(prefix: Path) -> str:
 
 
 def find_prefix(path: Path) -> Prefix:
-    """Read the environment in a folder.
-
-    Raises:
-        InputError: it is not a folder, or not an environment.
-    """
+    """Read the environment in a folder."""
     if not is_folder(path):
         make = f"cuenv install --prefix {shlex.quote(shown(path))}"
         raise InputError(f"{shown(path)} is not a folder", hint=look(path) if exists(path) else make)
