@@ -168,9 +168,7 @@ def read_file(data: Data, *, deep: bool = False) -> FileCode:
 def _files(machine: str, objects: Iterable[CodeObject]) -> FileCode:
     found = tuple(objects)
     return FileCode(
-        machine=machine,
-        objects=tuple(item for item in found if not item.bare),
-        bare=sum(item.bare for item in found),
+        machine=machine, objects=tuple(item for item in found if not item.bare), bare=sum(item.bare for item in found)
     )
 
 

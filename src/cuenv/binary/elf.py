@@ -483,14 +483,7 @@ def _sections(data: Data, offset: int, count: int, size: int, names_index: int) 
         at, length = rows[names_index][4:6]
         names = Strings(data, at, length, budget=(1 << 20) + 2 * len(rows) * 256, what="the section names")
     return tuple(
-        Section(
-            name=names.at(name) if names else "",
-            kind=kind,
-            flags=flags,
-            address=address,
-            offset=at,
-            size=length,
-        )
+        Section(name=names.at(name) if names else "", kind=kind, flags=flags, address=address, offset=at, size=length)
         for name, kind, flags, address, at, length, *_ in rows
     )
 

@@ -183,12 +183,7 @@ _TOLD = 25  # files between two words about how far it is
 
 
 def scan_paths(
-    paths: Sequence[str],
-    options: HostOptions,
-    knowledge: Knowledge,
-    *,
-    deep: bool = False,
-    say: Progress | None = None,
+    paths: Sequence[str], options: HostOptions, knowledge: Knowledge, *, deep: bool = False, say: Progress | None = None
 ) -> Scanned:
     """Scan files, and folders with all that is below them.
 

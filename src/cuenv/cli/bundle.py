@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("bundle", cls=CuenvCommand)
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK]")
-@click.option(
-    "--output",
-    "-o",
-    type=PATH,
-    default="cuenv-bundle",
-    metavar="DIR|FILE.tar",
-    help="Write here.",
-)
+@click.option("--output", "-o", type=PATH, default="cuenv-bundle", metavar="DIR|FILE.tar", help="Write here.")
 @platforms_option
 @jobs_option
 @channel_options

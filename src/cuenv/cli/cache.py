@@ -113,9 +113,4 @@ def _lines(found: Iterable[Stored]) -> list[str]:
 
 def _plain(folder: Path, found: Iterable[Stored]) -> CacheDocument:
     rows: list[CacheKind] = [{"kind": item.kind, "files": item.files, "bytes": item.size} for item in found]
-    return {
-        "schema": "cuenv/cache/1",
-        "folder": str(folder),
-        "kinds": rows,
-        "bytes": sum(row["bytes"] for row in rows),
-    }
+    return {"schema": "cuenv/cache/1", "folder": str(folder), "kinds": rows, "bytes": sum(row["bytes"] for row in rows)}

@@ -29,9 +29,8 @@ def command(**values: Unpack[TalkValues]) -> None:
     """Show each setting and where it came from.
 
     The command line overrides CUENV_* variables. These override cuenv.toml or [tool.cuenv] of pyproject.toml (the
-    nearest one, upward from this folder), which overrides the default. The command also shows the settings of
-    .condarc for channels, mirrors and proxies. It never shows credentials. With -q it shows only settings that
-    somebody set.
+    nearest one, upward from this folder), which overrides the default. The command also shows the settings of .condarc
+    for channels, mirrors and proxies. It never shows credentials. With -q it shows only settings that somebody set.
 
     \b
     Examples:

@@ -23,13 +23,7 @@ if TYPE_CHECKING:  # types alone
 
 
 @click.command("demo", cls=CuenvCommand)
-@click.option(
-    "--dir",
-    "folder",
-    type=PATH,
-    metavar="DIR",
-    help="Keep the results in this folder.",
-)
+@click.option("--dir", "folder", type=PATH, metavar="DIR", help="Keep the results in this folder.")
 @output_options
 def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
     """Run every step once: look, decide, write, lock, check, install, check again.

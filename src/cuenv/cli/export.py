@@ -74,9 +74,7 @@ _cuenv_options = combined(
         help="The cuenv to install there (default: a wheel of this cuenv, built beside the file).",
     ),
     click.option(
-        "--vendor",
-        is_flag=True,
-        help="Build a wheel of this cuenv in this folder; -o builds it beside the file.",
+        "--vendor", is_flag=True, help="Build a wheel of this cuenv in this folder; -o builds it beside the file."
     ),
 )
 
@@ -259,13 +257,7 @@ def _deliver_to_repository(made: Exported, lock: Path, values: ActionValues) -> 
 @command.command("sbatch", short_help="write a batch script for Slurm that checks its nodes first")
 @click.argument("words", nargs=-1, metavar="-- COMMAND")
 @click.option("-p", "--prefix", type=PATH, required=True, metavar="DIR", help="The folder of an environment.")
-@click.option(
-    "--lock",
-    type=PATH,
-    default=_LOCK,
-    metavar="FILE",
-    help="The lock that the environment was made from.",
-)
+@click.option("--lock", type=PATH, default=_LOCK, metavar="FILE", help="The lock that the environment was made from.")
 @click.option(
     "--gpus", "slots", default="1", metavar="[TYPE:]N", help="The GPUs of each node, as Slurm calls them (1)."
 )

@@ -76,11 +76,7 @@ def command() -> None:
 @click.option("--ssh-options", default="", metavar="OPTIONS", help="Options for ssh, such as '-F ssh_config -l admin'.")
 @click.option("--srun-options", default="", metavar="OPTIONS", help="Options for srun, such as '--account=physics'.")
 @click.option(
-    "--timeout",
-    type=click.FloatRange(1, 3600),
-    default=60,
-    metavar="SECONDS",
-    help="Time limit for each node (60).",
+    "--timeout", type=click.FloatRange(1, 3600), default=60, metavar="SECONDS", help="Time limit for each node (60)."
 )
 @click.option(
     "--fanout", type=click.IntRange(1, 1024), default=64, metavar="N", help="Number of nodes to ask at the same time."

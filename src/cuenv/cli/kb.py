@@ -224,17 +224,9 @@ def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -
 
 @click.command("learn", cls=CuenvCommand)
 @one_channel_options
+@click.option("--save", type=PATH, metavar="DIR", help="Write the rows to this folder, for --knowledge.")
 @click.option(
-    "--save",
-    type=PATH,
-    metavar="DIR",
-    help="Write the rows to this folder, for --knowledge.",
-)
-@click.option(
-    "--read-on",
-    default="",
-    metavar="DAY",
-    help="The date for the source rows (default: that of the newest record).",
+    "--read-on", default="", metavar="DAY", help="The date for the source rows (default: that of the newest record)."
 )
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="Also look at this package; repeatable.")
 @click.option("--all", "whole", is_flag=True, help="Look at every package of the channel, which takes minutes online.")

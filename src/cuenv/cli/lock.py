@@ -210,10 +210,7 @@ def _environment_file(path: Path | None, *, resolved: bool, quiet: bool) -> Path
 @several_host_options
 @click.option("--check", is_flag=True, help="Only check that the lock is up to date; needs no GPU and no network.")
 @click.option(
-    "--allow",
-    multiple=True,
-    metavar="CODE",
-    help="Lock despite this finding, and record that in the lock; repeatable.",
+    "--allow", multiple=True, metavar="CODE", help="Lock despite this finding, and record that in the lock; repeatable."
 )
 @click.option(
     "--allow-builds",

@@ -110,11 +110,7 @@ platforms_option = click.option(
 """The option of a command that takes several platforms."""
 
 knowledge_option = click.option(
-    "--knowledge",
-    "tables",
-    type=PATH,
-    metavar="DIR",
-    help="Directory with additional knowledge-base tables.",
+    "--knowledge", "tables", type=PATH, metavar="DIR", help="Directory with additional knowledge-base tables."
 )
 
 environment_options = combined(
@@ -158,11 +154,7 @@ def part_from(values: PartValues | ReportValues) -> LockPart:
 
 
 output_option = click.option(
-    "-o",
-    "--output",
-    type=OUTPUT,
-    metavar="FILE",
-    help="Write to this file or folder instead of stdout.",
+    "-o", "--output", type=OUTPUT, metavar="FILE", help="Write to this file or folder instead of stdout."
 )
 prove_option = click.option(
     "--prove", is_flag=True, help="Run the solver now and pick the best candidate that your channels can satisfy."
@@ -201,11 +193,7 @@ one_channel_options = combined(
         "--channel", default="conda-forge", metavar="NAME", help="The channel: conda-forge (default) or pytorch."
     ),
     click.option(
-        "--platform",
-        default="linux-64",
-        metavar="PLATFORM",
-        shell_complete=completes("platform"),
-        help=PLATFORM_HELP,
+        "--platform", default="linux-64", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP
     ),
 )
 """The options that name the channel with which the tables are compared."""

@@ -59,10 +59,9 @@ def command(**values: Unpack[ResolveValues]) -> int:
     """Choose a PyTorch build and a CUDA toolkit for a host, and write environment.yml.
 
     The host is this machine, or --host, or --gpu with --driver; an option overrides the host's fact of the same name.
-    The file goes to stdout or to -o FILE, the summary with its reasons to stderr. The choice uses the tables, and
-    also channel records if the cache or a mirror has them; the summary names what it used. With --prove the command
-    reads the channels. `cuenv lock --resolve` also locks. If --platform names both platforms, the choice works on
-    both.
+    The file goes to stdout or to -o FILE, the summary with its reasons to stderr. The choice uses the tables, and also
+    channel records if the cache or a mirror has them; the summary names what it used. With --prove the command reads
+    the channels. `cuenv lock --resolve` also locks. If --platform names both platforms, the choice works on both.
 
     \b
     Examples:
@@ -205,10 +204,7 @@ def write_file(spec: EnvironmentSpec, path: Path, then: str = "", repair: tuple[
                 f"{shlex.join(['mv', str(aside), str(path)])} && {shlex.join(['cuenv', 'lock', str(path), *repair])}"
             )
             lost = f"{path} was not written by cuenv, and its contents were not used for the choice"
-            say(
-                [f"warning {lost}", f"hint: to restore it and keep the packages that fit: {instead}"],
-                quiet=quiet,
-            )
+            say([f"warning {lost}", f"hint: to restore it and keep the packages that fit: {instead}"], quiet=quiet)
     say([f"wrote   {path}{then}"], quiet=quiet)
 
 

@@ -46,9 +46,8 @@ if TYPE_CHECKING:  # types alone
 def command(subject: str, **values: Unpack[AskingValues]) -> int:
     """Show the reasons for the decision: the verdict of every rule, down to facts with sources.
 
-    SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver. It may also be a finding
-    code such as CU203: the answer then says what the code means, which command finds it, and which errors it
-    predicts.
+    SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver. It may also be a finding code
+    such as CU203: the answer then says what the code means, which command finds it, and which errors it predicts.
 
     \b
     Examples:

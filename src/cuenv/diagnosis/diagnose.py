@@ -54,11 +54,7 @@ class HostDiagnosis:
 
 
 def diagnose_log(
-    log: str,
-    options: HostOptions,
-    knowledge: Knowledge,
-    prefix: Path | None = None,
-    say: Progress | None = None,
+    log: str, options: HostOptions, knowledge: Knowledge, prefix: Path | None = None, say: Progress | None = None
 ) -> LogDiagnosis:
     """Diagnose a log.
 

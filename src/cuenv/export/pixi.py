@@ -13,17 +13,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import channel_url, redact
 from cuenv.export.container import Refused
 from cuenv.export.export import Exported, save
-from cuenv.export.pixi_project import (
-    CPU,
-    CUDA,
-    DEFAULT,
-    PixiPart,
-    PixiProject,
-    counted,
-    cpu_twin_spec,
-    lock,
-    manifest,
-)
+from cuenv.export.pixi_project import CPU, CUDA, DEFAULT, PixiPart, PixiProject, counted, cpu_twin_spec, lock, manifest
 from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.formats import LockedFile, unlocked_txt

@@ -145,13 +145,7 @@ def _install(
             write_state(prefix, variables)
 
     changed = installer.install(
-        solution,
-        prefix,
-        request.sources,
-        archives=files,
-        replacing=request.replacing,
-        finish=finish,
-        progress=progress,
+        solution, prefix, request.sources, archives=files, replacing=request.replacing, finish=finish, progress=progress
     )
     return Installed(report=judged, prefix=prefix, solution=solution, changed=changed, lock=told, folder=beside)
 

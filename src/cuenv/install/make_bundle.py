@@ -56,8 +56,7 @@ def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, 
         if lock.solution(platform) is None:
             have = ", ".join(item.platform for item in lock.solutions)
             raise InputError(
-                f"{path} has {have}, but nothing for {platform}",
-                hint=f"cuenv lock --platform {shlex.quote(platform)}",
+                f"{path} has {have}, but nothing for {platform}", hint=f"cuenv lock --platform {shlex.quote(platform)}"
             )
     return tuple(item for item in lock.solutions if not platforms or item.platform in platforms)
 

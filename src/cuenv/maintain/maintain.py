@@ -97,13 +97,7 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
         )
     compilers = judge.nvcc_minors(records) if question.stack == "conda-forge" else set()
     merged = learn(
-        seen,
-        knowledge,
-        nvccs=compilers,
-        stack=question.stack,
-        platform=question.platform,
-        day=day,
-        records=records,
+        seen, knowledge, nvccs=compilers, stack=question.stack, platform=question.platform, day=day, records=records
     )
     return Learned(overlay=own(base, merged), fresh=own(knowledge, merged), day=day)
 

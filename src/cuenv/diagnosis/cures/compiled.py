@@ -85,9 +85,7 @@ def _build_of(context: LogContext, release: Version, cuda: Version) -> TorchBuil
         return wheel
     rows = [row for row in context.knowledge.torch if (row.version.public, row.cuda) == (release.public, cuda)]
     return max(
-        (row for row in rows if row.code),
-        key=lambda row: (row.platform == platform, row.stack == stack),
-        default=None,
+        (row for row in rows if row.code), key=lambda row: (row.platform == platform, row.stack == stack), default=None
     )
 
 

@@ -114,10 +114,7 @@ def driver_of(context: LogContext) -> Driver | None:
 
 def driver_mismatch(context: LogContext) -> tuple[str, ...]:
     """Return a sentence if the line is about another driver than that of the host."""
-    cuda, driver = (
-        version_or_none(context.groups.get("level", "")),
-        context.facts.driver if context.facts else None,
-    )
+    cuda, driver = (version_or_none(context.groups.get("level", "")), context.facts.driver if context.facts else None)
     level = driver.cuda if driver else None
     if context.facts is None or cuda is None or level is None or cuda == level:
         return ()

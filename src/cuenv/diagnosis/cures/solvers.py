@@ -405,13 +405,7 @@ def _python_env_cure(context: LogContext, range_: str) -> CureResult:
 
 
 _COMMON = 12  # the minor release of Python for which nearly every package has wheels
-_LAST_WITH = {
-    "tp_print": "3.8",
-    "longintrepr.h": "3.10",
-    "PyFrameObject": "3.10",
-    "_frame": "3.10",
-    "ob_digit": "3.11",
-}
+_LAST_WITH = {"tp_print": "3.8", "longintrepr.h": "3.10", "PyFrameObject": "3.10", "_frame": "3.10", "ob_digit": "3.11"}
 """The last Python with a field or a header of its C interface."""
 
 

@@ -296,11 +296,7 @@ def to_english(line: bytes) -> bytes:
 def _translations() -> tuple[re.Pattern[bytes], dict[bytes, bytes], tuple[bytes, ...]]:
     meanings = {text.encode(): meant.encode() for meant, texts in TRANSLATIONS.items() for text in texts}
     longest = sorted(meanings, key=len, reverse=True)
-    return (
-        re.compile(b"|".join(map(re.escape, longest))),
-        meanings,
-        tuple(text for text in longest if text.isascii()),
-    )
+    return (re.compile(b"|".join(map(re.escape, longest))), meanings, tuple(text for text in longest if text.isascii()))
 
 
 @lru_cache(maxsize=1)

@@ -143,8 +143,7 @@ def _about() -> Iterator[tuple[str, bytes]]:
         about = importlib.metadata.distribution("cuenv")
     except importlib.metadata.PackageNotFoundError as error:
         raise OutsideError(
-            "this cuenv is not installed, so no wheel can be built from it",
-            hint="name a wheel: --cuenv FILE.whl",
+            "this cuenv is not installed, so no wheel can be built from it", hint="name a wheel: --cuenv FILE.whl"
         ) from error
     for name in _KEPT:
         yield f"{_INFO}/{name}", (about.read_text(name) or "").encode()

@@ -93,10 +93,7 @@ def _name(environ: Mapping[str, str], node: str) -> str:
 
 
 def _driver(
-    environ: Mapping[str, str],
-    root: Path,
-    ask: MachineAccess,
-    level_of: Callable[[str], Version | None],
+    environ: Mapping[str, str], root: Path, ask: MachineAccess, level_of: Callable[[str], Version | None]
 ) -> ProbeResult:
     """The driver and GPUs by NVML, then nvidia-smi, then the kernel."""
     kernel_side = system.see_by_kernel(root)

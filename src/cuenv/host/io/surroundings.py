@@ -26,9 +26,7 @@ _MACHINES = {"x86_64": "linux-64", "amd64": "linux-64", "aarch64": "linux-aarch6
 
 
 def surroundings(
-    root: str | Path = "/",
-    uname: tuple[str, str] | None = None,
-    confstr: Callable[[str], str | None] = os.confstr,
+    root: str | Path = "/", uname: tuple[str, str] | None = None, confstr: Callable[[str], str | None] = os.confstr
 ) -> HostFacts:
     """The platform, kernel and C library of this machine.
 

@@ -294,14 +294,7 @@ def _places(environ: Mapping[str, str], root: Path) -> Iterator[tuple[str, Path]
 NVML = "libnvidia-ml.so.1"
 CUDA = "libcuda.so.1"
 
-_DEFAULTS = (
-    "usr/lib/x86_64-linux-gnu",
-    "usr/lib/aarch64-linux-gnu",
-    "usr/lib64",
-    "usr/lib",
-    "lib64",
-    "lib",
-)
+_DEFAULTS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "lib64", "lib")
 # Where drivers lie that did not tell the loader: WSL2, container hosts that mount the driver, NixOS.
 _HIDDEN = ("usr/lib/wsl/lib", "usr/local/nvidia/lib64", "run/opengl-driver/lib")
 _NUMBERED = regex(r"\.so\.([0-9]{3,4}(?:\.[0-9]{1,4}){1,3})")

@@ -371,10 +371,7 @@ MESSAGES = pattern_reader(
         ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
         ("manager", regex(r"Failed to update (PyPI packages for environment)|/(?P<value>rattler)/cache/")),
         ("failed", regex(r"likely indicates that `(?P<value>[A-Za-z][\w.-]{1,60})@[^`\n]{1,40}` depends\b")),
-        (
-            "manager",
-            regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)"),
-        ),
+        ("manager", regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)")),
         (
             "file",
             regex(r"\b(?:conda|mamba) env (?:create|update)\b[^\n]{0,120}?(?:-f|--file)[ =]([\w./-]{1,80}\.ya?ml)\b"),

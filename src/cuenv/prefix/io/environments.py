@@ -111,8 +111,7 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
     if len(found) > 1:
         listed = ", ".join(map(shown, found))
         raise UsageError(
-            f"--name {name}: there are {len(found)}: {listed}",
-            hint=f"{command} --prefix {shlex.quote(str(found[0]))}",
+            f"--name {name}: there are {len(found)}: {listed}", hint=f"{command} --prefix {shlex.quote(str(found[0]))}"
         )
     return found[0]
 

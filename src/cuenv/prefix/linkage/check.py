@@ -20,13 +20,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.host.facts import THIS_MACHINE
 from cuenv.knowledge.rows import MACHINES
-from cuenv.prefix.fixes import (
-    conda_install,
-    conda_install_with_torch,
-    pip_command,
-    pip_install,
-    reinstall_owner,
-)
+from cuenv.prefix.fixes import conda_install, conda_install_with_torch, pip_command, pip_install, reinstall_owner
 from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts, own_libraries
 from cuenv.prefix.linkage.opening import (
     LinkageContext,
