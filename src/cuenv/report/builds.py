@@ -111,8 +111,7 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
         columns=("build", "stack", "CUDA", "result", "first rule that rejects, or what is unknown"),
         rows=tuple(rows),
         legend="✕ with the part that rejects the build first; ● fits; ▲ fits with a warning; ? fits as far as is "
-        "known; - no such build. A frame marks the build of this report. Neighbours with equal answers share "
-        "a row.",
+        "known; - no such build. A frame marks the build of this report. Neighbours with equal answers share a row.",
     )
 
 

@@ -64,10 +64,9 @@ def drivers(candidate: Candidate | None, lowest: str | None, facts: HostFacts, k
         columns=("what", "from", "to", "source"),
         rows=tuple(_rows(here, bars, shown, knowledge)),
         legend=(
-            "Columns are driver branches with the newest CUDA release that "
-            "each supports. Below a branch is the month in which NVIDIA's "
-            "data-center support for it ends, if the tables list it. The dashed line is the "
-            "driver of the host."
+            "Columns are driver branches with the newest CUDA release that each supports. Below a branch is the month "
+            "in which NVIDIA's data-center support for it ends, if the tables list it. The dashed line is the driver "
+            "of the host."
         ),
     )
 

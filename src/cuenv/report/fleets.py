@@ -159,9 +159,8 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
         columns=("environments", "possible", "hosts with their best", "hosts with less", "who gets what instead"),
         rows=tuple(rows),
         legend=(
-            "Solid: hosts that get their best. Dashed: hosts that "
-            "get less than their best. ✕: so few cannot support all "
-            "hosts. The frame marks the plan."
+            "Solid: hosts that get their best. Dashed: hosts that get less than their best. ✕: so few cannot support "
+            "all hosts. The frame marks the plan."
         ),
     )
 

@@ -58,9 +58,8 @@ def libraries(files: Sequence[ScannedFile], facts: HostFacts, prefix: str) -> Pi
             for path, item, found in rows
         ),
         legend=(
-            "● native: machine code in every object. ◐ by JIT: PTX that the "
-            "driver compiles. ▲ partly: some objects have no code for this "
-            f"GPU. ✕ no code that runs on this GPU.{more}"
+            "● native: machine code in every object. ◐ by JIT: PTX that the driver compiles. ▲ partly: some objects "
+            f"have no code for this GPU. ✕ no code that runs on this GPU.{more}"
         ),
     )
 
