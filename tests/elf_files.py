@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuenv.binary.fatbin import ENTRY, HEADER, MAGIC
+from cuenv.binary.code import ENTRY, HEADER, MAGIC
 
 PTX, CUBIN, LTO, TILE = 1, 2, 8, 0x80
 LZ4, ZSTD, EXACT, FAMILY = 0x2000, 0x8000, 0x100000, 0x200000

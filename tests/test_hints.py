@@ -36,7 +36,7 @@ WITHOUT = {
     "host/io/record.py": 1,
     # What one host of a fleet answered: the host is listed with it, and the others are asked.
     "fleet/answers.py": 6,
-    "fleet/io/hosts_files.py": 3,
+    "fleet/io/cluster.py": 3,
     # Tables that ship, and what uv and a probe of ours write: not a user's to change.
     "prefix/probes.py": 1,
     "solve/uv_output.py": 2,

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import collect
-from cuenv.binary.code import FileCode, read_code, summary
+from cuenv.binary.code import HEADER, MAGIC, FatbinReader, FileCode, read_code, summary
 from cuenv.binary.elf import BinaryError, read_elf
-from cuenv.binary.fatbin import HEADER, MAGIC, FatbinReader
 from cuenv.core.versions import Target
 from elf_files import (
     CUBIN,

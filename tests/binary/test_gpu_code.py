@@ -8,8 +8,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from cases import collect
-from cuenv.binary.code import CodeObject
-from cuenv.binary.fatbin import Entry
+from cuenv.binary.code import CodeObject, Entry
 from cuenv.binary.gpu_code import GpuCode, HostGpu, gpu_code, host_gpus, release_of
 from cuenv.core.versions import Capability, DeviceCode, Jit, Native, Target, support_of, version
 from cuenv.host.facts import Driver, Gpu, HostFacts

@@ -19,9 +19,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from cuenv.binary.code import LOADABLE, RELOCATABLE, FileCode, summary
+from cuenv.binary.code import LOADABLE, RELOCATABLE, Entry, FatbinReader, FileCode, summary
 from cuenv.binary.elf import read_elf
-from cuenv.binary.fatbin import Entry, FatbinReader
 from cuenv.binary.io.binaries import open_binary, scan
 from wheels import CACHE, wheel
 

@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 
 from cases import quick_and_slow
-from cuenv.fleet import cover
-from cuenv.fleet.cover import ABSENT, WORSE, Column, Cover, cheapest, fewest, independent_rows, undominated, witnesses
+from cuenv.fleet import plan
+from cuenv.fleet.plan import ABSENT, WORSE, Column, Cover, cheapest, fewest, independent_rows, undominated, witnesses
 
 
 def cells(chance: random.Random, rows: int, columns: int) -> list[Column]:
@@ -79,7 +79,7 @@ def test_brute_force_agrees(tries: int) -> None:
 
 def test_where_too_many_choices_are_there_an_exchange_finds_a_good_one(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(2)
-    monkeypatch.setattr(cover, "_SUBSETS", 0)
+    monkeypatch.setattr(plan, "_SUBSETS", 0)
     for _ in range(60):
         columns, weights = cells(chance, 6, 6), [chance.randint(1, 9) for _ in range(6)]
         for number in range(1, 7):

@@ -15,7 +15,7 @@ import pytest
 from cases import collect
 from channel_builder import pkg
 from cuenv.core.errors import UsageError
-from cuenv.prefix.io.enter import find_activation
+from cuenv.prefix.io.activation import find_activation
 from cuenv.prefix.io.environments import new_environment
 from cuenv.prefix.shell_hook import Activation, activation_lines
 from deliveries import cuenv, make_lock

@@ -25,8 +25,8 @@ from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions, host_facts
 from cuenv.prefix.check import PrefixCheck, check_prefix
 from cuenv.prefix.fixes import rebuild_for_torch
+from cuenv.prefix.io.conda_meta import pins_torch
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.io.site_packages import pins_torch
 from cuenv.resolver.wheels import wheel_for
 from given import base
 from pip_index import pip_of_this_python

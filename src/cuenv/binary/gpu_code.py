@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from packaging.version import Version
 
-from cuenv.binary.code import CodeObject, FileCode, Summary, by_section, summary
+from cuenv.binary.code import CodeObject, Entry, FileCode, Summary, by_section, summary
 from cuenv.binary.data import BinaryError, BinaryFault
-from cuenv.binary.fatbin import Entry
 from cuenv.binary.io.binaries import Unlisted, files_below, may_be_binary, scan
 from cuenv.core.errors import ExitCode, Progress
 from cuenv.core.findings import counted, first_of

@@ -36,7 +36,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
       cuenv run --prefix ~/envs/train -- python train.py --epochs 3
       cuenv run -n cuenv -- torchrun --nproc-per-node 4 train.py
     """
-    from cuenv.prefix.io.enter import run_inside  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.activation import run_inside  # noqa: PLC0415 - not needed for --help
     from cuenv.prefix.io.environments import chosen_environment  # noqa: PLC0415 - as above
 
     path = chosen_environment(prefix, name, os.environ, "cuenv run")
@@ -63,7 +63,7 @@ def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **valu
       eval "$(cuenv shell-hook -n cuenv)"
       cuenv shell-hook --prefix ~/envs/train --shell fish | source
     """
-    from cuenv.prefix.io.enter import find_activation  # noqa: PLC0415 - not needed for --help
+    from cuenv.prefix.io.activation import find_activation  # noqa: PLC0415 - not needed for --help
     from cuenv.prefix.io.environments import chosen_environment  # noqa: PLC0415 - as above
 
     found = find_activation(chosen_environment(prefix, name, os.environ, "cuenv shell-hook"), os.environ)

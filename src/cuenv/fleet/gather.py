@@ -8,7 +8,7 @@ from pathlib import Path
 from cuenv.core.errors import InputError, Progress
 from cuenv.core.record import dataclass, field
 from cuenv.fleet.answers import NodeAnswer, NotAnswered, host_from_answer, name_key
-from cuenv.fleet.io.hosts_files import HostSource, hosts_of_ansible, hosts_of_fleet_file, hosts_of_path
+from cuenv.fleet.io.cluster import HostSource, hosts_of_ansible, hosts_of_fleet_file, hosts_of_path
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 

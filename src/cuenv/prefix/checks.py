@@ -16,9 +16,15 @@ from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.lockfile.host_check import as_findings, candidate_of, host_findings
-from cuenv.prefix.consistency import library_source_findings, numpy_findings, prefix_findings
+from cuenv.prefix.consistency import (
+    compiler_findings,
+    library_source_findings,
+    numpy_findings,
+    prefix_findings,
+    runtime_findings,
+    runtime_summary,
+)
 from cuenv.prefix.cuda_files import as_solution, cuda_release_of
-from cuenv.prefix.cuda_runtime import compiler_findings, runtime_findings, runtime_summary
 from cuenv.prefix.device_code import (
     TORCH,
     CodeFile,
@@ -243,7 +249,7 @@ def _cuda_torch_command(release: str, subject: Subject) -> str:
 
 def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
     """Report CPU builds where a CUDA build is wanted; conda's by the build string, pip's by ``torch/version.py``."""
-    from cuenv.prefix.io.site_packages import find_torch  # noqa: PLC0415 - as above
+    from cuenv.prefix.io.conda_meta import find_torch  # noqa: PLC0415 - as above
 
     prefix = subject.prefix
     cuda = cuda_components(prefix.conda, subject.knowledge)

@@ -56,7 +56,7 @@ class Subject:
 
     def rebuild(self, library: str) -> str:
         """The command that installs a build of a library for the torch of this environment."""
-        from cuenv.prefix.io.site_packages import pins_torch  # noqa: PLC0415 - only a finding asks
+        from cuenv.prefix.io.conda_meta import pins_torch  # noqa: PLC0415 - only a finding asks
 
         torch = version_or_none(self.cuda_files.torch)
         return rebuild_for_torch(self.prefix, library, torch, self.knowledge.extensions, pins_torch)

@@ -18,7 +18,7 @@ from cuenv.core.versions import minor, version, version_or_none
 from cuenv.prefix.cuda_files import NO_PACKAGE, CudaFiles, Header, InstalledCudaLibrary, family
 from cuenv.prefix.device_code import TORCH, CodeFile
 from cuenv.prefix.inventory import Prefix, Wheel, matching_wheel
-from cuenv.prefix.io.site_packages import InstalledTorch, built_extensions, files_of, find_torch, text_of
+from cuenv.prefix.io.conda_meta import InstalledTorch, built_extensions, files_of, find_torch, text_of
 
 _TORCH_LIBRARIES = regex(r"lib(torch_cuda\w*|torch_cpu|torch_nvshmem|c10_cuda|torch_global_deps)\.so")
 _REQUIRES = regex(r"^Requires-Dist: *(nvidia-[a-z0-9-]+) *\(?==([^;,)\s]{1,40})\)? *(?:;(.*))?$", re.MULTILINE)

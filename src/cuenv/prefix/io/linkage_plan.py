@@ -16,7 +16,7 @@ from cuenv.core.io.files import DATA, is_file, names_in, why
 from cuenv.core.regex import regex
 from cuenv.host.io.surroundings import read_small_file
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.site_packages import built_extensions, files_of, torch_in
+from cuenv.prefix.io.conda_meta import built_extensions, files_of, torch_in
 from cuenv.prefix.linkage.opening import Plan, Preload, Root, TorchPlan, stem_of
 from cuenv.solve.environment_spec import normalise
 

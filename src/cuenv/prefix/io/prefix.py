@@ -17,8 +17,7 @@ from cuenv.core.io.files import exists, is_file, is_folder, look, names_in, show
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
-from cuenv.prefix.io.conda_meta import CondaDist, CondaRecords, read_conda_records
-from cuenv.prefix.io.site_packages import DIST_INFO, torch_in, wheels_in
+from cuenv.prefix.io.conda_meta import DIST_INFO, CondaDist, CondaRecords, read_conda_records, torch_in, wheels_in
 from cuenv.solve.environment_spec import normalise
 
 _HINT = "name the folder of an environment; conda env list shows those of conda"

@@ -20,7 +20,7 @@ from cuenv.core.urls import printable
 from cuenv.core.versions import Capability, version
 from cuenv.host.io.toolkits import parse_compiler, parse_nvcc, release_in, toolkit_root
 from cuenv.prefix.inventory import Prefix
-from cuenv.prefix.io.site_packages import files_of
+from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.toolchain.toolchain import (
     BuildFolder,
     Compilation,

@@ -15,9 +15,9 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.prefix.check import PrefixCheck
 from cuenv.prefix.cuda_files import as_solution
 from cuenv.prefix.inventory import Prefix
+from cuenv.prefix.io.conda_meta import files_of
 from cuenv.prefix.io.cuda_files import read_cuda_files
-from cuenv.prefix.io.site_packages import files_of
-from cuenv.report.libraries import libraries
+from cuenv.report.components import libraries
 from cuenv.report.make import ReadPrefix, prefix_page
 from cuenv.report.page import ReportPage, ReportSection
 from cuenv.report.sizes import SizedPackage, group_of
