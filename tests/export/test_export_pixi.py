@@ -13,8 +13,8 @@ from cases import collect
 from channel_builder import pkg, write
 from commands import inside as run
 from cuenv.core.io.files import load_toml
-from cuenv.export.pixi_project import PixiPart, PixiProject
-from cuenv.export.pixi_project import manifest as render
+from cuenv.export.pixi import PixiPart, PixiProject
+from cuenv.export.pixi import manifest as render
 from cuenv.host.facts import VirtualPackage
 from cuenv.lockfile.files import read_lock
 from cuenv.lockfile.formats import LockPart

@@ -17,12 +17,12 @@ from cases import collect
 from commands import inside as run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import Capability, version
-from cuenv.export.export import export_shell
 from cuenv.export.toolkit import (
     VARIABLES,
     ToolkitChoice,
     ToolkitNeed,
     choose_toolkit,
+    export_shell,
     no_change_lines,
     restore_lines,
     switch_lines,

@@ -17,7 +17,7 @@ from commands import inside as run
 from cuenv.core.errors import UsageError
 from cuenv.core.io.files import load_toml
 from cuenv.core.versions import parse_version_spec
-from cuenv.export.export import export_uv
+from cuenv.export.uv_project import export_uv
 from cuenv.host.request import Request
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.check import check

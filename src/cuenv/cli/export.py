@@ -206,7 +206,7 @@ def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
       cuenv export github-action -o .github/workflows/environment.yml
       cuenv export github-action locks/train/conda-lock.yml --gpu A100 --driver 535.129.03
     """
-    from cuenv.export.repository import export_workflow  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.jobs import export_workflow  # noqa: PLC0415 - not needed for --help
 
     made = export_workflow(lock, host_from(values), knowledge_from(values), values["output"], _cuenv_to_install(values))
     return _deliver_to_repository(made, lock, values)
@@ -239,7 +239,7 @@ def _gitlab_ci(lock: Path, **values: Unpack[GitlabValues]) -> int:
       cuenv export gitlab-ci -o .gitlab-ci.yml
       cuenv export gitlab-ci locks/train/conda-lock.yml --tag gpu --tag a100 --gpu A100 --driver 535.129.03
     """
-    from cuenv.export.repository import export_gitlab  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.jobs import export_gitlab  # noqa: PLC0415 - not needed for --help
 
     host, output = host_from(values), values["output"]
     tables = knowledge_from(values)
@@ -281,7 +281,7 @@ def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
       cuenv export sbatch -p ~/envs/train --gpus a100:2 -o job.sh -- python train.py
       cuenv export sbatch -p ~/envs/train --option --nodes=4 --option --constraint=ampere -- python train.py
     """
-    from cuenv.export.export import export_sbatch  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.jobs import export_sbatch  # noqa: PLC0415 - not needed for --help
 
     made = export_sbatch(values["lock"], values["prefix"], values["slots"], values["options"], words)
     return _deliver(made, values, _output_file(made, values["output"]))
@@ -309,7 +309,7 @@ def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
       eval "$(cuenv export shell --release 12.6)"
       eval "$(cuenv export shell --off)"
     """
-    from cuenv.export.export import export_off, export_shell  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.toolkit import export_off, export_shell  # noqa: PLC0415 - not needed for --help
 
     if values["off"]:
         made = export_off()
@@ -344,7 +344,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
       cuenv export uv --set 'old=GTX 1080,V100@580.65.06' --set 'new=RTX 5090@580.65.06'
       cuenv export uv --gpu A100 --driver 535.129.03 --pytorch 2.8 --with torchvision
     """
-    from cuenv.export.export import export_uv  # noqa: PLC0415 - not needed for --help
+    from cuenv.export.uv_project import export_uv  # noqa: PLC0415 - not needed for --help
 
     made = export_uv(values["sets"], host_from(values), request_from(values), knowledge_from(values))
     return _deliver(made, values, _output_file(made, values["output"]))

@@ -1,4 +1,4 @@
-"""Export: an environment as files that build it, check it, or find its compiler somewhere else."""
+"""What every export has, and the export of a lock or a decision as a container."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from packaging.version import Version
-
-from cuenv.core import __version__
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import absolute, is_file, is_there, shown
+from cuenv.core.io.files import is_file, shown
 from cuenv.core.io.products import write_product
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
-from cuenv.core.versions import Capability, minor, version
-from cuenv.export import toolkit as toolkit_sh
 from cuenv.export.container import ContainerContent, Refused, Stages, content_of_decision, content_of_lock, stages
 from cuenv.export.dockerfile import (
     WORK,
@@ -28,19 +23,15 @@ from cuenv.export.dockerfile import (
     render_dockerignore,
 )
 from cuenv.export.io.own_wheel import find_cuenv
-from cuenv.export.jobs import render_batch_job
 from cuenv.export.tables import Delivery, Image, load_delivery
-from cuenv.export.toolkit import ToolkitNeed, choose_toolkit
-from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
-from cuenv.host.select import HostOptions, host_facts, this_machine
+from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.files import environment_files, lock_file_there, read_environment, read_lock, recorded_host
 from cuenv.lockfile.formats import requirements_txt
-from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.solution_policy import edit_findings
-from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
+from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import Lock, content_digest
 
 if TYPE_CHECKING:  # types alone
@@ -283,123 +274,3 @@ def save(files: Mapping[Path, str], own: str) -> tuple[tuple[Path, ...], tuple[t
     """
     kept = [(path, write_product(path, text, own)) for path, text in files.items()]
     return tuple(files), tuple((path, aside) for path, aside in kept if aside)
-
-
-def export_off() -> Exported:
-    """The lines that undo the last switch."""
-    return Exported(kind="shell", files={"shell": toolkit_sh.restore_lines()})
-
-
-def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, release: Version | None) -> Exported:
-    """The lines that make builds use one of the machine's toolkits, or why none is needed.
-
-    Args:
-        lock: what the environment was made from; ``None`` for the torch that is found on the machine.
-        release: the CUDA release that has to be it; ``None`` for the one that fits best.
-
-    Raises:
-        InputError: the lock or the host cannot be read.
-    """
-    # Toolkits and torch are this machine's, unless a recorded host is named; GPUs may be those of another one.
-    around = None if options.hosts else this_machine(options.environ, knowledge, deep=True)
-    facts = around if around and not options.given else host_facts(options, knowledge)
-    around = around or facts
-    need = (
-        _toolkit_of_lock(lock, facts, knowledge, release)
-        if lock
-        else _toolkit_of_torch(around, facts.capabilities, release)
-    )
-    made = choose_toolkit(around.toolkits, need, knowledge)
-    more: ExportFields = {
-        "needed": made.needed,
-        "toolkit": {"path": made.toolkit.path, "release": made.toolkit.release} if made.toolkit else None,
-        "because": list(made.because),
-    }
-    head = [f"{__version__}, export shell", *made.because]
-    if made.toolkit is None and made.needed:
-        known = [item.release for item in around.toolkits if item.release] if release else []
-        hint = f"cuenv export shell --release {known[-1]}" if known else "cuenv resolve --dev"
-        return Exported(kind="shell", more=more, refused=Refused("; ".join(made.because), hint))
-    if made.toolkit is None:
-        text = toolkit_sh.no_change_lines([f"{head[0]}: you need no toolkit of this machine", *made.because])
-        return Exported(kind="shell", files={"shell": text}, talk=(f"none    {made.because[0]}",), more=more)
-    text = toolkit_sh.switch_lines(made.toolkit.path, [item.path for item in made.others], head)
-    talk = tuple(f"{'choice ' if number == 0 else '       '} {line}" for number, line in enumerate(made.because))
-    return Exported(kind="shell", files={"shell": text}, talk=talk, more=more)
-
-
-def _toolkit_of_lock(path: Path, facts: HostFacts, knowledge: Knowledge, release: Version | None) -> ToolkitNeed:
-    _, lock, _ = read_lock_with_spec(path)
-    solution = lock.solution(facts.platform) or next(iter(lock.solutions), None)
-    if solution is None:
-        return ToolkitNeed(gpus=facts.capabilities, release=release)
-    candidate = candidate_of(solution, knowledge)
-    own = next((package for name in NVCC if (package := solution.package(name))), None)
-    return ToolkitNeed(
-        # What matters is what torch was built with: its builder compares that, and cuda-version may be later.
-        cuda=candidate.build.cuda if candidate else None,
-        gpus=facts.capabilities,
-        release=release,
-        own=f"{own.name} {own.version}" if own else "",
-        cpu=candidate is not None and candidate.build.cuda is None,
-    )
-
-
-def _toolkit_of_torch(around: HostFacts, gpus: tuple[Capability, ...], release: Version | None) -> ToolkitNeed:
-    """Choose a toolkit for the torch of the active environment, otherwise for the one on PATH."""
-    torch = next(iter(around.torch), None)
-    cuda = minor(version(torch.cuda)) if torch and torch.cuda else None
-    return ToolkitNeed(cuda=cuda, gpus=gpus, release=release, cpu=torch is not None and torch.cuda is None)
-
-
-def export_uv(sets: Iterable[str], options: HostOptions, request: Request, knowledge: Knowledge) -> Exported:
-    """The tables of a ``pyproject.toml`` by which uv takes the torch of the host, or of each set of GPUs.
-
-    Raises:
-        UsageError: a set or an option names nothing that exists, or asks for what uv cannot install.
-    """
-    from cuenv.export.uv_project import choose_wheels, parse_sets, render  # noqa: PLC0415 - only for uv
-
-    made = choose_wheels(parse_sets(sets, options), request, knowledge)
-    if isinstance(made, Refused):
-        return Exported(kind="uv", refused=made)
-    return Exported(
-        kind="uv",
-        files={"pyproject.toml": render(made, request)},
-        talk=tuple(f"{item.name or 'torch':7} {item.wheel.name} for {host_line(item.facts)}" for item in made),
-        more={
-            "groups": [
-                {
-                    "name": item.name or None,
-                    "gpus": [str(gpu) for gpu in item.facts.capabilities],
-                    "pytorch": str(item.wheel.version),
-                    "build": item.wheel.build,
-                    "requirements": list(item.needs),
-                }
-                for item in made
-            ]
-        },
-    )
-
-
-def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...], command: tuple[str, ...]) -> Exported:
-    """A batch script for Slurm that checks the lock on each node, and runs a command in the environment.
-
-    Args:
-        prefix: the folder of the environment, as the nodes see it.
-        gpus: of each node, as Slurm writes it.
-
-    Raises:
-        UsageError: a value that no script can hold.
-        InputError: the lock cannot be read.
-    """
-    path, made, _ = read_lock_with_spec(lock)
-    there, environment = str(path.resolve()), str(absolute(prefix.expanduser()))
-    origin = f"{path.name}, content {content_digest(made.solutions)[:16]}"
-    text = render_batch_job(
-        origin=origin, lock=there, environment=environment, gpus=gpus, options=options, command=command
-    )
-    install = shlex.join(["cuenv", "install", there, "--prefix", environment])
-    note = f"note    create the environment first, once: {install}"
-    talk = () if is_there(prefix) else (note,)
-    return Exported(kind="sbatch", files={"job.sbatch": text}, talk=talk)

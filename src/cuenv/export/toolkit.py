@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -18,13 +20,20 @@ from cuenv.core.io.templates import fill
 from cuenv.core.record import dataclass
 from cuenv.core.urls import one_line
 from cuenv.core.versions import Capability, minor, version
+from cuenv.export.container import Refused
+from cuenv.export.export import Exported, read_lock_with_spec
 from cuenv.host.facts import FoundToolkit, Gpu, HostFacts
 from cuenv.host.request import Request
+from cuenv.host.select import HostOptions, host_facts, this_machine
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
+from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.candidates import bare_candidate
 from cuenv.resolver.rules import Context, verdict_of
-from cuenv.solve.environment_spec import WRITTEN_BY
+from cuenv.solve.environment_spec import NVCC, WRITTEN_BY
+
+if TYPE_CHECKING:  # types alone
+    from cuenv.export.documents import ExportFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +151,70 @@ def no_change_lines(head: Sequence[str]) -> str:
     """Lines that change nothing and say why."""
     plain = [one_line(line) for line in head]
     return "".join(f"{line}\n" for line in (f"{WRITTEN_BY} {plain[0]}", *(f"# {line}" for line in plain[1:])))
+
+
+def export_off() -> Exported:
+    """The lines that undo the last switch."""
+    return Exported(kind="shell", files={"shell": restore_lines()})
+
+
+def export_shell(lock: Path | None, options: HostOptions, knowledge: Knowledge, release: Version | None) -> Exported:
+    """The lines that make builds use one of the machine's toolkits, or why none is needed.
+
+    Args:
+        lock: what the environment was made from; ``None`` for the torch that is found on the machine.
+        release: the CUDA release that has to be it; ``None`` for the one that fits best.
+
+    Raises:
+        InputError: the lock or the host cannot be read.
+    """
+    # Toolkits and torch are this machine's, unless a recorded host is named; GPUs may be those of another one.
+    around = None if options.hosts else this_machine(options.environ, knowledge, deep=True)
+    facts = around if around and not options.given else host_facts(options, knowledge)
+    around = around or facts
+    need = (
+        _toolkit_of_lock(lock, facts, knowledge, release)
+        if lock
+        else _toolkit_of_torch(around, facts.capabilities, release)
+    )
+    made = choose_toolkit(around.toolkits, need, knowledge)
+    more: ExportFields = {
+        "needed": made.needed,
+        "toolkit": {"path": made.toolkit.path, "release": made.toolkit.release} if made.toolkit else None,
+        "because": list(made.because),
+    }
+    head = [f"{__version__}, export shell", *made.because]
+    if made.toolkit is None and made.needed:
+        known = [item.release for item in around.toolkits if item.release] if release else []
+        hint = f"cuenv export shell --release {known[-1]}" if known else "cuenv resolve --dev"
+        return Exported(kind="shell", more=more, refused=Refused("; ".join(made.because), hint))
+    if made.toolkit is None:
+        text = no_change_lines([f"{head[0]}: you need no toolkit of this machine", *made.because])
+        return Exported(kind="shell", files={"shell": text}, talk=(f"none    {made.because[0]}",), more=more)
+    text = switch_lines(made.toolkit.path, [item.path for item in made.others], head)
+    talk = tuple(f"{'choice ' if number == 0 else '       '} {line}" for number, line in enumerate(made.because))
+    return Exported(kind="shell", files={"shell": text}, talk=talk, more=more)
+
+
+def _toolkit_of_lock(path: Path, facts: HostFacts, knowledge: Knowledge, release: Version | None) -> ToolkitNeed:
+    _, lock, _ = read_lock_with_spec(path)
+    solution = lock.solution(facts.platform) or next(iter(lock.solutions), None)
+    if solution is None:
+        return ToolkitNeed(gpus=facts.capabilities, release=release)
+    candidate = candidate_of(solution, knowledge)
+    own = next((package for name in NVCC if (package := solution.package(name))), None)
+    return ToolkitNeed(
+        # What matters is what torch was built with: its builder compares that, and cuda-version may be later.
+        cuda=candidate.build.cuda if candidate else None,
+        gpus=facts.capabilities,
+        release=release,
+        own=f"{own.name} {own.version}" if own else "",
+        cpu=candidate is not None and candidate.build.cuda is None,
+    )
+
+
+def _toolkit_of_torch(around: HostFacts, gpus: tuple[Capability, ...], release: Version | None) -> ToolkitNeed:
+    """Choose a toolkit for the torch of the active environment, otherwise for the one on PATH."""
+    torch = next(iter(around.torch), None)
+    cuda = minor(version(torch.cuda)) if torch and torch.cuda else None
+    return ToolkitNeed(cuda=cuda, gpus=gpus, release=release, cpu=torch is not None and torch.cuda is None)

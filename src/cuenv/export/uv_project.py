@@ -11,6 +11,7 @@ from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability
 from cuenv.export.container import Refused
+from cuenv.export.export import Exported
 from cuenv.host.describe import host_line, host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
@@ -181,3 +182,31 @@ def _tables(sets: list[ChosenWheel], alone: ChosenWheel | None) -> Iterator[str]
 
 def _index(tag: str) -> str:
     return f"pytorch-{tag}"
+
+
+def export_uv(sets: Iterable[str], options: HostOptions, request: Request, knowledge: Knowledge) -> Exported:
+    """The tables of a ``pyproject.toml`` by which uv takes the torch of the host, or of each set of GPUs.
+
+    Raises:
+        UsageError: a set or an option names nothing that exists, or asks for what uv cannot install.
+    """
+    made = choose_wheels(parse_sets(sets, options), request, knowledge)
+    if isinstance(made, Refused):
+        return Exported(kind="uv", refused=made)
+    return Exported(
+        kind="uv",
+        files={"pyproject.toml": render(made, request)},
+        talk=tuple(f"{item.name or 'torch':7} {item.wheel.name} for {host_line(item.facts)}" for item in made),
+        more={
+            "groups": [
+                {
+                    "name": item.name or None,
+                    "gpus": [str(gpu) for gpu in item.facts.capabilities],
+                    "pytorch": str(item.wheel.version),
+                    "build": item.wheel.build,
+                    "requirements": list(item.needs),
+                }
+                for item in made
+            ]
+        },
+    )
