@@ -18,7 +18,8 @@ from commands import in_shell
 from commands import inside as run
 from commands import run as process
 from cuenv.cli import completion
-from cuenv.cli.completion import KINDS, SHELLS, TABLES, completions, gpus, items
+from cuenv.cli.completion import SHELLS, completions
+from cuenv.cli.completion_names import KINDS, TABLES, gpus, items
 from cuenv.cli.main import COMMANDS, cli, load
 from cuenv.core.errors import ExitCode
 from cuenv.host.select import HostOptions, host_facts

@@ -221,7 +221,7 @@ def test_the_toolkits_and_the_torch_are_this_machines_whatever_gpus_are_named(mo
     def this_machine(*_: object, deep: bool = False) -> HostFacts:
         return replace(here, toolkits=toolkits(*RELEASES), torch=(torch,)) if deep else here
 
-    for module in ("host.select", "export.export"):
+    for module in ("host.select", "export.toolkit"):
         monkeypatch.setattr(f"cuenv.{module}.this_machine", this_machine)
     asked = {"9.0": (HostOptions(), HostOptions(driver="535.129.03")), "8.0": (HostOptions(gpus=("8.0",)),)}
     for gpu, options in ((gpu, item) for gpu, items in asked.items() for item in items):

@@ -64,7 +64,7 @@ def completes(kind: str) -> Completer:
     """A function for ``shell_complete`` that completes names of a kind: ``shell_complete=completes("gpu")``."""
 
     def complete(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem[str]]:
-        from cuenv.cli.completion import KINDS, items  # noqa: PLC0415 - only when a shell asks
+        from cuenv.cli.completion_names import KINDS, items  # noqa: PLC0415 - only when a shell asks
 
         return items(KINDS[kind](context), text)
 

@@ -110,7 +110,7 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete commands without importing them, and options as click does."""
-        from cuenv.cli.completion import items  # noqa: PLC0415 - only when a shell asks
+        from cuenv.cli.completion_names import items  # noqa: PLC0415 - only when a shell asks
 
         names = {name: COMMANDS[name] for name in self.list_commands(ctx)}
         return [*items(names, incomplete), *click.Command.shell_complete(self, ctx, incomplete)]

@@ -32,7 +32,7 @@ def command(name: str | None, **values: Unpack[TalkValues]) -> None:
       cuenv schema report > report-1.json
       cuenv schema cuenv/host/1
     """
-    from cuenv.cli.completion import schemas  # noqa: PLC0415 - not needed for --help
+    from cuenv.cli.completion_names import schemas  # noqa: PLC0415 - not needed for --help
 
     found = schemas()
     if name is None:
