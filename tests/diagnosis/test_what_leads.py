@@ -202,6 +202,12 @@ def test_what_fails_is_never_clean(line: str) -> None:
         "retry_on_error=True errors='ignore'\nprocess exited with code 0\n",
         "UserWarning: optional backend is not available\nepoch 1: loss 0.3\nfinished\n",
         "2024-07-22 08:54:23.1: I tensorflow/dump_mlir_util.cc:268] disabling MLIR crash reproducer.\n",
+        "[NeMo W 2022-11-29 02:35:59 optimizers:77] Could not import distributed_fused_adam optimizer from Apex\n",
+        (
+            "10:15:24 - torio.utils - DEBUG - Failed to load FFmpeg6 extension.\nTraceback (most recent call last):\n"
+            '  File "/a/ctypes/__init__.py", line 376, in f\nOSError: libavutil.so.58: cannot open shared object file\n'
+            "10:15:24 - torio.utils - DEBUG - Successfully loaded FFmpeg4\nstep 1 loss 2.0\n"
+        ),
         "INFO checkpoint not found, starting from scratch\nstep 1 loss 2.0\nstep 2 loss 1.0\n",
         "export NCCL_ASYNC_ERROR_HANDLING=1\ndone\n",
         "The following error message 'operation scheduled before its operands' can be ignored.\nserver started\n",

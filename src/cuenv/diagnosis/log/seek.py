@@ -68,6 +68,8 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
 }
 _HOOK = b"Error in sys.excepthook:"  # Python prints this after an exception has already ended the program
 _ASIDE = (b"Exception ignored in", b"Exception ignored while", b"Error in atexit.", _HOOK)
+_DEBUG = regex(rb"\bDEBUG\b[^\n]{0,200}\b[Ff]ail")
+"""A failure that a logger reports only for debugging: the traceback below it belongs to it."""
 _ASIDE_REACH = 30
 _CMAKE = b"CMake Error"
 _TRACEBACK = b"Traceback (most recent call last"
@@ -283,7 +285,7 @@ class LogSearch:
         if about is None:
             line = to_english(line)
             about = self._of_english(shape_of(line))
-        if any(mark in line for mark in _ASIDE):
+        if any(mark in line for mark in _ASIDE) or _DEBUG.search(line):
             self.aside = number
         if about.special is None or about.special:
             self._special(line, number, about.special)
