@@ -398,6 +398,7 @@ NOTHING = {
     "RuntimeError: DataLoader worker (pid 3) is killed by signal: Bus error\n": "an image that nobody names",
     "CUDA error: no kernel image is available for execution on the device\n  at /x/ggml-cuda.cu:9: error\n": "no torch",
     "[E:onnxruntime:, e.cc:3 Run] CUDA error: no kernel image is available for execution on the device\n": "no torch",
+    "ExternalError: Cuda error(209), no kernel image is available. at (/paddle/paddle/a.cc:281)\n": "no torch",
     "triton.compiler.errors.CompilationError: at 34:23:\n": "a kernel that torch.compile did not make",
 }
 

@@ -29,7 +29,9 @@ SHOWN_SOFTWARE = ("torch", "cuda", "nvcc", "python", "gcc")  # software versions
 _SLOT = regex(r"\{([a-z]+)\}")
 _PLACEHOLDER = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
 """A placeholder that the log did not fill: a command that contains one is not printed."""
-_WITHOUT_TORCH = frozenset({"jax", "tensorflow", "ggml", "jittor", "onnxruntime"})
+_WITHOUT_TORCH = frozenset(
+    {"catboost", "ggml", "jax", "jittor", "lightgbm", "mxnet", "onnxruntime", "paddle", "tensorflow", "xgboost"}
+)
 """Frameworks for which a PyTorch environment does not help."""
 _COMPILED = frozenset({"ai.onnxruntime", "onnxruntime-java", "rs", "drivererror", "cudasuccess"})
 """Signs of programs in Java, Rust and C++ (Caffe), for which a Python package does not help."""

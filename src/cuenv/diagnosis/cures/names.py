@@ -25,6 +25,8 @@ _PARTS = {
     "jax": "jaxlib",
     "selective-scan": "mamba-ssm",
     "exllamav2-ext": "exllamav2",
+    "awq": "autoawq-kernels",
+    "awq-ext": "autoawq-kernels",
     "awq-inference-engine": "autoawq-kernels",
     "autogptq-cuda": "auto-gptq",
     "autogptq-cuda-64": "auto-gptq",
