@@ -1333,7 +1333,9 @@ def test_an_extension_of_pyg_for_another_cuda_is_the_one_that_is_installed_again
 
 def test_a_step_of_a_dockerfile_that_is_killed_while_it_builds_has_too_many_jobs() -> None:
     step = '#9 ERROR: process "/bin/sh -c {}" did not complete successfully: exit code: 137\n'
-    assert led(f"docker build\n{step.format('pip install flash-attn')}").command == "export MAX_JOBS=2"
+    found = led(f"docker build\n{step.format('pip install flash-attn')}")
+    assert "ENV MAX_JOBS=2" in found.remedy
+    assert not found.command  # what is exported outside does not reach the step
     assert not led(f"docker build\n{step.format('python train.py')}").command
 
 
@@ -1407,3 +1409,48 @@ def test_an_audio_library_for_amd_beside_a_torch_for_cuda_is_called_so() -> None
     cause = led("OSError: libtorch_hip.so: cannot open shared object file: No such file or directory\n")
     assert (cause.symptom.id, cause.command) == ("torch-library-missing", "")
     assert "its build for AMD GPUs" in cause.remedy
+
+
+def test_a_make_that_is_killed_gets_fewer_jobs_in_its_own_words() -> None:
+    killed = "c++: internal compiler error: Killed (program cc1plus)\nmake[2]: *** [a.o] Error 4\n"
+    assert led(killed).command == "make -j2"
+    assert led(f"Building wheel for torch-scatter (setup.py)\n{killed}").command == "export MAX_JOBS=2"
+    assert "ENV MAX_JOBS=2" in led(f"#9 1.25 Building wheel for apex (setup.py)\n#9 7.5 {killed}").remedy
+
+
+def test_what_a_build_script_of_rust_says_is_told() -> None:
+    said = (
+        "error: failed to run custom build command for `x-sys v1.0`\n  thread 'main' panicked at build.rs:1:2:\n  {}\n"
+    )
+    assert led(said.format("no libx here")).because == ("it says: no libx here",)
+    assert led(said.format("Failed to execute `nvcc`: Os { code: 2, kind")).symptom.id == "nvcc-not-found"
+
+
+def test_what_pixi_says_in_the_lines_of_its_tree_is_told() -> None:
+    assert led("Error:   \u00d7 Could not apply pin. It is not there:\n  │ libcute\n").because == (
+        "it says: Could not apply pin. It is not there: libcute",
+    )
+
+
+def test_a_program_that_is_missing_comes_from_the_package_that_has_it() -> None:
+    assert led("error: command 'swig' failed: No such file or directory\n").command.endswith("install -y swig")
+    assert not led("error: command 'nobody' failed: No such file or directory\n").command
+
+
+def test_a_package_for_another_release_of_the_system_is_told_as_such() -> None:
+    found = led(
+        "The following packages have unmet dependencies:\n libx-1 : Depends: liburcu6 but it is not installable\n"
+    )
+    assert found.because == ("liburcu6 is not in the repositories of this system",)
+    assert not found.command
+
+
+def test_a_newer_meson_and_a_newer_swig_are_installed_where_the_old_one_is_refused() -> None:
+    assert led("meson.build:1:0: ERROR: Meson version is 0.5 but project requires >=1.2\n").command.endswith("-U meson")
+    assert led("swig error : Unrecognized option -doxygen\n").command.endswith("-U swig")
+    assert not led("a.i:2: Error: Unable to find 'faiss/Index.h'\n").command
+
+
+def test_a_build_that_asks_for_the_gpu_gets_its_compute_capability() -> None:
+    asks = "`nvidia-smi` failed. Ensure that you have CUDA installed\n"
+    assert not led(asks).command

@@ -308,7 +308,7 @@ def test_an_exception_whose_message_stands_below_it_is_not_hidden_by_the_report_
         TRACEBACK + b"pkg.FooException: \n   You asked for blue\nsrun: error: n1: task 0: Exited with exit code 1\n"
     )
     assert found.verdict == "unknown"
-    assert [text for _, text in found.unexplained] == ["pkg.FooException:"]
+    assert [text for _, text in found.unexplained] == ["pkg.FooException: You asked for blue"]
 
 
 def test_a_record_of_json_that_says_in_words_what_failed_leads() -> None:

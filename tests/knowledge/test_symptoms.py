@@ -28,6 +28,7 @@ WRAPS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "ranks of torchrun": lambda lines: [b"[rank%d]: %s" % (index % 4, line) for index, line in enumerate(lines)],
     "ranks of mpirun": lambda lines: [b"[1,%d]<stderr>:%s" % (index % 4, line) for index, line in enumerate(lines)],
     "time stamps of a CI": lambda lines: [b"2024-05-01T12:00:00.1234567Z " + line for line in lines],
+    "steps of docker build": lambda lines: [b"#12 3.456 " + line for line in lines],
     "names of docker compose": lambda lines: [b"trainer-1  | " + line for line in lines],
     "colours": lambda lines: [b"\x1b[1;31m" + line + b"\x1b[0m\x1b[K" for line in lines],
     "carriage returns": lambda lines: [line + b"\r" for line in lines],

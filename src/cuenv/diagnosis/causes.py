@@ -13,7 +13,7 @@ from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.diagnosis.cures import CURES
 from cuenv.diagnosis.cures.build import other_major_findings
-from cuenv.diagnosis.cures.context import RESOLVE, CureResult, LogContext, host_words
+from cuenv.diagnosis.cures.context import RESOLVE, CureResult, LogContext, host_words, in_docker_build
 from cuenv.diagnosis.cures.managers import PIP, for_manager
 from cuenv.diagnosis.cures.names import placeholder_values
 from cuenv.diagnosis.lead import RankedSymptom, SymptomRanking, Verdict, rank_symptoms
@@ -29,6 +29,8 @@ SHOWN_SOFTWARE = ("torch", "cuda", "nvcc", "python", "gcc")  # software versions
 _SLOT = regex(r"\{([a-z]+)\}")
 _PLACEHOLDER = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
 """A placeholder that the log did not fill: a command that contains one is not printed."""
+_EXPORT = regex(r"export ((?:\w{1,40}=[^\s$()&;|]{1,200} ?)+)")
+"""A command that only sets variables: the steps of a docker build do not see those of the machine."""
 _WITHOUT_TORCH = frozenset(
     {"catboost", "ggml", "jax", "jittor", "lightgbm", "mxnet", "onnxruntime", "paddle", "tensorflow", "xgboost"}
 )
@@ -188,12 +190,15 @@ def _cause(entry: RankedSymptom, base: LogContext, *, may: bool) -> Cause:
     beside = "torch" not in context.frameworks and command.startswith(tuple(foreign))
     kept = may and not _PLACEHOLDER.search(command) and not beside
     command = for_manager(context, command) if kept else ""
+    remedy = cure.remedy or fill_slots(row.remedy, values)
+    if in_docker_build(context) and (variables := _EXPORT.fullmatch(command)):
+        command, remedy = "", f"{remedy}; in the Dockerfile: ENV {variables[1]}"
     return Cause(
         match=entry.match,
         reason=entry.reason,
         why=fill_slots(row.cause, values),
         because=(*cure.because, *_missing_gpu(base.facts, command)),
-        remedy=cure.remedy or fill_slots(row.remedy, values),
+        remedy=remedy,
         command=command,
         followers=entry.followers,
     )

@@ -47,6 +47,7 @@ PROVIDED = (
     "cmake",
     "link",
     "renamed",
+    "program",
     "repository",
     "name",
     "libstdcxx",
@@ -163,10 +164,10 @@ class Provider(Row, key=("kind", "name")):
         one_of(*PROVIDED),
         "what is missing: a module of Python, one that the standard library had, an extension that lies in a `folder` "
         "of its program, a shared library (without lib and .so), a header (how its name begins), a package of CMake, a "
-        "library to `link` with, a package of Debian that was `renamed`, a package that is built from its repository, "
-        "a name of a package (`package:name`), a version of libstdc++, the `kernels` of a package for a GPU, the "
-        "lowest compute `capability` for which its sources can be compiled, the `wheels` of a release "
-        "(`package:X.Y`), and a name in the headers of CUDA, `since` and `until` a release",
+        "library to `link` with, a package of Debian that was `renamed`, a `program`, a package that is built "
+        "from its repository, a name of a package (`package:name`), a version of libstdc++, the `kernels` of a "
+        "package for a GPU, the lowest compute `capability` for which its sources can be compiled, the `wheels` of a "
+        "release (`package:X.Y`), and a name in the headers of CUDA, `since` and `until` a release",
     )
     name: str = column(TEXT, "its name")
     gives: str = column(

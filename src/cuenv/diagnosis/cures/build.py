@@ -98,7 +98,7 @@ def toolchain(context: LogContext) -> CureResult:
 
 _NVCC_NOT_FOUND = regex(
     r"\b(?:nvcc|cicc)\W{0,12}: (?:[Cc]ommand |executable file )?not found|command not found: nvcc|"
-    r"configure: error: .*nvcc"
+    r"configure: error: .*(?:nvcc|cuda)"
 )
 _INSTALL_NVCC = (
     "conda install -c conda-forge cuda-nvcc cuda-cudart-dev libcublas-dev && "
@@ -252,6 +252,13 @@ def nvcc_targets(context: LogContext) -> CureResult:
         "that of torch" if own else f"the {'last' if dropped else 'first'} that does"
     )
     return CureResult(because=tuple(because), remedy=remedy, command=install_toolchain(context, taken))
+
+
+@cure
+def compute_cap(context: LogContext) -> CureResult:
+    """The compute capability of the GPU of the log, for build scripts that ask nvidia-smi."""
+    here = capabilities(context)
+    return CureResult(command=f"export CUDA_COMPUTE_CAP={str(here[0]).replace('.', '')}") if here else CureResult()
 
 
 @cure
@@ -467,6 +474,10 @@ def cmake_unset(context: LogContext) -> CureResult:
     words = context.mentions.get("cmake", "")
     name = next((name for name in ("cudnn", "nccl") if name in words.lower()), "")
     because = (f"it says: {words}",) if words else ()
+    if "CUDA_CUDA_LIBRARY" in words:
+        remedy = "libcuda.so comes with the driver; without one give CMake the toolkit's stub, in the build directory"
+        stub = "${CUDA_HOME:-/usr/local/cuda}/lib64/stubs/libcuda.so"
+        return CureResult(because=because, remedy=remedy, command=f"cmake -DCUDA_CUDA_LIBRARY={stub} .")
     return CureResult(because=because, command=f"conda install -c conda-forge {name}{_EXPORT_PATHS}" if name else "")
 
 

@@ -6,7 +6,6 @@ remedy of the table row is used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -179,7 +178,7 @@ def newest_supported_cuda(context: LogContext) -> Version | None:
 
 def in_docker_build(context: LogContext) -> bool:
     """Return whether the log comes from a docker build."""
-    return "docker" in context.frameworks or bool(re.match(r"#[0-9]{1,4} [0-9.]{1,9} ", context.line))
+    return "docker" in context.frameworks or "step" in context.mentions
 
 
 Cure: TypeAlias = Callable[[LogContext], CureResult]

@@ -229,7 +229,8 @@ def install_cuda_library(context: LogContext) -> str:
     if stem in ("cudart", "cublas", "cufft", "curand", "cusolver", "cusparse") and release in {*_OLD_TOOLKITS} - {
         *suffixes
     }:
-        return f"conda install -c conda-forge cudatoolkit={_OLD_TOOLKITS[release]} && {_EXPORT_CONDA_LIB}"
+        channel = "defaults" if release in ("8.0", "9.0") else "conda-forge"
+        return f"conda install -c {channel} cudatoolkit={_OLD_TOOLKITS[release]} && {_EXPORT_CONDA_LIB}"
     if "-builtins" in context.line and major == "11" and release != major:  # of this very release, as old as it is
         return f"conda install -c conda-forge cudatoolkit={release} && {_EXPORT_CONDA_LIB}"
     if not wheel or major not in suffixes:
@@ -263,8 +264,8 @@ _CUDA_LIBRARIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "nvrtc": ("nvidia-cuda-nvrtc", _WHEEL_SUFFIX),
 }
 """Libraries, and NVIDIA's wheels with them: the suffix of the name by the major version in the library's file name."""
-_OLD_TOOLKITS = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.1", "9.2": "9.2", "10": "10.2", "10.0": "10.0", "10.1": "10.1"}
-"""Releases of CUDA before NVIDIA's wheels, by the number in the file names of their libraries."""
+_OLD_TOOLKITS = {"8.0": "8.0", "9.0": "9.0", "9.2": "9.2", "10": "10.2", "10.0": "10.0", "10.1": "10.1"}
+"""Releases of CUDA before NVIDIA's wheels that conda has, by the number in the file names of their libraries."""
 
 
 @cure

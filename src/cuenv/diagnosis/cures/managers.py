@@ -50,6 +50,16 @@ _OF_RPM = {
     "cmake": "cmake",
     "ninja-build": "ninja-build",
     "pciutils": "pciutils",
+    "libssl-dev": "openssl-devel",
+    "pkg-config": "pkgconf-pkg-config",
+    "swig": "swig",
+    "gfortran": "gcc-gfortran",
+    "protobuf-compiler": "protobuf-compiler",
+    "wget": "wget",
+    "curl": "curl",
+    "unzip": "unzip",
+    "make": "make",
+    "patchelf": "patchelf",
 }
 """Debian packages and their names in Fedora and Red Hat."""
 

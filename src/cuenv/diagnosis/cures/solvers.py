@@ -158,7 +158,18 @@ def rust_script(context: LogContext) -> CureResult:
     """Suggest the system packages that the build scripts of common Rust crates need."""
     wanted = {"openssl-sys": "libssl-dev pkg-config", "prost-build": "protobuf-compiler", "alsa-sys": "libasound2-dev"}
     package = wanted.get(context.groups.get("name", ""))
-    return CureResult(command=f"sudo apt-get install -y {package}" if package else None)
+    said = context.mentions.get("panic", "")
+    because = (f"it says: {said}",) if said else ()
+    return CureResult(because=because, command=f"sudo apt-get install -y {package}" if package else None)
+
+
+@cure
+def rust_refused(context: LogContext) -> CureResult:
+    """The old cast of tokenizers, which Rust 1.73 and newer refuse unless they are told to allow it."""
+    if "casting `&T`" not in context.line:
+        return CureResult()
+    remedy = "let the compiler accept the cast, or take a newer release of the package"
+    return CureResult(remedy=remedy, command='export RUSTFLAGS="-A invalid_reference_casting"')
 
 
 def _last_supported_python(context: LogContext, name: str) -> tuple[str, str] | None:

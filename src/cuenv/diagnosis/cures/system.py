@@ -110,6 +110,9 @@ def apt_key(context: LogContext) -> CureResult:
         return CureResult(command=f"{_TOOLKIT_KEY} && sudo chmod 644 {_KEYRING}")
     if "A4B469963BF863CC" not in context.line and not _CUDA_REPOSITORY.search(context.line):
         return CureResult()
+    if in_docker_build(context) and "apt-cuda" not in context.mentions:
+        remedy = "take the old lists out of the image before the first apt-get update, or use a base image of today"
+        return CureResult(remedy=remedy, command=f"rm -f {_IMAGE_LISTS}")
     found = _CUDA_REPOSITORY.search(context.line)
     system = found[1] if found else "$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)"
     package = f"https://developer.download.nvidia.com/compute/cuda/repos/{system}/x86_64/cuda-keyring_1.1-1_all.deb"
@@ -132,7 +135,11 @@ def apt_dependencies(context: LogContext) -> CureResult:
         return CureResult(because=(says,), remedy="use the repository for this release instead, and run apt update")
     if context.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in context.line:
         if "toolkit" not in context.mentions:
-            return _driver_package_cure(context)
+            return (
+                _driver_package_cure(context)
+                if "uninstallable" not in context.mentions
+                else _of_another_release(context)
+            )
         name = context.mentions["toolkit"].replace("cuda", "cuda-toolkit")
         remedy = f"install {name} instead of cuda, which would install another driver beside the existing one"
         return CureResult(remedy=remedy, command=f"sudo apt-get install -y {name}")
@@ -141,6 +148,13 @@ def apt_dependencies(context: LogContext) -> CureResult:
         "source of the packages named below, and remove those of the other"
     )
     return CureResult(remedy=remedy, command="sudo apt-get --fix-broken install -y")
+
+
+def _of_another_release(context: LogContext) -> CureResult:
+    """The repository of this release of the system, where a package needs one that only another release has."""
+    says = f"{context.mentions['uninstallable']} is not in the repositories of this system"
+    remedy = "the packages are for another release of the system: use the repository of this one, and run apt update"
+    return CureResult(because=(says,), remedy=remedy)
 
 
 def _driver_package_cure(context: LogContext) -> CureResult:
@@ -161,6 +175,39 @@ def cmake_words(context: LogContext) -> CureResult:
     """Quote the message of CMake below the first line of its error."""
     words = context.mentions.get("cmake")
     return CureResult(because=(f"it says: {words}",)) if words else CureResult()
+
+
+@cure
+def tree_words(context: LogContext) -> CureResult:
+    """What pixi or rattler-build says in the lines below the cross."""
+    words = context.mentions.get("cross")
+    return CureResult(because=(f"it says: {words}",) if words else ())
+
+
+@cure
+def program(context: LogContext) -> CureResult:
+    """The package of Debian and Ubuntu that has a program."""
+    package = provider(context, "program", context.groups.get("name", "").rpartition("/")[2])
+    return CureResult(command=f"sudo apt-get update && sudo apt-get install -y {package}") if package else CureResult()
+
+
+@cure
+def meson(context: LogContext) -> CureResult:
+    """A newer Meson, or the package of the system that has the library or the program."""
+    if re.search(r"Meson version is|requires? >= ?[0-9.]+ of meson", context.line):
+        return CureResult(command=f"{PIP} install -U meson")
+    name = re.search(r"(?:Dependency(?: lookup for)?|Program|library) [\"']?([\w.+-]{2,40})", context.line)
+    kinds = ("cmake", "link", "program") if name else ()
+    package = next(filter(None, (provider(context, kind, name[1]) for kind in kinds if name)), "")
+    return CureResult(command=f"sudo apt-get install -y {package}") if package else CureResult()
+
+
+@cure
+def swig(context: LogContext) -> CureResult:
+    """A newer SWIG, where the one that is there does not know an option."""
+    if "Unrecognized option" not in context.line:
+        return CureResult()
+    return CureResult(remedy="install a newer SWIG, and build again", command=f"{PIP} install -U swig")
 
 
 @cure
@@ -306,6 +353,13 @@ _SETTINGS = (
 )
 
 
+@cure
+def few_jobs(context: LogContext) -> CureResult:
+    """Fewer jobs for make, which does not read MAX_JOBS."""
+    of_python = {"building", "isolated"} & context.mentions.keys() or "torch" in context.frameworks
+    return CureResult() if of_python or "make" not in context.mentions else CureResult(command="make -j2")
+
+
 _BUILD = r"pip3? install|setup\.py|\b(?:make|cmake|ninja)\b|-m build"
 
 
@@ -316,9 +370,7 @@ def host_memory(context: LogContext) -> CureResult:
         remedy = "run pip again without its cache, or give the machine or container more memory"
         return CureResult(remedy=remedy, command="export PIP_NO_CACHE_DIR=1")
     if in_docker_build(context) and re.search(r"exit code: 137", context.line) and re.search(_BUILD, context.line):
-        return CureResult(
-            remedy="build with fewer parallel jobs: ENV MAX_JOBS=2 before the step", command="export MAX_JOBS=2"
-        )
+        return CureResult(remedy="build with fewer parallel jobs", command="export MAX_JOBS=2")
     of_pip = context.frame is not None and context.frame.package == "pip"
     fetched = context.mentions.get("building") and not {"script", "importing"} & context.mentions.keys()
     if not of_pip and not (fetched and context.line.strip() == "Killed"):

@@ -246,10 +246,12 @@ _LOGGER = regex(
 )
 """The prefix of a logger before each line of an error; its level applies to the whole message."""
 _WRITER = regex(
-    rb"^(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}\[[0-9]{1,8}\]: )?"
+    rb"^(?:(?:#[0-9]{1,4} )?[0-9]{1,5}\.[0-9]{1,4}(?: |$))?"
+    rb"(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}\[[0-9]{1,8}\]: )?"
     rb"(?:\([A-Za-z_]\w{0,40} pid=[0-9]{1,8}(?:, ip=[0-9.]{7,15})?\)(?: |$))?"
 )
-"""The prefixes of the system journal, vLLM and Ray before each line of a process."""
+"""The prefixes of docker build, the system journal, vLLM and Ray before each line of a process."""
+_BUILD_STEP = regex(rb"#[0-9]{1,4} [0-9]{1,5}\.[0-9]{1,4} ")
 _CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$|raise [A-Z])")
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
 _BORDER = regex("^[\\s>]*(?:│|┃|║|\\|)\\s?|\\s*(?:│|┃|║|\\|)\\s*$".encode())
@@ -269,6 +271,11 @@ def with_line_breaks(text: bytes) -> bytes:
 def without_colours(text: bytes) -> bytes:
     """Return a text without colour codes."""
     return _COLOURS.sub(b"", text) if b"\x1b" in text else text
+
+
+def in_build_step(line: bytes) -> bool:
+    """Return whether docker build wrote a line: with the number and the time of its step."""
+    return line[:1] == b"#" and _BUILD_STEP.match(line) is not None
 
 
 def clean_line(line: bytes) -> bytes:

@@ -70,7 +70,7 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     failed = search.failures(total)
     known = {*(one.line for one in failed), *(line for where in search.lines_of.values() for line in where)}
     failed = tuple(sorted((*failed, *log_end.unnamed_exceptions(known)), key=lambda one: one.line))
-    failures = tuple(log_end.classified(one, search.sought) for one in failed)
+    failures = tuple(log_end.with_message(log_end.classified(one, search.sought)) for one in failed)
     done = 0 if search.last_exception else pip_success(tail, total)
     if done and not any(one.symptom.id == _PIP_FAILED for one in matches):
         failures = tuple(one for one in failures if one.line > done)
@@ -145,7 +145,15 @@ class _LogEnd:
             return one
         return replace(one, frame=self.raising_frame(one.line) or self.raising_frame(one.last))
 
-    def classified(self, one: FailedLine, sought: SearchMarks) -> FailedLine:
+    def with_message(self, one: FailedLine) -> FailedLine:
+        """Return a failure whose line ends with a colon with the next line, which is its message."""
+        index = one.line - self.first + 1
+        if not one.text.endswith(":") or not 0 < index < len(self.lines):
+            return one
+        message = printable_line(clean_line(self.lines[index]))
+        return replace(one, text=f"{one.text} {message}") if message else one
+
+    def classified(self, one: FailedLine, sought: SoughtMarks) -> FailedLine:
         """Match an exception without a row to a row for its file: of the program, a package, or a setup.py.
 
         An exception that Python raised in a package stays unknown, but its match names the package.

@@ -23,6 +23,7 @@ from cuenv.diagnosis.log.lines import (
     failure_in,
     foreign_marks,
     grade_of,
+    in_build_step,
     is_gpu_related,
     is_user_error,
     lacks_cause,
@@ -281,7 +282,7 @@ class LogSearch:
         )
 
     def _line(self, line: bytes, number: int, about: _LineShape | None) -> None:
-        line = without_echo(clean_line(line))
+        line = self._cleaned(line)
         if about is None:
             line = to_english(line)
             about = self._of_english(shape_of(line))
@@ -302,6 +303,12 @@ class LogSearch:
                 found = any(self._row(row, line, number) for row in about.rows if row.general) or found
         if about.fails and not found:
             self._failure(line, number)
+
+    def _cleaned(self, line: bytes) -> bytes:
+        """Return a line without its prefixes and what its commands would print."""
+        if in_build_step(line):
+            self.mentions.setdefault("step", "docker build")
+        return without_echo(clean_line(line))
 
     def _is_aside(self, number: int, grade: Grade) -> bool:
         """Return whether a line belongs to an exception that Python ignores: at exit, or while it frees an object."""

@@ -46,6 +46,8 @@ READERS: tuple[PasteReader, ...] = (
     programs.MESSAGES,
     programs.UV_TREE,
     programs.CMAKE,
+    programs.PANIC,
+    programs.CROSS,
     programs.PROGRAM,
     programs.FRAMEWORKS,
 )
@@ -471,6 +473,12 @@ _SOFTWARE = {
             "ignored",
             "archive",
             "lacks",
+            "step",
+            "panic",
+            "apt-cuda",
+            "uninstallable",
+            "cross",
+            "make",
         )
     },
     "interface": ("interface",),
@@ -502,7 +510,7 @@ def _software(tally: _Tally, packages: Mapping[str, list[str]]) -> Iterator[tupl
         yield "importing", packaged[-1]
 
 
-_MANAGERS = {"Resolved": "uv", "rattler": "pixi", "PyPI packages for environment": "pixi"}
+_MANAGERS = {"Resolved": "uv", "returned": "uv", "rattler": "pixi", "PyPI packages for environment": "pixi"}
 """Managers by the words that only they print."""
 _BUILD_TOOLS = frozenset({"setuptools", "wheel", "packaging", "ninja", "cmake", "pip", "cython", "scikit-build-core"})
 """Packages that pip collects for the environment of a build and seldom builds."""

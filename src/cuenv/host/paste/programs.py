@@ -162,6 +162,7 @@ FRAMEWORKS = pattern_reader(
         "llama",
         "vllm",
         "docker",
+        *(": *** [", "> Running in ", "Dockerfile:", "] RUN ", "The command '/bin/"),
         "CuPy Configuration",
         "'cupy'",
         "ai.onnxruntime",
@@ -192,6 +193,9 @@ FRAMEWORKS = pattern_reader(
         ("framework", regex(r"\b(ollama)\b")),
         ("framework", regex(r"\b(vllm)[./]|\b(?P<value>Vllm)Worker")),
         ("framework", regex(r"\b(docker)\b")),
+        ("step", regex(r"^\W{0,8}(Running in) [0-9a-f]{6}|^The (?P<value>command) '/bin/\w{1,4} -c ")),
+        ("make", regex(r"\bmake(?:\[[0-9]{1,2}\])?: (\*\*\*) \[")),
+        ("step", regex(r"\[ ?[0-9]{1,3}/[0-9]{1,3}\] (RUN) |^(?P<value>Dockerfile):[0-9]")),
         ("framework", regex(r"'package_name': '(cupy)\b|\b(?P<value>CuPy) Configuration")),
         ("framework", regex(r"\b(onnxruntime)(?:::|:Default|_pybind|\.capi)")),
         ("framework", regex(r"\b(ai\.onnxruntime)\b|\b(?P<value>onnxruntime-java)")),
@@ -250,7 +254,8 @@ def _cmake(text: str) -> Iterator[PastedFact]:
     """What CMake says below the head of an error: the lines that are indented further than the head."""
     begun, words = 0, ""
     deep = -1
-    for number, line in numbered_lines(text):
+    for number, raw in numbered_lines(text):
+        line = _STEP.sub("", raw)
         ends = len(line) - len(line.lstrip()) <= deep and "set to NOTFOUND" not in words
         if deep >= 0 and line.strip() and (ends or number - begun > _CMAKE_REACH):
             deep = -1
@@ -266,6 +271,36 @@ def _cmake(text: str) -> Iterator[PastedFact]:
         yield PastedFact("cmake", evidence_text(words), begun, evidence_text(words))
 
 
+def _panic(text: str) -> Iterator[PastedFact]:
+    """What a program written in Rust says in its panic, or in the line below."""
+    waiting = False
+    for number, raw in numbered_lines(text):
+        line = _STEP.sub("", raw).strip()
+        found = _PANIC.search(line)
+        said = (found[1] or "") if found else line if waiting else ""
+        waiting = bool(found) and not said
+        if said:
+            yield PastedFact("panic", evidence_text(said), number, evidence_text(raw))
+
+
+def _cross(text: str) -> Iterator[PastedFact]:
+    """What pixi and rattler-build say beside the cross of an error, and in the lines of its tree."""
+    begun, words = 0, ""
+    for number, line in (*numbered_lines(text), (0, "")):
+        if found := _CROSS.search(line):
+            begun, words = number, found[1]
+        elif begun and (not _TWIG.match(line) or number - begun > _CMAKE_REACH):
+            yield PastedFact("cross", evidence_text(words), begun, evidence_text(words))
+            begun = 0
+        elif begun:
+            words = f"{words} {_TWIG.sub('', line).strip()}"
+
+
+_CROSS = regex(r"\bError: {1,8}\xd7 ([^\n]{4,300})")
+_TWIG = regex(r"^ {1,8}(?:[│├╰][─▶]{0,4} ?|(?=\S))")
+_PANIC = regex(r"panicked at (?:'([^\n]{1,300})', \S+|\S+:)$")
+_STEP = regex(r"^(?:#[0-9]{1,4} )?[0-9]{1,5}\.[0-9]{1,4} ")
+"""What docker build puts before the lines of a step."""
 _CMAKE_REACH = 9
 _CMAKE = regex(r"CMake Error(?: (?:at|in) [^\s()]{1,200}(?: \([\w ]{1,60}\))?)?:(?P<rest>[^\n]{0,400})$")
 
@@ -291,6 +326,10 @@ _TREE_REACH = 200
 _BECAUSE = regex(r"(?:╰─▶|`->|├─▶|^) ?(Because [^\n]{10,})")
 _VERSIONS = regex(r"(are available:) (\S+)(?: \S+[<>=]\S+)+ (\S+[<>=]\S+)(?= and )")
 _CONCLUDED = regex(r"(?:And b|B)ecause .*?(?=, we can conclude|\.?$)")
+CROSS = pattern_reader("pixi", ("Error:   \xd7 ",), 9, (), _cross, of_host=False)
+"""What pixi says in the lines of an error."""
+PANIC = pattern_reader("Rust", ("panicked at ",), 1, (), _panic, of_host=False)
+"""What a program written in Rust says in its panic."""
 UV_TREE = pattern_reader("uv", ("Because ",), _TREE_REACH, (), _because, of_host=False)
 """What uv says when no versions fit together."""
 CMAKE = pattern_reader(
@@ -329,7 +368,7 @@ MESSAGES = pattern_reader(
         ),
         *("which is incompatible.", "Depends: libc6 ", "torch==", " CPython 3.", "Using CPython", "Using Python"),
         *("The user requested torch", "apt-get -f install", "--fix-broken install"),
-        *("apt install ", "apt-get install ", " cuda : Depends: ", "(from versions: none)"),
+        *("is not installable", "apt install ", "apt-get install ", " cuda : Depends: ", "(from versions: none)"),
         *("is not installable because", "are not installable because", "with the existing python", "=pypi_0"),
         *("__cuda ", "You're on Linux", "The build backend returned an error", ".cache/uv/"),
         *(
@@ -361,6 +400,8 @@ MESSAGES = pattern_reader(
         ("collecting", regex(rf"\bCollecting {_SOURCES}")),
         ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)(?![\w.-]*\+)")),
         ("isolated", regex(r"(pip-build-env-|/builds-v[0-9]+/|get_requires_for_build_)")),
+        ("uninstallable", regex(r"Depends: ([a-z][\w.+-]{1,60})(?: \([^)\n]{1,60}\))? but it is not installable")),
+        ("apt-cuda", regex(r"\bapt(?:-get)? [^\n]*install [^\n]*(?<=\s)(cuda-|libcudnn|libnccl)")),
         ("lacks", regex(r"^\s*Requires: ([A-Za-z][\w.-]{1,60})")),
         ("companion", regex(r"\b(torchvision)\b")),
         ("companion", regex(r"\b(torchaudio)\b")),
@@ -377,6 +418,7 @@ MESSAGES = pattern_reader(
         ("manager", regex(r"\b(?:builder for|derivation) '/(nix)/store/")),
         ("manager", regex(r"(?:/\.|\b)(pixi)(?:/envs/| (?:run|install|add)\b)")),
         ("manager", regex(r"Failed to update (PyPI packages for environment)|/(?P<value>rattler)/cache/")),
+        ("manager", regex(r"[─-][▶>] The build backend (returned) an error")),
         ("failed", regex(r"likely indicates that `(?P<value>[A-Za-z][\w.-]{1,60})@[^`\n]{1,40}` depends\b")),
         ("manager", regex(r"\bpy(poetry)/|\b(?P<value>poetry)(?:/installation/| (?:run|add|install)\b)")),
         (
