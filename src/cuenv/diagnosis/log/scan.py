@@ -153,7 +153,7 @@ class _LogEnd:
         message = printable_line(clean_line(self.lines[index]))
         return replace(one, text=f"{one.text} {message}") if message else one
 
-    def classified(self, one: FailedLine, sought: SoughtMarks) -> FailedLine:
+    def classified(self, one: FailedLine, sought: SearchMarks) -> FailedLine:
         """Match an exception without a row to a row for its file: of the program, a package, or a setup.py.
 
         An exception that Python raised in a package stays unknown, but its match names the package.
