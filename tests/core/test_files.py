@@ -26,9 +26,9 @@ from cuenv.core.io.files import (
     is_file,
     is_folder,
     names_in,
+    path_text,
     read_stdin,
     read_text,
-    shown,
 )
 from cuenv.core.io.writing import write_atomically, write_together
 
@@ -281,6 +281,6 @@ def test_a_text_comes_back(text: str) -> None:
 
 
 def test_paths_in_messages_are_printable() -> None:
-    assert shown("/plain/path") == "/plain/path"
-    assert shown("/with\x1b[31m").isprintable()
-    assert shown("") == "''"
+    assert path_text("/plain/path") == "/plain/path"
+    assert path_text("/with\x1b[31m").isprintable()
+    assert path_text("") == "''"

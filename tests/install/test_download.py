@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,7 +147,7 @@ def test_the_right_bytes_come_from(name: str, tmp_path: Path) -> None:
     assert len(server.asked) == count
 
 
-BAD = {
+BAD: dict[str, tuple[tuple[Any, ...], type[InputError], str]] = {
     "gone": ((status(404),), ChannelError, "the server answers 404"),
     "a login": ((status(401),), ChannelError, "401: it requires a login"),
     "always busy": ((status(503, Retry_After="0"),), ChannelError, "the server answers 503"),

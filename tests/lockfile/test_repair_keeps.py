@@ -30,10 +30,10 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.io import choosing
 from cuenv.solve.io.choosing import choose
-from cuenv.solve.io.records import Shelf
+from cuenv.solve.io.records import RecordIndex
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.model import Choice, LockedPackage, Settled, Solution, Unsatisfiable
+from cuenv.solve.model import Choice, LockedPackage, Solution, Solved, Unsatisfiable
 from given import shipped_base
 from pip_index import index, wheel
 from shell_terminal import Terminal
@@ -296,7 +296,7 @@ def test_a_repair_ends_with_what_was_dropped_and_why(channel: Sources, tmp_path:
 
 def test_any_python_may_stand_for_one_that_has_to_move(channel: Sources) -> None:
     """What must be there is asked for in its last form, which was the farthest minor of Python alone."""
-    shelf = Shelf(["python"], ("conda-forge",), PLATFORM, channel)
+    shelf = RecordIndex(["python"], ("conda-forge",), PLATFORM, channel)
     forms = [pin.yaml_text() for pin in pythons_near(Pin(name="python", version="3.11"), shelf)]
     assert forms == ["python=3.12.*", "python=3.10.*", "python"]
     assert [pin.yaml_text() for pin in pythons_near(Pin(name="python", version="3.11"), shelf, only=10)] == forms[1:2]
@@ -487,14 +487,14 @@ def test_of_many_entries_only_those_go_that_have_no_place(clash: tuple[str, ...]
     def able(pin: Pin) -> bool:
         return pin.name not in clash and not (pin.name == "p12" and pin.version)
 
-    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved | Unsatisfiable:
         nonlocal asked
         asked += 1
         taken = [next((n for n, some in enumerate(each) if all(map(able, some))), None) for each in choices]
         if not all(map(able, pins)) or None in taken:
             return Unsatisfiable(platform="linux-64", missing=(), text="")
         there = [*pins, *(pin for each, n in zip(choices, taken, strict=True) for pin in each[n or 0])]
-        return Settled(solution=_solution(there), taken=tuple(n or 0 for n in taken))
+        return Solved(solution=_solution(there), taken=tuple(n or 0 for n in taken))
 
     entries = entries_of([Pin(name=f"p{number}", version="2") for number in range(60)], _Shelf())
     found = relax(entries, ask)
@@ -526,11 +526,11 @@ def test_the_release_of_another_entry_that_excludes_a_package_is_named() -> None
         excluded = {("mkl", "<2024.1"), ("llvm-openmp", "14.0.6")}
         return ("mkl-service", "") not in there or not excluded & there
 
-    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved | Unsatisfiable:
         if not able(pins):
             return Unsatisfiable(platform="linux-64", missing=(), text="")
         taken = [next(n for n, some in enumerate(each) if able([*pins, *some])) for each in choices]
-        return Settled(solution=_solution(pins), taken=tuple(taken))
+        return Solved(solution=_solution(pins), taken=tuple(taken))
 
     told = odds(spec, "mkl-service", ask, lambda *_: pytest.fail("no record is looked up"))
     with_ = "mkl<2024.1 beside pytorch=2.0.1 and python=3.11"
@@ -538,9 +538,9 @@ def test_the_release_of_another_entry_that_excludes_a_package_is_named() -> None
 
 
 def test_a_name_that_is_listed_twice_is_one_package() -> None:
-    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled:
+    def ask(pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved:
         there = {pin.name: pin for pin in [*(pin for each in choices for pin in each[0]), *pins]}
-        return Settled(solution=_solution([*there.values()]), taken=(0,) * len(choices))
+        return Solved(solution=_solution([*there.values()]), taken=(0,) * len(choices))
 
     found = relax(entries_of([Pin(name="a", version="1.0.0"), Pin(name="a")], _Shelf()), ask)
     assert found

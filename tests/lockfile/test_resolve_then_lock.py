@@ -16,12 +16,12 @@ from commands import inside as run
 from cuenv.demo.io.sample import Package, write_sample
 from cuenv.host.io.record import SHIPPED
 from cuenv.host.request import Request
-from cuenv.lockfile.nearby import instead
+from cuenv.lockfile.nearby import find_alternative
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.resolve import resolve
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.environment_yml import parse
-from cuenv.solve.io.records_at_hand import AtHand, records_at_hand
+from cuenv.solve.io.local_records import LocalRecords, read_local_records
 from cuenv.solve.io.sources import Mirror, Sources
 from given import base, shipped
 
@@ -105,15 +105,15 @@ def test_old_records_and_parts_of_a_channel_prove_nothing(tmp_path: Path) -> Non
             mirrors=(Mirror(origin="https://conda.anaconda.org", target=server.url),), cache=str(home / ".cache/cuenv")
         )
     now = (home / ".cache/cuenv").stat().st_mtime
-    assert records_at_hand(sources, "linux-64", now=now)
-    assert records_at_hand(sources, "linux-64", now=now + 8 * 86400) is None
-    assert records_at_hand(sources, "linux-aarch64", now=now) is None
-    assert records_at_hand(replace(sources, mirrors=()), "linux-64", now=now) is None
+    assert read_local_records(sources, "linux-64", now=now)
+    assert read_local_records(sources, "linux-64", now=now + 8 * 86400) is None
+    assert read_local_records(sources, "linux-aarch64", now=now) is None
+    assert read_local_records(replace(sources, mirrors=()), "linux-64", now=now) is None
     (noarch,) = [
         path for path in sources.repodata_folder().glob("*.info.json") if "/noarch/" in path.read_text(encoding="utf-8")
     ]
     noarch.with_name(noarch.name.replace(".info.json", ".json")).unlink()
-    assert records_at_hand(sources, "linux-64", now=now) is None
+    assert read_local_records(sources, "linux-64", now=now) is None
 
 
 def test_records_at_hand_are_given_up_after_a_few_solves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_records_at_hand_are_given_up_after_a_few_solves(monkeypatch: pytest.Mon
         return "the solver cannot satisfy all requirements together"
 
     monkeypatch.setattr("cuenv.resolver.prove.solve_candidate", never)
-    near = AtHand(sources=Sources(cache=str(tmp_path)), day="2026-11-22")
-    answer = resolve(shipped("rtx4090-535"), Request(), base(), at_hand=near)
+    near = LocalRecords(sources=Sources(cache=str(tmp_path)), day="2026-11-22")
+    answer = resolve(shipped("rtx4090-535"), Request(), base(), local_records=near)
     assert answer.fits
     assert not answer.records
     assert len(asked) == 8
@@ -399,7 +399,7 @@ def test_where_nothing_near_closes_the_hint_keeps_what_can_be_kept(tmp_path: Pat
 
 def test_a_file_without_torch_has_no_other_torch(tmp_path: Path) -> None:
     spec, _ = parse("channels: [conda-forge]\ndependencies: [numpy]\n", "x")
-    assert instead(spec, shipped("rtx4090-535"), base(), Sources(cache=str(tmp_path))) is None
+    assert find_alternative(spec, shipped("rtx4090-535"), base(), Sources(cache=str(tmp_path))) is None
 
 
 def test_a_file_of_somebody_else_is_called_so_and_the_hint_repairs_it(tmp_path: Path, mirrors: tuple[str, ...]) -> None:

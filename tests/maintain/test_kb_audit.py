@@ -31,7 +31,7 @@ from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import decide
 from cuenv.resolver.rules import Context
 from cuenv.solve.io.sources import Mirror, Sources
-from cuenv.solve.observed import Record, SeenBuild, newest_day, seen_builds
+from cuenv.solve.observed import ChannelBuild, Record, newest_day, seen_builds
 from given import base, options
 from thorough import examples
 
@@ -582,5 +582,5 @@ def test_a_row_that_was_forgotten_is_learned_again(records: Path) -> None:
 
 def test_a_seen_build_names_itself() -> None:
     (seen,), _ = seen_builds([record()], "conda-forge", PLATFORM)
-    assert isinstance(seen, SeenBuild)
+    assert isinstance(seen, ChannelBuild)
     assert str(seen) == "pytorch 2.12.0 cuda129* of conda-forge for linux-64"

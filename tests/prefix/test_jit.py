@@ -23,13 +23,13 @@ from cuenv.core.io.files import private_folder
 from cuenv.core.versions import Capability, version
 from cuenv.host.request import Request
 from cuenv.prefix.activation_sh import Shell, follow_script
+from cuenv.prefix.checked import CheckedEnvironment
 from cuenv.prefix.checks import check_jit
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io import toolchain as host_config_h
 from cuenv.prefix.io.activation import activation_variables
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import BuildTools, ccbin_option, compile_cuda, find_host_compilers, nvcc_host, read_nvcc
-from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain import hook as hook_scripts
 from cuenv.prefix.toolchain.build_checks import (
     BuildNeeds,
@@ -411,8 +411,8 @@ def only_read(root: Path, folder: Path, *gpus: str, **more: str) -> Check:
     return check_jit(replace(subject_of(root, folder, *gpus, **more), running=False))
 
 
-def subject_of(root: Path, folder: Path, *gpus: str, **more: str) -> Subject:
-    return Subject(
+def subject_of(root: Path, folder: Path, *gpus: str, **more: str) -> CheckedEnvironment:
+    return CheckedEnvironment(
         prefix=find_prefix(root),
         facts=machine(*(gpus or ("9.0",)), driver="575.57.08"),
         knowledge=base(),
@@ -888,6 +888,8 @@ def test_a_torch_without_cuda_compiles_nothing_for_a_gpu(tmp_path: Path) -> None
             f"{site}/deepspeed-0.16.9.dist-info/METADATA": "Name: deepspeed\nVersion: 0.16.9\n",
         },
     )
-    found = check_jit(Subject(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={}))
+    found = check_jit(
+        CheckedEnvironment(prefix=find_prefix(tmp_path), facts=machine("8.0"), knowledge=base(), environ={})
+    )
     assert (found.status, found.findings) == ("skip", ())
     assert "CPU build" in found.says

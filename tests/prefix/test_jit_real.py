@@ -15,11 +15,11 @@ from cuenv.core.findings import Check
 from cuenv.core.versions import version
 from cuenv.demo.io.sample import Package
 from cuenv.host.select import HostOptions
+from cuenv.prefix.checked import CheckedEnvironment
 from cuenv.prefix.checks import check_jit
 from cuenv.prefix.io import toolchain as host_config_h
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.io.toolchain import BuildTools, compile_sample
-from cuenv.prefix.subject import Subject
 from cuenv.prefix.toolchain.install_hook import install_hook, make_hook
 from cuenv.solve.model import Solution
 from given import base, machine
@@ -95,7 +95,7 @@ def conda(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def checked(prefix: Path, folder: Path, *gpus: str, **environ: str) -> Check:
-    subject = Subject(
+    subject = CheckedEnvironment(
         prefix=find_prefix(prefix),
         facts=machine(*(gpus or ("7.5", "9.0")), driver="580.65.06"),
         knowledge=base(),

@@ -23,11 +23,11 @@ from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Process
 from cuenv.core.findings import Check, Finding
 from cuenv.host.facts import THIS_MACHINE, Driver, HostFacts, Libc, glibc
+from cuenv.prefix.checked import CheckedEnvironment
 from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts
 from cuenv.prefix.io.prefix import find_prefix
 from cuenv.prefix.linkage.check import check_linkage
 from cuenv.prefix.linkage.opening import demangled, is_torch_symbol, open_all
-from cuenv.prefix.subject import Subject
 from given import base
 from linkage_trees import compile_library, needs_gcc
 from thorough import examples
@@ -57,7 +57,9 @@ class Env:
 
     def check(self, facts: HostFacts | None = None, /, **environ: str) -> Check:
         host = facts or HostFacts(label=THIS_MACHINE, platform="linux-64")
-        return check_linkage(Subject(prefix=find_prefix(self.path), facts=host, knowledge=base(), environ=environ))
+        return check_linkage(
+            CheckedEnvironment(prefix=find_prefix(self.path), facts=host, knowledge=base(), environ=environ)
+        )
 
     def only(self, **environ: str) -> Finding:
         """The one finding that there is."""

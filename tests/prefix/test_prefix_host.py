@@ -14,11 +14,11 @@ from cuenv.core.findings import Check
 from cuenv.host.facts import CudaLibrary, Gpu, HostFacts, Resources, Surroundings
 from cuenv.host.request import Request
 from cuenv.host.select import with_disk
+from cuenv.prefix.checked import CheckedEnvironment
 from cuenv.prefix.checks import CHECKS, check_host
 from cuenv.prefix.cuda_files import cuda_release_of
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.io.prefix import find_prefix
-from cuenv.prefix.subject import Subject
 from given import base, machine, package
 from trees import plant
 
@@ -37,7 +37,7 @@ def conda(*names: tuple[str, str]) -> Prefix:
 
 
 def looked(prefix: Prefix, facts: HostFacts, profile: Request | None = None) -> Check:
-    return check_host(Subject(prefix=prefix, facts=facts, knowledge=base(), environ={}, profile=profile))
+    return check_host(CheckedEnvironment(prefix=prefix, facts=facts, knowledge=base(), environ={}, profile=profile))
 
 
 def codes(found: Check, severity: str) -> list[str]:

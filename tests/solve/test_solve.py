@@ -24,7 +24,7 @@ from cuenv.solve.io import channels
 from cuenv.solve.io.choosing import choose
 from cuenv.solve.io.solver import matches, pins_without_record, solve
 from cuenv.solve.io.sources import Mirror, Sources
-from cuenv.solve.model import LockedPackage, Settled, Solution, Unsatisfiable
+from cuenv.solve.model import LockedPackage, Solution, Solved, Unsatisfiable
 
 FORGE = "https://conda.anaconda.org/conda-forge"
 
@@ -378,5 +378,5 @@ def test_a_package_of_the_platform_counts_before_one_of_noarch_with_its_file_nam
     both = [pkg("both", depends=("there",)), pkg("both", subdir="noarch", noarch="generic", depends=("__win",))]
     sources = write(tmp_path, {"conda-forge": [*both, pkg("there")]})
     found = choose(request(), [((Pin(name="both"),), ())], sources)
-    assert isinstance(found, Settled), found
+    assert isinstance(found, Solved), found
     assert [item.name for item in found.solution.packages] == ["both", "there"]

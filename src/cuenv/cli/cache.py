@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cuenv.cli.documents import CacheDocument, CacheKind
-    from cuenv.cli.values import TalkValues
+    from cuenv.cli.values import OutputValues
     from cuenv.solve.io.cache import Stored
 
 
@@ -36,7 +36,7 @@ def command() -> None:
 
 @command.command("info", short_help="show the folder and its size by kind")
 @output_options
-def _info(**values: Unpack[TalkValues]) -> None:
+def _info(**values: Unpack[OutputValues]) -> None:
     """Show where the cache is, and its size by kind.
 
     \b
@@ -51,9 +51,9 @@ def _info(**values: Unpack[TalkValues]) -> None:
     if values["as_json"]:
         emit_json(_plain(folder, found))
         return
-    from cuenv.core.io.files import is_folder, shown  # noqa: PLC0415 - as above
+    from cuenv.core.io.files import is_folder, path_text  # noqa: PLC0415 - as above
 
-    emit_lines([f"cache     {shown(folder)}{'' if is_folder(folder) else ': does not exist yet'}", *_lines(found)])
+    emit_lines([f"cache     {path_text(folder)}{'' if is_folder(folder) else ': does not exist yet'}", *_lines(found)])
     if any(item.files for item in found):
         say(["hint: empty it: cuenv cache clean"], quiet=values["quiet"])
 
@@ -62,7 +62,7 @@ def _info(**values: Unpack[TalkValues]) -> None:
 @click.argument("kinds", nargs=-1, metavar="[repodata|archives|pkgs]...")
 @click.option("--dry-run", is_flag=True, help="Remove nothing, and show what would be removed.")
 @output_options
-def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues]) -> None:
+def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[OutputValues]) -> None:
     """Remove what is in the cache, or only some kinds of it.
 
     Nothing else is touched: a folder that cuenv did not make, a home folder, and what lies behind a link are
@@ -74,7 +74,7 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues
       cuenv cache clean repodata
       cuenv cache clean --dry-run
     """
-    from cuenv.core.io.files import is_folder, shown  # noqa: PLC0415 - as above
+    from cuenv.core.io.files import is_folder, path_text  # noqa: PLC0415 - as above
     from cuenv.solve.io.cache import KINDS, clean, refuse_odd, stored  # noqa: PLC0415 - as above
 
     wrong = next((kind for kind in kinds if kind not in KINDS), None)
@@ -92,9 +92,9 @@ def _clean(kinds: tuple[str, ...], *, dry_run: bool, **values: Unpack[TalkValues
         emit_json({**_plain(folder, gone), "removed": not dry_run})
         return
     if not any(item.files for item in gone):
-        emit_lines([f"cache     {shown(folder)}: nothing to remove"])
+        emit_lines([f"cache     {path_text(folder)}: nothing to remove"])
         return
-    emit_lines([f"{'would remove' if dry_run else 'removed'} from {shown(folder)}:", *_lines(gone)])
+    emit_lines([f"{'would remove' if dry_run else 'removed'} from {path_text(folder)}:", *_lines(gone)])
 
 
 def _folder() -> Path:

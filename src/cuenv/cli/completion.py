@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import TalkValues
+    from cuenv.cli.values import OutputValues
 
 VARIABLE = "_CUENV_COMPLETE"
 """The variable with which a shell asks: ``bash_complete``, ``zsh_complete`` or ``fish_complete``."""
@@ -87,7 +87,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _F
 @click.command("completion", cls=CuenvCommand)
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
 @output_options
-def command(shell: str | None, **values: Unpack[TalkValues]) -> None:
+def command(shell: str | None, **values: Unpack[OutputValues]) -> None:
     """Print the script that makes Tab complete commands, options, GPUs, profiles and hosts.
 
     By default the script is for the shell that the variable SHELL names. A note on stderr says where to put it.

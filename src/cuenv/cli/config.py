@@ -20,12 +20,12 @@ if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
     from cuenv.cli.documents import SettingFields
-    from cuenv.cli.values import TalkValues
+    from cuenv.cli.values import OutputValues
 
 
 @click.command("config", cls=CuenvCommand)
 @output_options
-def command(**values: Unpack[TalkValues]) -> None:
+def command(**values: Unpack[OutputValues]) -> None:
     """Show each setting and where it came from.
 
     The command line overrides CUENV_* variables. These override cuenv.toml or [tool.cuenv] of pyproject.toml (the

@@ -19,13 +19,13 @@ from cuenv.core.render import report_json, report_lines
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import TalkValues
+    from cuenv.cli.values import OutputValues
 
 
 @click.command("demo", cls=CuenvCommand)
 @click.option("--dir", "folder", type=PATH, metavar="DIR", help="Keep the results in this folder.")
 @output_options
-def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
+def command(folder: Path | None, **values: Unpack[OutputValues]) -> int:
     """Run every step once: look, decide, write, lock, check, install, check again.
 
     The demo takes this machine if it has an NVIDIA GPU, and a recorded host otherwise. Its channel is a small
@@ -47,7 +47,7 @@ def command(folder: Path | None, **values: Unpack[TalkValues]) -> int:
     return _demo(folder.resolve(), values)
 
 
-def _demo(folder: Path, values: TalkValues) -> int:
+def _demo(folder: Path, values: OutputValues) -> int:
     from cuenv.demo.demo import demonstrate, real_commands  # noqa: PLC0415 - not needed for --help
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above

@@ -19,7 +19,7 @@ from cuenv.knowledge.guidance import Guidance
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import LookValues
+    from cuenv.cli.values import HostCommandValues
 
 
 _LOGS = (".log", ".txt", ".out", ".err")
@@ -31,7 +31,7 @@ _LOGS = (".log", ".txt", ".out", ".err")
 @host_options
 @knowledge_option
 @output_options
-def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValues]) -> None:
+def command(topic: str | None, words: tuple[str, ...], **values: Unpack[HostCommandValues]) -> None:
     """Answer questions about CUDA and PyTorch, for this machine or another one.
 
     TOPIC is a question in plain words, a topic that 'cuenv explain' lists, an error message, or an id such as E03.
@@ -75,7 +75,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[LookValu
         emit_lines([*text, *_sources_hint(values, about=topic is not None)])
 
 
-def _answer(question: str, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
+def _answer(question: str, guidance: Guidance, knowledge: Knowledge, values: HostCommandValues) -> None:
     """Print the answer to a question, for the host in the question or of the options, or for this machine."""
     from cuenv.diagnosis.explain import pages as page  # noqa: PLC0415 - as above
     from cuenv.diagnosis.explain.answers import table_lines  # noqa: PLC0415 - as above
@@ -120,7 +120,7 @@ def _answer(question: str, guidance: Guidance, knowledge: Knowledge, values: Loo
     emit_lines([*text, *_sources_hint(values, about=True)])
 
 
-def _gpu_advice(name: str | None, guidance: Guidance, knowledge: Knowledge, values: LookValues) -> None:
+def _gpu_advice(name: str | None, guidance: Guidance, knowledge: Knowledge, values: HostCommandValues) -> None:
     from cuenv.diagnosis.explain import gpu as gpu_advice  # noqa: PLC0415 - only for a GPU
 
     if name is None:
@@ -133,6 +133,6 @@ def _gpu_advice(name: str | None, guidance: Guidance, knowledge: Knowledge, valu
         emit_lines([*lines, *_sources_hint(values, about=True)])
 
 
-def _sources_hint(values: LookValues, *, about: bool) -> list[str]:
+def _sources_hint(values: HostCommandValues, *, about: bool) -> list[str]:
     """The hint on how to see the sources."""
     return ["sources with -v"] if about and not values["verbose"] and not values["quiet"] else []

@@ -40,10 +40,10 @@ if TYPE_CHECKING:  # not needed for --help
         ActionValues,
         DockerfileValues,
         GitlabValues,
+        OutputValues,
         PixiValues,
         SbatchValues,
         ShellValues,
-        TalkValues,
         UvValues,
         VendorValues,
     )
@@ -457,7 +457,7 @@ def _output_file(made: Exported, output: Path | None) -> dict[Path, str]:
     return {output: made.product} if output else {}
 
 
-def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], wheel: Path | None = None) -> int:
+def _deliver(made: Exported, values: OutputValues, files: Mapping[Path, str], wheel: Path | None = None) -> int:
     """Write or print the product, and print what it is; the wheel of cuenv is written into the folder ``wheel``."""
     quiet = values["quiet"] or values["as_json"]
     written: tuple[Path, ...] = ()
@@ -483,7 +483,7 @@ def _deliver(made: Exported, values: TalkValues, files: Mapping[Path, str], whee
     return _finish(made, values, written)
 
 
-def _finish(made: Exported, values: TalkValues, written: tuple[Path, ...]) -> int:
+def _finish(made: Exported, values: OutputValues, written: tuple[Path, ...]) -> int:
     if values["as_json"]:
         emit_json(made.plain(written))
     return ExitCode.NEGATIVE if made.refused else ExitCode.OK

@@ -21,7 +21,7 @@ from cuenv.knowledge.base import Knowledge
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import LookValues
+    from cuenv.cli.values import HostCommandValues
 
 
 @click.command("inspect", cls=CuenvCommand)
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # types alone
 @knowledge_option
 @output_options
 def command(
-    record: Path | None, source: str | None, *, compact: bool, redact: bool, **values: Unpack[LookValues]
+    record: Path | None, source: str | None, *, compact: bool, redact: bool, **values: Unpack[HostCommandValues]
 ) -> None:
     """Show this machine: driver, GPUs, C library, toolkits, compilers, torch.
 

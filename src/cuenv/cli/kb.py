@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
     from cuenv.cli.documents import LearnedDocument, RowFields
-    from cuenv.cli.values import AuditValues, KbValues, LearnValues, TalkValues
+    from cuenv.cli.values import AuditValues, KbValues, LearnValues, OutputValues
     from cuenv.maintain.maintain import Learned
 
 _EXAMPLES = {"gpu": "RTX 4090", "driver": "470.129.06", "cuda": "12.1", "pytorch": "2.3", "package": "cudatoolkit-dev"}
@@ -177,7 +177,7 @@ def audit_command(channel: str, platform: str, **values: Unpack[AuditValues]) ->
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @output_options
-def format_command(folder: Path, *, check: bool, **values: Unpack[TalkValues]) -> int:
+def format_command(folder: Path, *, check: bool, **values: Unpack[OutputValues]) -> int:
     """Check the tables in DIR and put their rows and cells in canonical order.
 
     A row can be added anywhere in its file. Every cell is checked, as are sources and references; tables that are not

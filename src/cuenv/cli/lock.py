@@ -490,7 +490,7 @@ def _solve_options(values: LockValues) -> tuple[str, ...]:
 def _alternative(answer: Locked, path: Path, values: LockValues, knowledge: Knowledge) -> tuple[str, str]:
     """What to do with a file that the channels do not satisfy, in words and as a command."""
     from cuenv.host.describe import host_options as host_options_of  # noqa: PLC0415 - as above
-    from cuenv.lockfile.nearby import instead  # noqa: PLC0415 - as above
+    from cuenv.lockfile.nearby import find_alternative  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import chosen_line  # noqa: PLC0415 - only where nothing solves on the channels
 
     platforms = several_platforms(values) or tuple(item for item in answer.spec.platforms if item in PLATFORMS)
@@ -504,7 +504,7 @@ def _alternative(answer: Locked, path: Path, values: LockValues, knowledge: Know
     found = None
     if torch and torch.yaml_text() in lacked:  # a torch that is there is kept by a repair
         with progress(quiet=values["quiet"]) as show:
-            found = instead(answer.spec, answer.facts, knowledge, channel_sources(values), show)
+            found = find_alternative(answer.spec, answer.facts, knowledge, channel_sources(values), show)
     if found:
         words = ["cuenv", "lock", "--resolve", new, *host, *found.options, *channels]
         return f"the channels have {chosen_line(found.decision)}", shlex.join(words)

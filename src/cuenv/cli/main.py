@@ -237,9 +237,14 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         if not isinstance(error.filename, str):
             raise  # an error of a stream of this process, which the caller handles
-        from cuenv.core.io.files import look, shown, why  # noqa: PLC0415 - only when something is wrong
+        from cuenv.core.io.files import ls_command, path_text, reason_of  # noqa: PLC0415 - only when something is wrong
 
-        _fail("outside", f"{shown(error.filename)}: {why(error)}", look(error.filename, error), wants_json=wants_json)
+        _fail(
+            "outside",
+            f"{path_text(error.filename)}: {reason_of(error)}",
+            ls_command(error.filename, error),
+            wants_json=wants_json,
+        )
         return ExitCode.OUTSIDE
     return code if isinstance(code, int) else ExitCode.OK
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # commands that read no channel and no lock do not pay for it
         TablesValue,
     )
     from cuenv.lockfile.formats import LockPart
-    from cuenv.solve.io.records_at_hand import AtHand
+    from cuenv.solve.io.local_records import LocalRecords
     from cuenv.solve.io.sources import Sources
 
 
@@ -335,9 +335,9 @@ def request_from(values: RequestValues) -> Request:
     return replace(request, **changes, packages=(*request.packages, *conda), pip=(*request.pip, *pip))
 
 
-def local_records(values: ChannelValues, platform: str) -> AtHand | None:
+def local_records(values: ChannelValues, platform: str) -> LocalRecords | None:
     """The channel records in the cache or in a mirror on this machine; ``None`` without any."""
-    from cuenv.solve.io.records_at_hand import cache_is_empty, records_at_hand  # noqa: PLC0415 - resolve alone asks
+    from cuenv.solve.io.local_records import cache_is_empty, read_local_records  # noqa: PLC0415 - resolve alone asks
 
     if not values["mirrors"] and cache_is_empty(setting_value("cache-dir")):
         return None
@@ -348,7 +348,7 @@ def local_records(values: ChannelValues, platform: str) -> AtHand | None:
                 f"--mirror: {mirror.target} is not a folder, so it has no records of {short_channel(mirror.origin)}",
                 hint="point --mirror at the folder that holds the channel",
             )
-    return records_at_hand(sources, platform)
+    return read_local_records(sources, platform)
 
 
 def channel_words(values: ResolvingValues) -> tuple[str, ...]:

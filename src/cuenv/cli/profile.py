@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
     from cuenv.cli.documents import ProfileFields
-    from cuenv.cli.values import LookValues, TalkValues
+    from cuenv.cli.values import HostCommandValues, OutputValues
 
 _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -44,7 +44,7 @@ def command() -> None:
 
 @command.command("list", short_help="list names, files and first sentences")
 @output_options
-def _list(**values: Unpack[TalkValues]) -> None:
+def _list(**values: Unpack[OutputValues]) -> None:
     """List the profiles: name, file, and the first sentence of the story.
 
     \b
@@ -78,7 +78,7 @@ def _list(**values: Unpack[TalkValues]) -> None:
 @command.command("show", short_help="show a profile as YAML")
 @click.argument("name", metavar="NAME|FILE", shell_complete=completes("profile"))
 @output_options
-def _show(name: str, **values: Unpack[TalkValues]) -> None:
+def _show(name: str, **values: Unpack[OutputValues]) -> None:
     """Show a profile as YAML, and the file that it comes from.
 
     \b
@@ -102,7 +102,7 @@ def _show(name: str, **values: Unpack[TalkValues]) -> None:
 @click.argument("name")
 @output_option
 @output_options
-def _new(name: str, output: Path | None, **values: Unpack[TalkValues]) -> None:
+def _new(name: str, output: Path | None, **values: Unpack[OutputValues]) -> None:
     """Write a template for a profile. It explains every key and is valid as it is.
 
     An existing file is never replaced.
@@ -138,7 +138,7 @@ def _new(name: str, output: Path | None, **values: Unpack[TalkValues]) -> None:
 @host_options
 @knowledge_option
 @output_options
-def _validate(asked: tuple[str, ...], **values: Unpack[LookValues]) -> int:
+def _validate(asked: tuple[str, ...], **values: Unpack[HostCommandValues]) -> int:
     """Check whether profiles are valid, and with host options whether they fit that host.
 
     Without FILE it validates the project's own profiles. The exit code is 3 when a profile is invalid, and 1 when

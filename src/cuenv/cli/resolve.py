@@ -81,7 +81,7 @@ def command(**values: Unpack[ResolveValues]) -> int:
     near = None if sources or platforms else local_records(values, facts.platform)
     with progress(quiet=values["quiet"] or not sources) as show:
         answer = resolve(
-            facts, request, knowledge, name=name, platforms=platforms, prove=sources, at_hand=near, progress=show
+            facts, request, knowledge, name=name, platforms=platforms, prove=sources, local_records=near, progress=show
         )
     if not (values["as_json"] or (values["quiet"] and answer.fits)):
         say(summary_lines(answer, platforms, values))  # its hints cost a quarter of the run

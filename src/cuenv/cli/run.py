@@ -16,7 +16,7 @@ from cuenv.prefix.shell_hook import SHELLS, activation_lines
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import TalkValues
+    from cuenv.cli.values import OutputValues
 
 
 @click.command("run", cls=CuenvCommand, context_settings={"allow_interspersed_args": False})
@@ -50,7 +50,7 @@ def command(prefix: Path | None, name: str | None, words: tuple[str, ...], **_: 
 @name_option
 @click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The shell that evaluates it (bash).")
 @output_options
-def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Unpack[TalkValues]) -> int:
+def shell_hook_command(prefix: Path | None, name: str | None, shell: str, **values: Unpack[OutputValues]) -> int:
     """Print commands that activate an environment in your shell, without conda.
 
     The lines do what 'conda activate' does: they set PATH, CONDA_PREFIX and the variables of the environment, then

@@ -14,13 +14,13 @@ from cuenv.core.errors import UsageError
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import TalkValues
+    from cuenv.cli.values import OutputValues
 
 
 @click.command("schema", cls=CuenvCommand)
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=completes("schema"))
 @output_options
-def command(name: str | None, **values: Unpack[TalkValues]) -> None:
+def command(name: str | None, **values: Unpack[OutputValues]) -> None:
     """Print the JSON Schema of the documents that --json prints.
 
     Without NAME the command lists the documents. NAME is the value of the key "schema" of a document, such as

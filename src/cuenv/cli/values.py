@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 
-class TalkValues(TypedDict):
+class OutputValues(TypedDict):
     """The options of every command."""
 
     as_json: bool
@@ -83,7 +83,7 @@ class PartValues(TypedDict):
     python: str
 
 
-class ResolvingValues(SeveralHostValues, RequestValues, TablesValue, ChannelValues, TalkValues):
+class ResolvingValues(SeveralHostValues, RequestValues, TablesValue, ChannelValues, OutputValues):
     """The options that ``resolve`` and ``lock`` share."""
 
     name: str | None
@@ -110,7 +110,7 @@ class LockValues(ResolvingValues, FormValue):
     conda: str | None
 
 
-class FleetPlanValues(RequestValues, TablesValue, TalkValues):
+class FleetPlanValues(RequestValues, TablesValue, OutputValues):
     """``cuenv fleet diff``, but for the fleets."""
 
     at_most: int | None
@@ -125,21 +125,21 @@ class FleetDeliverValues(FleetPlanValues, ChannelValues):
     prove: bool
 
 
-class FleetCheckValues(TablesValue, PartValues, TalkValues):
+class FleetCheckValues(TablesValue, PartValues, OutputValues):
     """``cuenv fleet check``, but for the locks."""
 
     fleet: str
 
 
-class FleetVerifyValues(TablesValue, TalkValues):
+class FleetVerifyValues(TablesValue, OutputValues):
     """``cuenv fleet verify``, but for the plan."""
 
 
-class LookValues(OneHostValues, TablesValue, TalkValues):
+class HostCommandValues(OneHostValues, TablesValue, OutputValues):
     """The options of a command that is about one host."""
 
 
-class LintValues(LookValues, FormValue):
+class LintValues(HostCommandValues, FormValue):
     """``cuenv lint``, but for the files."""
 
     fix: bool
@@ -148,7 +148,7 @@ class LintValues(LookValues, FormValue):
     strict: bool
 
 
-class CheckValues(LookValues, FormValue, PartValues):
+class CheckValues(HostCommandValues, FormValue, PartValues):
     """``cuenv check``, but for the lock."""
 
     prefix: Path | None
@@ -162,11 +162,11 @@ class CheckValues(LookValues, FormValue, PartValues):
     no_progress: bool
 
 
-class DiffValues(LookValues, FormValue, PartValues):
+class DiffValues(HostCommandValues, FormValue, PartValues):
     """``cuenv diff``, but for the locks."""
 
 
-class ReportValues(LookValues, RequestValues, ChannelValues):
+class ReportValues(HostCommandValues, RequestValues, ChannelValues):
     """``cuenv report``, but for the lock."""
 
     prefix: Path | None
@@ -180,7 +180,7 @@ class ReportValues(LookValues, RequestValues, ChannelValues):
     output: Path | None
 
 
-class ScanValues(LookValues):
+class ScanValues(HostCommandValues):
     """``cuenv scan``, but for the paths."""
 
     no_progress: bool
@@ -190,7 +190,7 @@ class DiagnoseValues(ScanValues, FormValue):
     """``cuenv diagnose``, but for the log."""
 
 
-class HookValues(LookValues):
+class HookValues(HostCommandValues):
     """``cuenv hook``, but for the environment."""
 
     lock: Path | None
@@ -199,7 +199,7 @@ class HookValues(LookValues):
     shell: str
 
 
-class GatherValues(TablesValue, TalkValues):
+class GatherValues(TablesValue, OutputValues):
     """``cuenv fleet gather``."""
 
     ssh: tuple[str, ...]
@@ -217,7 +217,7 @@ class GatherValues(TablesValue, TalkValues):
     no_progress: bool
 
 
-class InstallValues(ChannelValues, TalkValues):
+class InstallValues(ChannelValues, OutputValues):
     """``cuenv install``, but for the lock."""
 
     prefix: Path | None
@@ -228,7 +228,7 @@ class InstallValues(ChannelValues, TalkValues):
     jobs: int
 
 
-class BundleValues(ChannelValues, TalkValues):
+class BundleValues(ChannelValues, OutputValues):
     """``cuenv bundle``, but for the lock."""
 
     output: Path
@@ -236,13 +236,13 @@ class BundleValues(ChannelValues, TalkValues):
     jobs: int
 
 
-class AskingValues(LookValues, RequestValues, ChannelValues):
+class ChannelCommandValues(HostCommandValues, RequestValues, ChannelValues):
     """``cuenv why``, ``why-not`` and ``what-if``, but for the question."""
 
     prove: bool
 
 
-class WhatIfValues(AskingValues):
+class WhatIfValues(ChannelCommandValues):
     """``cuenv what-if``."""
 
     driver_now: str | None
@@ -257,7 +257,7 @@ class VendorValues(TypedDict):
     vendor: bool
 
 
-class DockerfileValues(LookValues, RequestValues, VendorValues):
+class DockerfileValues(HostCommandValues, RequestValues, VendorValues):
     """``cuenv export dockerfile``, ``devcontainer`` and ``apptainer``, but for the lock."""
 
     base: str
@@ -265,7 +265,7 @@ class DockerfileValues(LookValues, RequestValues, VendorValues):
     output: Path | None
 
 
-class ActionValues(LookValues, VendorValues):
+class ActionValues(HostCommandValues, VendorValues):
     """``cuenv export github-action``, but for the lock."""
 
     output: Path | None
@@ -277,7 +277,7 @@ class GitlabValues(ActionValues):
     tags: tuple[str, ...]
 
 
-class SbatchValues(TalkValues):
+class SbatchValues(OutputValues):
     """``cuenv export sbatch``, but for the command."""
 
     prefix: Path
@@ -287,7 +287,7 @@ class SbatchValues(TalkValues):
     output: Path | None
 
 
-class UvValues(LookValues, RequestValues):
+class UvValues(HostCommandValues, RequestValues):
     """``cuenv export uv``."""
 
     sets: tuple[str, ...]
@@ -303,7 +303,7 @@ class PixiValues(ResolvingValues):
     allow_builds: bool
 
 
-class ShellValues(LookValues):
+class ShellValues(HostCommandValues):
     """``cuenv export shell``, but for the lock."""
 
     release: str | None
@@ -311,7 +311,7 @@ class ShellValues(LookValues):
     output: Path | None
 
 
-class KbValues(TablesValue, TalkValues):
+class KbValues(TablesValue, OutputValues):
     """The options of a command that reads the tables."""
 
 

@@ -63,7 +63,7 @@ def command(**values: Unpack[WhatIfValues]) -> int:
     facts = host_facts(host, knowledge, request)
     sources = channel_sources(values) if values["prove"] else None
     near = None if sources else local_records(values, facts.platform)  # as `cuenv resolve` decides
-    answer = what_if(facts, options, request, knowledge, prove=sources, at_hand=near)
+    answer = what_if(facts, options, request, knowledge, prove=sources, local_records=near)
     if values["as_json"]:
         emit_json(what_if_v1.plain(answer))
     elif not values["quiet"] or not answer.after.fits:

@@ -33,7 +33,7 @@ from cuenv.resolver.why import Answer, why, why_not
 if TYPE_CHECKING:  # types alone
     from typing_extensions import Unpack
 
-    from cuenv.cli.values import AskingValues
+    from cuenv.cli.values import ChannelCommandValues
 
 
 @click.command("why", cls=CuenvCommand)
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # types alone
 @prove_option
 @channel_options
 @output_options
-def command(subject: str, **values: Unpack[AskingValues]) -> int:
+def command(subject: str, **values: Unpack[ChannelCommandValues]) -> int:
     """Show the reasons for the decision: the verdict of every rule, down to facts with sources.
 
     SUBJECT is one of pytorch, cuda, python, stack, cudatoolkit-dev, cudnn, nccl, driver. It may also be a finding code
@@ -62,7 +62,7 @@ def command(subject: str, **values: Unpack[AskingValues]) -> int:
     return ExitCode.OK if decision.chosen else ExitCode.NEGATIVE
 
 
-def _explain_code(subject: str, values: AskingValues) -> int:
+def _explain_code(subject: str, values: ChannelCommandValues) -> int:
     from cuenv.diagnosis.explain import code as code_v1  # noqa: PLC0415 - not needed for --help
     from cuenv.diagnosis.explain.code import code_page  # noqa: PLC0415 - as above
     from cuenv.knowledge.io.load import load_guidance  # noqa: PLC0415 - as above
@@ -82,7 +82,7 @@ def _explain_code(subject: str, values: AskingValues) -> int:
 @prove_option
 @channel_options
 @output_options
-def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
+def why_not_command(question: str, **values: Unpack[ChannelCommandValues]) -> int:
     """Show why something else was not chosen.
 
     The answer lists the rules that reject it. When no rule rejects it, the answer names the first criterion by
@@ -98,13 +98,13 @@ def why_not_command(question: str, **values: Unpack[AskingValues]) -> int:
     return ExitCode.OK
 
 
-def answer_question(values: AskingValues, answer: Callable[[Decision], Answer]) -> Decision:
+def answer_question(values: ChannelCommandValues, answer: Callable[[Decision], Answer]) -> Decision:
     """Decide for the host and the request of the options, and print the answer to a question about the decision."""
     knowledge, request = knowledge_from(values), request_from(values)
     sources = channel_sources(values) if values["prove"] else None
     facts = host_facts(host_from(values), knowledge, request)
     near = None if sources else local_records(values, facts.platform)  # as `cuenv resolve` decides
-    found = resolve(facts, request, knowledge, prove=sources, at_hand=near)
+    found = resolve(facts, request, knowledge, prove=sources, local_records=near)
     decision = found.decision
     given = answer(decision)
     if values["as_json"]:

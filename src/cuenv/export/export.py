@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import is_file, shown
+from cuenv.core.io.files import is_file, path_text
 from cuenv.core.io.products import write_product
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
@@ -170,12 +170,12 @@ _Made = tuple[ContainerContent, dict[str, str], dict[str, str], tuple[str, ...]]
 def _of_lock(path: Path, asked: ExportRequest, knowledge: Knowledge) -> _Made | Refused:
     path, lock, spec = read_lock_with_spec(path)
     if not lock.solutions:
-        raise InputError(f"{shown(path)} holds no packages", hint="cuenv lock")
+        raise InputError(f"{path_text(path)} holds no packages", hint="cuenv lock")
     facts = host_for_export(lock, asked.host, knowledge)
     try:
         content = content_of_lock(lock, spec, knowledge, host_words(facts) if facts else ())
     except ValueError as error:
-        raise InputError(f"{shown(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+        raise InputError(f"{path_text(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
     kind = "conda-lock" if lock.metadata or lock.channels or len(lock.solutions) > 1 else "explicit"
     folder = asked.folder or path.parent
     beside = requirements_txt.FORMAT.path(path.parent, content.platforms[0])
@@ -257,7 +257,7 @@ def _inside(path: Path, folder: Path, kind: str) -> str:
     place, root = path.resolve(), folder.resolve()
     if not place.is_relative_to(root):
         raise UsageError(
-            f"{shown(path)} is outside {shown(folder)}, from which the build copies files",
+            f"{path_text(path)} is outside {path_text(folder)}, from which the build copies files",
             hint=f"cuenv export {kind} {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
         )
     return str(place.relative_to(root))

@@ -12,7 +12,7 @@ from urllib.parse import quote as quote_url
 
 from cuenv.core import __version__
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import absolute, is_there, relative_path, shown
+from cuenv.core.io.files import absolute, lexists, path_text, relative_path
 from cuenv.core.io.templates import Blocks, fill
 from cuenv.core.record import NamedTuple, dataclass
 from cuenv.core.regex import regex
@@ -108,16 +108,17 @@ def _repository(
     """The data for both kinds of workflows."""
     path, lock, _ = read_lock_with_spec(path)
     if path.name != LOCK_NAME or not lock.solutions:
-        raise UsageError(f"{shown(path)} is not a {LOCK_NAME}, which a workflow installs from", hint="cuenv lock")
+        raise UsageError(f"{path_text(path)} is not a {LOCK_NAME}, which a workflow installs from", hint="cuenv lock")
     file = next(environment_files(lock, path.parent), None)
     if file is None:
         raise InputError(
-            f"{shown(path)} has no environment file beside it to compare with", hint="cuenv resolve -o environment.yml"
+            f"{path_text(path)} has no environment file beside it to compare with",
+            hint="cuenv resolve -o environment.yml",
         )
     facts = host_for_export(lock, options, knowledge)
     if facts is None or not facts.gpus:
         raise UsageError(
-            f"{shown(path)} does not say for which GPUs it was made, and the check runs without a GPU",
+            f"{path_text(path)} does not say for which GPUs it was made, and the check runs without a GPU",
             hint=f"cuenv export {kind} --gpu 'RTX 4090' --driver 535.129.03",
         )
     root = _root(path.resolve().parent)
@@ -139,14 +140,14 @@ def _repository(
     talk = (
         *(f"warning {item.message}" for item in edit_findings(lock)),
         f"note    put it in {usual}; its paths start at the repository's root",
-        f"cuenv   {mine.url or f'{shown(path.parent / mine.name)}, which the repository must contain'}",
+        f"cuenv   {mine.url or f'{path_text(path.parent / mine.name)}, which the repository must contain'}",
     )
     return _Repository(flow, lock, mine, talk)
 
 
 def _root(folder: Path) -> Path:
     """The root of the repository that contains a folder; without a repository, the folder."""
-    return next((item for item in (folder, *folder.parents) if is_there(item / ".git")), folder)
+    return next((item for item in (folder, *folder.parents) if lexists(item / ".git")), folder)
 
 
 RUNNERS = {"linux-64": "ubuntu-24.04", "linux-aarch64": "ubuntu-24.04-arm"}
@@ -308,5 +309,5 @@ def export_sbatch(lock: Path, prefix: Path, gpus: str, options: tuple[str, ...],
     )
     install = shlex.join(["cuenv", "install", there, "--prefix", environment])
     note = f"note    create the environment first, once: {install}"
-    talk = () if is_there(prefix) else (note,)
+    talk = () if lexists(prefix) else (note,)
     return Exported(kind="sbatch", files={"job.sbatch": text}, talk=talk)

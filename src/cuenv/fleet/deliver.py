@@ -40,7 +40,7 @@ _PLAIN = regex(r"[\w +.|()/-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delivered:
+class WrittenPlan:
     """The result of ``cuenv fleet plan --output``: the plan, and the locks that were written for it."""
 
     plan: FleetPlan  # the plan; if the channels were asked, with the candidates that they have
@@ -61,7 +61,7 @@ def deliver(
     prove: bool = False,
     broken: Iterable[str] = (),
     progress: Progress | None = None,
-) -> Delivered:
+) -> WrittenPlan:
     """Write the files of a plan.
 
     Args:
@@ -117,7 +117,7 @@ def deliver(
     stale = [path for path in _files_of_earlier_plan(folder) if path not in files]
     removed, left = remove_unedited(stale, folder / PLAN)
     write_atomically(folder / PLAN, json_text(plan_plain(plan, knowledge, broken, map(str, files))))
-    return Delivered(
+    return WrittenPlan(
         plan=plan,
         written=tuple(files),
         faults=tuple(faults),

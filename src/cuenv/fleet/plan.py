@@ -233,7 +233,7 @@ class Environment(NamedTuple):
         return replace(found, fitting=(*first, *others) if first else ())
 
 
-class UnservedHosts(NamedTuple):
+class UnsupportedHosts(NamedTuple):
     """Hosts that no candidate supports."""
 
     kinds: tuple[NodeKind, ...]
@@ -270,7 +270,7 @@ class FleetPlan(Drawable):
     # that fewer cannot serve all, and, where that needs more, that fewer cannot serve all as well
     proofs: tuple[Proof, ...] = ()
     unknown: tuple[Unknown, ...] = ()
-    hopeless: tuple[UnservedHosts, ...] = ()
+    hopeless: tuple[UnsupportedHosts, ...] = ()
     merges: tuple[Merge, ...] = ()  # drivers that would save an environment
     assumed: Libc | None = None  # the glibc of hosts whose glibc is not known; ``None`` where nothing was assumed
     limit: int | None = None
@@ -324,7 +324,7 @@ def plan(
 
 def _classes(
     folded: Iterable[NodeKind], pools: dict[str, Pool]
-) -> tuple[tuple[NodeClass, ...], tuple[UnservedHosts, ...]]:
+) -> tuple[tuple[NodeClass, ...], tuple[UnsupportedHosts, ...]]:
     """The kinds of nodes grouped by the candidates that support them, and those without a candidate."""
     found: dict[tuple[object, ...], tuple[PoolRanking, list[NodeKind]]] = {}
     nothing: dict[tuple[object, ...], list[NodeKind]] = {}
@@ -337,7 +337,7 @@ def _classes(
         else:
             nothing.setdefault((facts.platform, facts.capabilities, standing.by_rule), []).append(kind)
     classes = tuple(NodeClass(tuple(some), standing, some[0].facts.platform) for standing, some in found.values())
-    return classes, tuple(UnservedHosts(tuple(some)) for some in nothing.values())
+    return classes, tuple(UnsupportedHosts(tuple(some)) for some in nothing.values())
 
 
 class _Planner:

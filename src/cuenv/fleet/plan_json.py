@@ -12,7 +12,7 @@ from cuenv.core.reading import Faults, Reader, unique_keys
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability, check_driver, version
 from cuenv.fleet.nodes import NodeKind, fold, host_summary
-from cuenv.fleet.plan import FleetPlan, Price, Proof, UnservedHosts
+from cuenv.fleet.plan import FleetPlan, Price, Proof, UnsupportedHosts
 from cuenv.fleet.reasons import Help, Merge, merge_text, nodes_of, nothing_serves, why_separate
 from cuenv.host.facts import Driver, Gpu, HostFacts, Libc, Surroundings
 from cuenv.host.request import Request, parse
@@ -64,7 +64,7 @@ def plan_plain(
     }
 
 
-def helps(plan: FleetPlan, knowledge: Knowledge) -> Iterator[tuple[UnservedHosts, Help]]:
+def helps(plan: FleetPlan, knowledge: Knowledge) -> Iterator[tuple[UnsupportedHosts, Help]]:
     """The hosts without an environment, each with what would help."""
     for item in plan.hopeless:
         yield item, nothing_serves(item.kinds[0], plan.request, knowledge)
@@ -162,7 +162,7 @@ def _proof(item: Proof, places: dict[tuple[str, ...], int], request: Request, kn
     return {"environments": item.count, "well": item.well, "kinds": hosts, "pairs": pairs}
 
 
-def _hopeless(item: UnservedHosts, helped: Help) -> FleetHopelessFields:
+def _hopeless(item: UnsupportedHosts, helped: Help) -> FleetHopelessFields:
     return {
         "nodes": fold(item.names),
         "hosts": len(item.names),

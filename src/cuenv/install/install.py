@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuenv.core.errors import HashError, InputError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Report, report
-from cuenv.core.io.files import is_file, is_folder, may_write_in, shown, why
+from cuenv.core.io.files import is_file, is_folder, may_write_in, path_text, reason_of
 from cuenv.core.record import dataclass
 from cuenv.install.bundle import Item, conda_item, pip_item
 from cuenv.install.io.bundles import is_bundle, opened
@@ -132,7 +132,7 @@ def _install(
     try:
         variables = lock.variables
     except ValueError as error:
-        raise InputError(f"{shown(request.path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+        raise InputError(f"{path_text(request.path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
     beside = lock_file(request.path).parent if folder is None else None
     if not installer.needed(solution, prefix, replacing=request.replacing, progress=progress):
         return Installed(report=judged, prefix=prefix, solution=solution, lock=told, folder=beside)
@@ -155,7 +155,7 @@ def _check_writable(prefix: Path) -> None:
     above = next((item for item in prefix.parents if is_folder(item)), Path("/"))
     if not may_write_in(above):
         raise OutsideError(
-            f"cannot make {shown(prefix)}: {shown(above)} is not writable", hint="cuenv install --prefix DIR"
+            f"cannot make {path_text(prefix)}: {path_text(above)} is not writable", hint="cuenv install --prefix DIR"
         )
 
 
@@ -188,9 +188,11 @@ def _of_bundle(item: Item, folder: Path, source: Path) -> Path:
     try:
         wrong = hash_difference(path, Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
     except OSError as error:
-        raise HashError(f"{shown(source)}: {item.place}: {why(error)}", hint="copy the bundle again") from error
+        raise HashError(
+            f"{path_text(source)}: {item.place}: {reason_of(error)}", hint="copy the bundle again"
+        ) from error
     if wrong:
-        raise HashError(f"{shown(source)}: {item.place}: {wrong}", hint="copy the bundle again")
+        raise HashError(f"{path_text(source)}: {item.place}: {wrong}", hint="copy the bundle again")
     return path
 
 

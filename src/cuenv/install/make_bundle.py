@@ -11,7 +11,7 @@ from typing import Any
 from cuenv.core.errors import InputError, OutsideError, Progress, UsageError
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.exclusive import retry_while_busy
-from cuenv.core.io.files import absolute, at_home, look, read_text, shown, why
+from cuenv.core.io.files import absolute, expand_home, ls_command, path_text, read_text, reason_of
 from cuenv.core.io.process import machine
 from cuenv.core.record import dataclass, replace
 from cuenv.host.io.surroundings import platform_of
@@ -40,7 +40,7 @@ def platform_here() -> str:
 
 def checked_place(path: Path, option: str) -> Path:
     """The absolute path of a file or folder to be made, without resolving links."""
-    found = absolute(at_home(path))
+    found = absolute(expand_home(path))
     if found == found.parent:
         raise UsageError(f"{option} {found} is the root directory", hint=f"{option} DIR")
     if not str(found).isprintable():
@@ -126,7 +126,8 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
             size = _finish(request.path, lock, solutions, wanted, folder=folder, out=out, progress=progress)
         except OSError as error:
             raise OutsideError(
-                f"cannot write {shown(error.filename or out)}: {why(error)}", hint=look(error.filename or out, error)
+                f"cannot write {path_text(error.filename or out)}: {reason_of(error)}",
+                hint=ls_command(error.filename or out, error),
             ) from error
     return Bundled(report=judged, out=request.out, solutions=solutions, size=size)
 
@@ -150,7 +151,7 @@ def _finish(
     write_files(folder, {SUMS: sums_text(known)})
     size = sum((folder / item.place).stat().st_size for item in wanted)
     if progress:
-        progress(f"writing {shown(out)}")
+        progress(f"writing {path_text(out)}")
     publish(folder, out)
     return size
 
@@ -175,7 +176,7 @@ def _locks(path: Path, lock: Lock, solutions: Sequence[Solution], wanted: Sequen
     try:
         variables = lock.variables
     except ValueError as error:
-        raise InputError(f"{shown(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
+        raise InputError(f"{path_text(path)}: metadata.custom_metadata: {error}", hint="cuenv lock") from error
     if variables:
         found["state.json"] = state_text(variables)
     if lock.channels:

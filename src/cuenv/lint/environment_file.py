@@ -26,7 +26,7 @@ from cuenv.resolver.verdict import named_capability
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.pip_lines import shown
+from cuenv.solve.pip_lines import line_text
 
 _FLOAT = regex(r"[0-9]+\.[0-9]+")
 
@@ -231,7 +231,9 @@ def _set_aside_lints(tree: Node, spec: EnvironmentSpec, folder: Path | None, kno
     for finding in beforehand(spec, folder, knowledge):
         message = finding.message.removeprefix("pip: ")
         named = [
-            (message.find(text), -len(text), node) for node in lines if (text := shown(node.text.strip())) in message
+            (message.find(text), -len(text), node)
+            for node in lines
+            if (text := line_text(node.text.strip())) in message
         ]
         place = min(named, key=lambda item: item[:2], default=(0, 0, dependencies))[2]
         yield Lint(finding=finding, at=place.start)

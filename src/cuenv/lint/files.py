@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.errors import InputError, UsageError
 from cuenv.core.findings import OPEN, CheckResult, Finding, Report, allowed
-from cuenv.core.io.files import exists, first_bytes, is_file, names_in, read_text, shown
+from cuenv.core.io.files import exists, first_bytes, is_file, names_in, path_text, read_text
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.reading import lines_of
 from cuenv.core.record import dataclass, replace
@@ -126,7 +126,7 @@ def files_in_folder(folder: Path) -> tuple[Path, ...]:
     if source not in known and is_file(source):
         known = (*known, source)
     if not known:
-        named = "this folder" if folder == Path() else shown(folder)
+        named = "this folder" if folder == Path() else path_text(folder)
         raise UsageError(
             f"{named} contains no environment.yml, conda-lock.yml, requirements.txt, pyproject.toml, Dockerfile or "
             "ds_config*.json",

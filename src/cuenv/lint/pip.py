@@ -52,7 +52,7 @@ from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.requirements import pip_demand
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
-from cuenv.solve.pip_lines import logical_lines, shown
+from cuenv.solve.pip_lines import line_text, logical_lines
 
 
 def wheel_lints(
@@ -450,5 +450,5 @@ def _begins_with_package(message: str, line: str) -> bool:
 
 def _quoted_at(line: str, message: str) -> int:
     """The index of a whole line of the list in a message; -1 without one."""
-    found = re.search(rf"(?<![\w.-]){re.escape(shown(line))}(?![\w-])", message)
+    found = re.search(rf"(?<![\w.-]){re.escape(line_text(line))}(?![\w-])", message)
     return found.start() if found and not (line == "pip" and message.startswith("pip ")) else -1

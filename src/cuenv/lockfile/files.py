@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import CuenvError, InputError, NotALockError
-from cuenv.core.io.files import exists, is_file, is_folder, load_toml, look, read_text, shown
+from cuenv.core.io.files import exists, is_file, is_folder, load_toml, ls_command, path_text, read_text
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, check_driver, version
@@ -202,7 +202,8 @@ def lock_file_there(path: Path, words: Iterable[str] = ()) -> Path:
     if not exists(file):
         folder = file.parent
         raise InputError(
-            f"{shown(file)} does not exist", hint=command_to_lock(folder, words) if is_folder(folder) else look(file)
+            f"{path_text(file)} does not exist",
+            hint=command_to_lock(folder, words) if is_folder(folder) else ls_command(file),
         )
     return file
 

@@ -14,7 +14,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import UNSATISFIABLE, Finding, Report, allowed, report
 from cuenv.core.io.exclusive import run_beside, run_parallel
-from cuenv.core.io.files import exists, is_file, read_text, shown
+from cuenv.core.io.files import exists, is_file, path_text, read_text
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, field, replace
 from cuenv.host.facts import Driver, HostFacts, virtual_packages
@@ -443,7 +443,7 @@ def _replaced_lock_warnings(path: Path, made: Lock) -> Iterator[str]:
     if before and AS_OF not in made.metadata:
         yield f"the previous lock was made as of {before}, but this one as of today: --as-of {before} keeps the day"
     if old.sources and path.name not in old.sources and "cuenv_environment" in old.metadata:
-        yield f"this lock replaces the one of {', '.join(map(shown, old.sources))}"
+        yield f"this lock replaces the one of {', '.join(map(path_text, old.sources))}"
 
 
 def _replaced_lock(request: LockRequest, solutions: list[Solution]) -> Lock | None:

@@ -20,14 +20,14 @@ from cuenv.resolver.resolve import facts_for_decision
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import Settled, SolveRequest
+from cuenv.solve.model import Solved, SolveRequest
 
 _LOOKS, _TRIES = 300, 10
 """Candidates that are looked at in one solve for each channel, and those that are tried by themselves from there on."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instead:
+class Alternative:
     """An environment that solves in place of the requested one.
 
     Attributes:
@@ -39,9 +39,9 @@ class Instead:
     options: tuple[str, ...]
 
 
-def instead(
+def find_alternative(
     spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, sources: Sources, progress: Progress | None = None
-) -> Instead | None:
+) -> Alternative | None:
     """The best that solves with the further packages of a file; ``None`` where nothing near does, or none was asked."""
     if spec.pin("pytorch") is None:
         return None
@@ -57,7 +57,7 @@ def instead(
         except (ChannelError, OutsideError, UsageError):
             return None
         if solution is not None:
-            return Instead(decision=found, options=request_options(request))
+            return Alternative(decision=found, options=request_options(request))
     return None
 
 
@@ -83,5 +83,5 @@ def _from_first_solving(decision: Decision, name: str, sources: Sources, progres
         )
         with suppress(NoChannelError):
             found = choose(request, (tuple(made.pins for _, made in before),), sources) if before else None
-            first = before[found.taken[0]][0] if isinstance(found, Settled) else first
+            first = before[found.taken[0]][0] if isinstance(found, Solved) else first
     return replace(decision, fitting=decision.fitting[first:])

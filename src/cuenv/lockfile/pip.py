@@ -29,7 +29,7 @@ from cuenv.resolver.wheels import made_for
 from cuenv.solve.environment_spec import EnvironmentSpec, normalise, requirement_name
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, PipLocked, SetAside, Solution
-from cuenv.solve.pip_lines import PipLines, WrongLine, read_lines, shown
+from cuenv.solve.pip_lines import PipLines, WrongLine, line_text, read_lines
 from cuenv.solve.pip_part import PipConflict, PipRequest, Unbuilt, direct_conflicts, glibc_of, provided
 
 
@@ -72,7 +72,7 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
     lines = with_build_needs(read_lines(spec.pip, dict(spec.unread)), folder, knowledge)
     own = () if lines.options.lines() else lines.requirements  # an index of the user's own may have wheels
     built = (text for text in own if compiles(name_on_index(text), knowledge))
-    aside = (*lines.aside, *(SetAside(text=shown(text), why=_COMPILED, build=True) for text in built))
+    aside = (*lines.aside, *(SetAside(text=line_text(text), why=_COMPILED, build=True) for text in built))
     return (*before_pip(spec), *findings_aside(aside, None), *ignored_lines(lines), *built_lines(lines))
 
 
@@ -350,7 +350,7 @@ _COMPILED = "its setup.py imports torch and compiles CUDA code"
 
 def _left_out(lines: PipLines) -> tuple[SetAside, ...]:
     """All requirements as what pip installs afterwards, since the pip part is not locked."""
-    texts = [shown(text) for text in lines.requirements] + [item.text for item in lines.aside]
+    texts = [line_text(text) for text in lines.requirements] + [item.text for item in lines.aside]
     return tuple(SetAside(text=text, why=LEFT_OUT) for text in texts)
 
 

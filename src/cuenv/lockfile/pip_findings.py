@@ -14,7 +14,7 @@ from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.wheels import INDEX, cuda_of_wheels
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked, SetAside, Solution
-from cuenv.solve.pip_lines import FILES, HASHED, PipLines, project_of, read_lines, shown
+from cuenv.solve.pip_lines import FILES, HASHED, PipLines, line_text, project_of, read_lines
 from cuenv.solve.pip_part import PipConflict, loosened, provided
 
 NO_HASH = "the index has no sha256 for it"
@@ -328,7 +328,7 @@ def unlocked(requirements: Collection[str], solution: Solution, names: Mapping[s
     have: dict[str, str | None] = {**by_conda, **{item.name: item.version for item in solution.pip}}
     have |= {name: None for text in aside if (name := requirement_name(text))}
     for text in lines.requirements:
-        if shown(text) in aside:
+        if line_text(text) in aside:
             continue
         try:
             asked = Requirement(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuenv.core.errors import CuenvError
 from cuenv.core.findings import FileEdit, Finding, first_of
-from cuenv.core.io.files import at_home, is_file, is_folder, read_text
+from cuenv.core.io.files import expand_home, is_file, is_folder, read_text
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
@@ -20,7 +20,7 @@ from cuenv.resolver.compilers import gcc_range
 from cuenv.resolver.requirements import pip_demand
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import SetAside, Solution, build_cuda
-from cuenv.solve.pip_lines import PipLines, folder_of, project_of, shown
+from cuenv.solve.pip_lines import PipLines, folder_of, line_text, project_of
 
 _SETUPS = ("setup.py", "pyproject.toml", "setup.cfg")
 _TORCH = regex(r"\b(?:import|from)\s+torch\b|[\"']torch\b")
@@ -50,9 +50,8 @@ def _of_repository(text: str, knowledge: Knowledge) -> SetAside | None:
     row = next((row for row in knowledge.extensions if row.builds and name and name == _repository(row)), None)
     if row is None or knowledge.extension(name):
         return None
-    why = (
-        f"{shown(text)} is another project on the index or does not exist there; this one is built from its repository"
-    )
+    says = "is another project on the index or does not exist there; this one is built from its repository"
+    why = f"{line_text(text)} {says}"
     return SetAside(text=f"git+https://github.com/{row.repository}", why=why, build=True)
 
 
@@ -71,7 +70,7 @@ def _read_setup(item: SetAside, folder: Path) -> SetAside:
     name = folder_of(item.text)
     if not name:
         return item
-    place = at_home(folder / name)
+    place = expand_home(folder / name)
     if not is_folder(place):
         return replace(item, why=f"{item.why}, which does not exist")
     text = ""

@@ -19,7 +19,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import BuildKey, Discontinued, LabelFit, TorchBuild
 from cuenv.solve.match_spec import split_name
-from cuenv.solve.observed import Record, SeenBuild
+from cuenv.solve.observed import ChannelBuild, Record
 
 _SHOWN = 4
 _LEARN = "cuenv kb learn --channel {} --save DIR, then --knowledge DIR"
@@ -34,7 +34,7 @@ class Fault(NamedTuple):
     says: str
 
 
-def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowledge: Knowledge) -> Iterator[Finding]:
+def torch_findings(seen: Iterable[ChannelBuild], stack: str, platform: str, knowledge: Knowledge) -> Iterator[Finding]:
     """Compare the rows of ``torch`` with the builds of a channel.
 
     Args:
@@ -64,7 +64,7 @@ def torch_findings(seen: Iterable[SeenBuild], stack: str, platform: str, knowled
     yield from _many(_lost_pythons(rows, builds), "builds of the tables are not in this channel for a Python")
 
 
-def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, SeenBuild]) -> list[str]:
+def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, ChannelBuild]) -> list[str]:
     found = []
     for key, row in rows.items():
         lost = [text for text in row.pythons if key in builds and text not in builds[key].pythons]
@@ -81,7 +81,7 @@ def _many(items: list[str], says: str) -> Iterator[Finding]:
         yield Finding(code="CU602", severity="info", subject="pytorch", message=message, evidence=tuple(items))
 
 
-def _unknown(build: SeenBuild) -> Finding:
+def _unknown(build: ChannelBuild) -> Finding:
     return Finding(
         code="CU601",
         severity="warning",
@@ -92,7 +92,7 @@ def _unknown(build: SeenBuild) -> Finding:
     )
 
 
-def _finding(fault: Fault, build: SeenBuild, row: TorchBuild) -> Finding:
+def _finding(fault: Fault, build: ChannelBuild, row: TorchBuild) -> Finding:
     return Finding(
         code=fault.code,
         severity=fault.severity,
@@ -103,7 +103,7 @@ def _finding(fault: Fault, build: SeenBuild, row: TorchBuild) -> Finding:
     )
 
 
-def faults(build: SeenBuild, row: TorchBuild) -> Iterator[Fault]:
+def faults(build: ChannelBuild, row: TorchBuild) -> Iterator[Fault]:
     """Where a row and the records of its build differ."""
     strangers = [text for text in build.builds if not fnmatchcase(text, row.build)]
     if strangers:

@@ -20,7 +20,7 @@ from cuenv.knowledge.tables import TABLES, dump, merge, rows_of
 from cuenv.maintain.audit import faults, loosest, release_of
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import names_cpu, names_cuda
-from cuenv.solve.observed import Record, SeenBuild
+from cuenv.solve.observed import ChannelBuild, Record
 
 _GLOBS = ("cuda*", "*_cuda", "*_cuda*", "*cuda*", "*_cu*", "gpu*", "*gpu*")
 """What CUDA builds are told apart by, the narrowest first."""
@@ -174,7 +174,7 @@ _RULE = Source(
 
 
 def learn(
-    seen: Iterable[SeenBuild],
+    seen: Iterable[ChannelBuild],
     knowledge: Knowledge,
     *,
     nvccs: Iterable[Version],
@@ -250,7 +250,7 @@ def _only(knowledge: Knowledge, found: Mapping[str, Iterable[Any]], edition: str
     return replace(knowledge, edition=edition, sources=sources, **rows)
 
 
-def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild | None:
+def _torch(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBuild | None:
     """The row of a build: new, or the known one mended; ``None`` when the known one is right."""
     row = next((item for item in knowledge.torch if item.key == build.key), None)
     if row is None:
@@ -272,14 +272,14 @@ def _torch(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
     )
 
 
-def _in_reach(build: SeenBuild, knowledge: Knowledge) -> bool:
+def _in_reach(build: ChannelBuild, knowledge: Knowledge) -> bool:
     """Whether the tables speak of such builds: none older than their first, no CPU build where they have none."""
     rows = [row for row in knowledge.torch if (row.stack, row.platform) == (build.stack, build.platform)]
     first = min((row.version for row in rows), default=build.version)
     return build.version >= first and (build.cuda is not None or not rows or any(row.cuda is None for row in rows))
 
 
-def _fresh(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild:
+def _fresh(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBuild:
     model = _model(build, knowledge) if build.cuda else None
     code = model.code if model else None
     sources: tuple[str, ...] = (source.id,)
@@ -310,7 +310,7 @@ def _fresh(build: SeenBuild, source: Source, knowledge: Knowledge) -> TorchBuild
     )
 
 
-def _model(build: SeenBuild, knowledge: Knowledge) -> TorchBuild | None:
+def _model(build: ChannelBuild, knowledge: Knowledge) -> TorchBuild | None:
     """The newest known build of the same stack and CUDA release, of the same platform if there is one."""
     same = [
         row

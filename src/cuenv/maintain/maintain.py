@@ -9,7 +9,7 @@ from typing import Any
 
 from cuenv.core.errors import ChannelError, KnowledgeError, UsageError
 from cuenv.core.findings import Finding, Report, report
-from cuenv.core.io.files import is_folder, shown
+from cuenv.core.io.files import is_folder, path_text
 from cuenv.core.reading import Faults, unique_keys
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
@@ -24,7 +24,7 @@ from cuenv.maintain import audit as judge
 from cuenv.maintain.learn import learn, own
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
-from cuenv.solve.observed import Record, SeenBuild, newest_day, seen_builds
+from cuenv.solve.observed import ChannelBuild, Record, newest_day, seen_builds
 
 _NAME = regex(r"[a-z0-9_][a-z0-9_.-]{0,127}")
 
@@ -111,7 +111,7 @@ def _day(text: str) -> str:
 
 def _look(
     question: Question, knowledge: Knowledge, *, libraries: bool = False
-) -> tuple[tuple[Record, ...], tuple[SeenBuild, ...], tuple[Record, ...]]:
+) -> tuple[tuple[Record, ...], tuple[ChannelBuild, ...], tuple[Record, ...]]:
     """The records of a channel, the torch builds among them, and the records that are no build."""
     from cuenv.solve.io.records import channel_records  # noqa: PLC0415 - rattler is heavy
 
@@ -208,13 +208,13 @@ def format_tables(folder: Path) -> dict[Path, tuple[str, str]]:
     base = load()
     texts = read_texts(folder)
     found = {
-        folder / f"{name}.json": (texts[name], text) for name, text in formatted(texts, base, shown(folder)).items()
+        folder / f"{name}.json": (texts[name], text) for name, text in formatted(texts, base, path_text(folder)).items()
     }
     known = frozenset(base.sources) | {row["id"] for row in json.loads(texts.get("sources", '{"rows": []}'))["rows"]}
     for group in GROUPS:
         if is_folder(folder / group):
             inner = read_texts(folder / group)
-            new = formatted_group(group, inner, known, shown(folder))
+            new = formatted_group(group, inner, known, path_text(folder))
             found |= {folder / group / f"{name}.json": (inner[name], text) for name, text in new.items()}
     return found
 

@@ -69,9 +69,9 @@ def check_prefix(
         InputError: it is not an environment, or the lock cannot be read.
     """
     from cuenv.lockfile.io.conda_client import client_at_hand  # noqa: PLC0415 - a lock is checked without them
+    from cuenv.prefix.checked import NO_LOCK, CheckedEnvironment  # noqa: PLC0415 - as above
     from cuenv.prefix.checks import CHECKS  # noqa: PLC0415 - as above
     from cuenv.prefix.io.prefix import find_prefix  # noqa: PLC0415 - as above
-    from cuenv.prefix.subject import NO_LOCK, Subject  # noqa: PLC0415 - as above
 
     prefix = find_prefix(path)
     part = part or LockPart()
@@ -86,7 +86,7 @@ def check_prefix(
     anew = _remake_command(prefix, lock) if lock and made_from else ""
     prefix = replace(prefix, client=client, remake=anew)
     recorded = None if options.given or facts.gpus or made_from is None else recorded_host(made_from, facts, knowledge)
-    subject = Subject(
+    env = CheckedEnvironment(
         prefix=prefix,
         facts=recorded or facts,
         knowledge=knowledge,
@@ -96,12 +96,12 @@ def check_prefix(
         running=running,
         no_lock=f"{lock}: {other}" if other else NO_LOCK,
     )
-    checks = tuple(check(subject) for check in CHECKS.values())
+    checks = tuple(check(env) for check in CHECKS.values())
     findings = fold_effects(finding for check in checks for finding in check.findings)
-    looked = (f"{subject.prefix.kind} environment", host_line(subject.facts))
+    looked = (f"{env.prefix.kind} environment", host_line(env.facts))
     return PrefixCheck(
-        prefix=subject.prefix,
-        facts=subject.facts,
+        prefix=env.prefix,
+        facts=env.facts,
         checks=checks,
         report=report(str(path), findings, looked, CODE_ORDER),
     )
@@ -118,7 +118,7 @@ def _remake_command(prefix: Prefix, lock: Path) -> str:
 
 def _lock_of_another_environment(prefix: Prefix, lock: Lock, facts: HostFacts) -> str | None:
     """Why a lock that was only found does not belong to this environment; ``None`` if it does."""
-    from cuenv.prefix.subject import other_platforms  # noqa: PLC0415 - a lock is checked without it
+    from cuenv.prefix.checked import other_platforms  # noqa: PLC0415 - a lock is checked without it
 
     solution = lock.solution(facts.platform)
     if solution is None:

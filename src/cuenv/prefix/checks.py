@@ -16,6 +16,7 @@ from cuenv.host.describe import host_line
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request
 from cuenv.lockfile.host_check import as_findings, candidate_of, host_findings
+from cuenv.prefix.checked import CheckedEnvironment, other_platforms
 from cuenv.prefix.consistency import (
     compiler_findings,
     library_source_findings,
@@ -51,7 +52,6 @@ from cuenv.prefix.io.toolchain import (
 )
 from cuenv.prefix.linkage.check import check_linkage
 from cuenv.prefix.lock_comparison import conda_findings, missing_file_findings, pip_findings
-from cuenv.prefix.subject import Subject, other_platforms
 from cuenv.prefix.toolchain.build_checks import (
     BuildNeeds,
     build_needs,
@@ -77,44 +77,44 @@ _DRIVER_RULES = ("gpu", "driver-gpu", "driver-floor", "driver-level")
 """The rules that apply to an environment without torch: those on the driver, the GPUs and the CUDA release."""
 
 
-def check_host(subject: Subject) -> Check:
+def check_host(env: CheckedEnvironment) -> Check:
     """Apply the resolver's rules to the installed packages, and report the state of the machine."""
-    facts, knowledge = subject.facts, subject.knowledge
-    solution = as_solution(subject.prefix, subject.cuda_files, facts.platform)
+    facts, knowledge = env.facts, env.knowledge
+    solution = as_solution(env.prefix, env.cuda_files, facts.platform)
     torch = candidate_of(solution, knowledge)
-    known = _cuda_release(subject, torch)
+    known = _cuda_release(env, torch)
     candidate = torch or (bare_candidate(known[0], facts.platform) if known else None)
-    found = [*machine_findings(facts, candidate, knowledge, subject.profile)]
+    found = [*machine_findings(facts, candidate, knowledge, env.profile)]
     if not facts.gpus:
         why = f"{facts.label} has no known GPU; name the host with --host, or with --gpu and --driver"
         return judged("host", why, found) if found else skipped("host", why)
     if candidate is None or known is None:
         return judged("host", f"{host_line(facts)}; the environment's records name no CUDA release", found)
     host = with_effective_driver(facts, knowledge)
-    found += _rule_findings(solution, host, subject) if torch else _driver_findings(candidate, host, subject)
+    found += _rule_findings(solution, host, env) if torch else _driver_findings(candidate, host, env)
     return judged("host", f"CUDA {known[0]} (from {known[1]}) on {host_line(facts)}", found)
 
 
-def _cuda_release(subject: Subject, torch: Candidate | None) -> tuple[Version, str] | None:
+def _cuda_release(env: CheckedEnvironment, torch: Candidate | None) -> tuple[Version, str] | None:
     """The CUDA release of the environment, and the source of that information."""
-    if torch and torch.cuda and subject.cuda_files.by_pip:
-        return torch.cuda, f"torch {subject.cuda_files.torch} (its files)"
-    found = cuda_release_of(subject.prefix)
+    if torch and torch.cuda and env.cuda_files.by_pip:
+        return torch.cuda, f"torch {env.cuda_files.torch} (its files)"
+    found = cuda_release_of(env.prefix)
     if found or torch is None or torch.cuda is None:
         return found
     return torch.cuda, f"pytorch {torch.build.version} {torch.build.build} (conda-meta)"
 
 
-def _rule_findings(solution: Solution, host: HostFacts, subject: Subject) -> Iterator[Finding]:
+def _rule_findings(solution: Solution, host: HostFacts, env: CheckedEnvironment) -> Iterator[Finding]:
     # The check of device code reads the code of a torch from pip; the check of packages reports CU106.
-    silent = ("CU111", "CU403", "CU106") if subject.cuda_files.by_pip else ("CU106",)
-    for finding in host_findings(solution, host, subject.knowledge):
+    silent = ("CU111", "CU403", "CU106") if env.cuda_files.by_pip else ("CU106",)
+    for finding in host_findings(solution, host, env.knowledge):
         by_files = (finding.code, finding.subject) == ("CU116", "numpy")  # reported as CU216
         if finding.code not in silent and not by_files:
-            yield _with_install_command(finding, subject)
+            yield _with_install_command(finding, env)
 
 
-def _with_install_command(finding: Finding, subject: Subject) -> Finding:
+def _with_install_command(finding: Finding, env: CheckedEnvironment) -> Finding:
     """The finding with a conda command in place of the entry that it would add to an environment file.
 
     conda-forge splits cuDNN: an environment can contain ``libcudnn`` alone, where a bound on ``cudnn`` has no effect.
@@ -122,7 +122,7 @@ def _with_install_command(finding: Finding, subject: Subject) -> Finding:
     words = finding.fix == mended_by(finding.edits)
     if not finding.edits or not words or any(edit.how != "add" or edit.pip for edit in finding.edits):
         return finding
-    prefix = subject.prefix
+    prefix = env.prefix
     split = not prefix.package("cudnn") and prefix.package("libcudnn")
     entries = tuple(
         f"lib{text}" if split and re.match(r"cudnn\b", text) else text
@@ -132,37 +132,37 @@ def _with_install_command(finding: Finding, subject: Subject) -> Finding:
     return replace(finding, edits=(FileEdit(how="add", entries=entries),), fix=conda_install_specs(prefix, *entries))
 
 
-def _driver_findings(candidate: Candidate, host: HostFacts, subject: Subject) -> Iterator[Finding]:
-    context = Context(facts=host, request=Request(dev=False), knowledge=subject.knowledge)
+def _driver_findings(candidate: Candidate, host: HostFacts, env: CheckedEnvironment) -> Iterator[Finding]:
+    context = Context(facts=host, request=Request(dev=False), knowledge=env.knowledge)
     for verdict in Judge(context).verdicts(candidate):
         if verdict.rule in _DRIVER_RULES:
             yield from as_findings(verdict, candidate, context)
 
 
-def check_runtime(subject: Subject) -> Check:
+def check_runtime(env: CheckedEnvironment) -> Check:
     """Compare torch's CUDA with the runtime, the compiler, cuDNN and NCCL of the environment."""
-    files = subject.cuda_files
+    files = env.cuda_files
     if files.torch is None:
         return skipped("runtime", "no torch in the environment")
     if files.cuda is None:
         return skipped("runtime", f"torch {files.torch} is a CPU build and uses no CUDA")
-    packages = library_packages(subject.prefix)
-    findings = runtime_findings(files, subject.prefix, subject.knowledge.extensions, packages)
+    packages = library_packages(env.prefix)
+    findings = runtime_findings(files, env.prefix, env.knowledge.extensions, packages)
     return judged("runtime", runtime_summary(files), findings)
 
 
-def check_sources(subject: Subject) -> Check:
+def check_sources(env: CheckedEnvironment) -> Check:
     """Check that all CUDA packages come from one channel, and that no NVIDIA library is installed twice."""
-    components = cuda_components(subject.prefix.conda, subject.knowledge)
-    files = subject.cuda_files
+    components = cuda_components(env.prefix.conda, env.knowledge)
+    files = env.cuda_files
     if not components and not files.libraries:
         return skipped("sources", "neither a CUDA component nor an NVIDIA library is installed")
-    anew = subject.prefix.remake or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{subject.prefix.path}.new')}"
+    anew = env.prefix.remake or f"cuenv lock && cuenv install --prefix {shlex.quote(f'{env.prefix.path}.new')}"
     mixed = (
         replace(item, fix=anew) if item.code == "CU101" else item
-        for item in one_channel_findings(subject.prefix.conda, subject.knowledge)
+        for item in one_channel_findings(env.prefix.conda, env.knowledge)
     )
-    findings = [*mixed, *library_source_findings(files, subject.prefix)]
+    findings = [*mixed, *library_source_findings(files, env.prefix)]
     channels = sorted({package.channel_name for package in components})
     parts = [f"{len(components)} CUDA components from {' and '.join(channels)}"] if components else []
     sources = sorted({library.source for library in files.libraries} - {"conda"})
@@ -172,36 +172,36 @@ def check_sources(subject: Subject) -> Check:
     return judged("sources", "; ".join(parts), findings)
 
 
-def check_packages(subject: Subject) -> Check:
+def check_packages(env: CheckedEnvironment) -> Check:
     """Check the packages: against the lock, pip over conda, duplicates, CPU builds, damaged records, missing files."""
     from cuenv.prefix.io.conda_meta import find_missing_files  # noqa: PLC0415 - many files are looked for, by this check alone
     from cuenv.prefix.io.prefix import outside_sites  # noqa: PLC0415 - as above
     from cuenv.solve.io.pip import pypi_names  # noqa: PLC0415 - a table that only this check needs
 
-    prefix = subject.prefix
-    sites = outside_sites(prefix, subject.environ)
-    torch = subject.cuda_files.torch
-    findings = [*_platform_findings(subject), *missing_file_findings(find_missing_files(prefix), prefix)]
-    findings += numpy_findings(prefix, torch, subject.knowledge)
-    findings += [*prefix_findings(prefix, sites, subject.knowledge, pypi_names(), torch), *_cpu_build_findings(subject)]
-    solution = subject.lock.solution(prefix.platform or subject.facts.platform) if subject.lock else None
+    prefix = env.prefix
+    sites = outside_sites(prefix, env.environ)
+    torch = env.cuda_files.torch
+    findings = [*_platform_findings(env), *missing_file_findings(find_missing_files(prefix), prefix)]
+    findings += numpy_findings(prefix, torch, env.knowledge)
+    findings += [*prefix_findings(prefix, sites, env.knowledge, pypi_names(), torch), *_cpu_build_findings(env)]
+    solution = env.lock.solution(prefix.platform or env.facts.platform) if env.lock else None
     if solution:
-        findings += _lock_findings(subject, solution)
+        findings += _lock_findings(env, solution)
     by_pip = sum(wheel.conda is None for wheel in prefix.wheels)
     counts = [f"{len(prefix.conda)} conda packages"] if prefix.kind == "conda" else []
     if by_pip or not counts:
         counts.append(f"{by_pip} by pip" if counts else f"{by_pip} distributions")
-    told = "against the lock" if solution else other_platforms(subject.lock) if subject.lock else subject.no_lock
+    told = "against the lock" if solution else other_platforms(env.lock) if env.lock else env.no_lock
     return judged("packages", f"{' and '.join(counts)}; {told}", findings)
 
 
-def _platform_findings(subject: Subject) -> Iterator[Finding]:
+def _platform_findings(env: CheckedEnvironment) -> Iterator[Finding]:
     """Report packages for another platform, which conda installs without a warning."""
-    prefix, facts = subject.prefix, subject.facts
+    prefix, facts = env.prefix, env.facts
     if prefix.platform in (None, facts.platform):
         return
     made = prefix.remake or f"cuenv install --prefix {shlex.quote(f'{prefix.path}.new')}"
-    steps = [] if subject.solution else [f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"]
+    steps = [] if env.solution else [f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"]
     yield Finding(
         code="CU106",
         severity="error",
@@ -212,8 +212,8 @@ def _platform_findings(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def _lock_findings(subject: Subject, solution: Solution) -> Iterator[Finding]:
-    prefix = subject.prefix
+def _lock_findings(env: CheckedEnvironment, solution: Solution) -> Iterator[Finding]:
+    prefix = env.prefix
     if prefix.kind == "conda":
         yield from conda_findings(prefix, solution)
     elif solution.packages:
@@ -227,44 +227,44 @@ def _lock_findings(subject: Subject, solution: Solution) -> Iterator[Finding]:
     yield from pip_findings(prefix, solution)
 
 
-def _cuda_build_command(name: str, subject: Subject) -> str | None:
+def _cuda_build_command(name: str, env: CheckedEnvironment) -> str | None:
     """The command that replaces conda's CPU build: by the locked build, otherwise by the CUDA build of the release."""
-    prefix = subject.prefix
-    locked = subject.solution.package(name) if subject.solution else None
+    prefix = env.prefix
+    locked = env.solution.package(name) if env.solution else None
     mine = prefix.package(name)
-    variant = subject.knowledge.cuda_variant(name, mine.channel_name) if mine else None
+    variant = env.knowledge.cuda_variant(name, mine.channel_name) if mine else None
     if locked and mine and locked.build != mine.build:
         return restore_package(locked, prefix)
     return conda_install_specs(prefix, f"{name}={mine.version}={variant.any_cuda}") if mine and variant else None
 
 
-def _cuda_torch_command(release: str, subject: Subject) -> str:
+def _cuda_torch_command(release: str, env: CheckedEnvironment) -> str:
     """The pip command that installs a CUDA build of torch which the host's driver and GPUs support."""
-    wheel = wheel_for(version_or_none(release), subject.facts, subject.knowledge)
+    wheel = wheel_for(version_or_none(release), env.facts, env.knowledge)
     if wheel is None:
-        return pip_command(subject.prefix, "install", "--force-reinstall", f"torch=={release}")
+        return pip_command(env.prefix, "install", "--force-reinstall", f"torch=={release}")
     index = ("--index-url", f"{INDEX}{wheel.build}")
-    return pip_command(subject.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.name}")
+    return pip_command(env.prefix, "install", "--force-reinstall", *index, f"torch=={wheel.name}")
 
 
-def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
+def _cpu_build_findings(env: CheckedEnvironment) -> Iterator[Finding]:
     """Report CPU builds where a CUDA build is wanted; conda's by the build string, pip's by ``torch/version.py``."""
     from cuenv.prefix.io.conda_meta import find_torch  # noqa: PLC0415 - as above
 
-    prefix = subject.prefix
-    cuda = cuda_components(prefix.conda, subject.knowledge)
+    prefix = env.prefix
+    cuda = cuda_components(prefix.conda, env.knowledge)
     twins = (
-        [variant for judge in (cpu_variants, unlisted_cpu_builds) for variant in judge(prefix.conda, subject.knowledge)]
+        [variant for judge in (cpu_variants, unlisted_cpu_builds) for variant in judge(prefix.conda, env.knowledge)]
         if cuda
         else []
     )
-    conda = [replace(item, fix=_cuda_build_command(item.subject, subject) or item.fix) for item in twins]
+    conda = [replace(item, fix=_cuda_build_command(item.subject, env) or item.fix) for item in twins]
     yield from conda
     torch = find_torch(prefix)
     if torch is None or torch.cuda or any(item.subject == "pytorch" for item in conda):
         return
     wheels = [wheel.name for wheel in prefix.wheels if wheel.name.startswith("nvidia-")]
-    locked = subject.solution.package("pytorch") if subject.solution else None
+    locked = env.solution.package("pytorch") if env.solution else None
     if locked and "cuda" in locked.build:
         wanted = f"the lock says {locked.version} {locked.build}"
     elif cuda or wheels:
@@ -272,14 +272,14 @@ def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
             f"CUDA packages are installed beside it ({', '.join(sorted({*wheels, *(item.name for item in cuda)})[:3])})"
         )
     else:
-        wanted = "the host has a GPU" if subject.facts.gpus and not locked else ""
+        wanted = "the host has a GPU" if env.facts.gpus and not locked else ""
     if not wanted:
         return
     release = torch.version.partition("+")[0]
-    own = None if subject.cuda_files.by_pip else _cuda_build_command("pytorch", subject)
-    fix = own or _cuda_torch_command(release, subject)
+    own = None if env.cuda_files.by_pip else _cuda_build_command("pytorch", env)
+    fix = own or _cuda_torch_command(release, env)
     if locked:
-        out = [pip_command(prefix, "uninstall", "-y", "torch")] if subject.cuda_files.by_pip else []
+        out = [pip_command(prefix, "uninstall", "-y", "torch")] if env.cuda_files.by_pip else []
         fix = " && ".join([*out, restore_package(locked, prefix)])
     yield Finding(
         code="CU209",
@@ -294,20 +294,20 @@ def _cpu_build_findings(subject: Subject) -> Iterator[Finding]:
 _BNB = "bitsandbytes"
 
 
-def check_device_code(subject: Subject) -> Check:
+def check_device_code(env: CheckedEnvironment) -> Check:
     """Check which code each library has for each GPU: native code, PTX, or nothing."""
     from cuenv.prefix.io.cuda_files import find_code_files  # noqa: PLC0415 - as the other checks
 
-    installed = subject.cuda_files
-    known = frozenset(row.package for row in subject.knowledge.extensions)
+    installed = env.cuda_files
+    known = frozenset(row.package for row in env.knowledge.extensions)
     cuda = str(installed.cuda) if installed.cuda else None
-    found = find_code_files(subject.prefix, known, subject.environ, cuda)
-    gpus = host_gpus(subject.facts)
-    loaded, findings = _bitsandbytes(subject, found.files)
+    found = find_code_files(env.prefix, known, env.environ, cuda)
+    gpus = host_gpus(env.facts)
+    loaded, findings = _bitsandbytes(env, found.files)
     files = [file for file in found.files if file.library != _BNB or loaded is None or file.name == loaded]
-    judgements = code_findings(files, gpus, subject.knowledge, subject.prefix)
-    findings += [_with_other_bitsandbytes(item, subject, found.files) for item in judgements]
-    findings += _unreadable_findings(found.unreadable, subject)
+    judgements = code_findings(files, gpus, env.knowledge, env.prefix)
+    findings += [_with_other_bitsandbytes(item, env, found.files) for item in judgements]
+    findings += _unreadable_findings(found.unreadable, env)
     if found.declared:
         findings += _declared_findings(found.declared, found.script, [file for file in files if file.library == TORCH])
     if not files and not findings:
@@ -318,26 +318,26 @@ def check_device_code(subject: Subject) -> Check:
     return judged("device_code", f"{len(files)} libraries{f' of {libraries}' if libraries else ''}; {told}", findings)
 
 
-def _bitsandbytes(subject: Subject, files: tuple[CodeFile, ...]) -> tuple[str | None, list[Finding]]:
+def _bitsandbytes(env: CheckedEnvironment, files: tuple[CodeFile, ...]) -> tuple[str | None, list[Finding]]:
     """The library that bitsandbytes loads (``None`` if unknown, empty if none), and the finding that it loads none."""
-    installed = subject.cuda_files
+    installed = env.cuda_files
     there = bitsandbytes_libraries(file.name for file in files if file.library == _BNB)
     number = dict(installed.extensions).get(_BNB)
     if installed.cuda is None or number is None or not there:
         return None, []
-    asked = subject.environ.get("BNB_CUDA_VERSION", "")
+    asked = env.environ.get("BNB_CUDA_VERSION", "")
     own = version(f"{asked[:2]}.{asked[2:]}") if re.fullmatch(r"[0-9]{3}", asked) else installed.cuda
-    taken = bitsandbytes_choice(there, own, version_or_none(number), subject.knowledge.extension(_BNB))
-    return (there[taken], []) if taken else ("", [bitsandbytes_finding(there, own, number, subject.prefix)])
+    taken = bitsandbytes_choice(there, own, version_or_none(number), env.knowledge.extension(_BNB))
+    return (there[taken], []) if taken else ("", [bitsandbytes_finding(there, own, number, env.prefix)])
 
 
-def _with_other_bitsandbytes(finding: Finding, subject: Subject, files: tuple[CodeFile, ...]) -> Finding:
+def _with_other_bitsandbytes(finding: Finding, env: CheckedEnvironment, files: tuple[CodeFile, ...]) -> Finding:
     """A finding on bitsandbytes with the variable that makes it load a library for the GPUs, if it has one."""
-    cuda = subject.cuda_files.cuda
+    cuda = env.cuda_files.cuda
     if not finding.subject.startswith(f"{_BNB} on ") or finding.severity == "info" or cuda is None:
         return finding
     own = [file for file in files if file.library == _BNB]
-    return replace(finding, fix=bitsandbytes_override(own, cuda, host_gpus(subject.facts), subject.knowledge))
+    return replace(finding, fix=bitsandbytes_override(own, cuda, host_gpus(env.facts), env.knowledge))
 
 
 def _declared_findings(text: str, script: str, torch: list[CodeFile]) -> Iterator[Finding]:
@@ -348,34 +348,34 @@ def _declared_findings(text: str, script: str, torch: list[CodeFile]) -> Iterato
     yield from declared_findings(declared, torch, script)
 
 
-def _unreadable_findings(found: tuple[tuple[str, str], ...], subject: Subject) -> Iterator[Finding]:
+def _unreadable_findings(found: tuple[tuple[str, str], ...], env: CheckedEnvironment) -> Iterator[Finding]:
     for path, reason in found:
         yield Finding(
             code="CU294",
             severity="warning",
             subject=path.rpartition("/")[2],
             message=f"{path} cannot be read as a library: {reason}",
-            fix=reinstall_owner(subject.owner(path), subject.prefix),
+            fix=reinstall_owner(env.owner(path), env.prefix),
         )
 
 
-def check_jit(subject: Subject) -> Check:
+def check_jit(env: CheckedEnvironment) -> Check:
     """Check compilers, headers, libraries and tools for builds on first use; skipped if nothing would be built."""
-    files = subject.cuda_files
+    files = env.cuda_files
     if files.torch is not None and files.cuda is None:
         return skipped("jit", f"torch {files.torch} is a CPU build and compiles nothing for a GPU")
-    wanted = _build_needs(subject)
-    running = subject.running
+    wanted = _build_needs(env)
+    running = env.running
     if not wanted.why:
         told = "the environment has no nvcc, and no installed library needs one"
-        other = _later_build_findings(subject)
+        other = _later_build_findings(env)
         return judged("jit", told, other) if other else skipped("jit", told)
-    environ, reason = activation_variables(subject.prefix, subject.environ, running=running)
+    environ, reason = activation_variables(env.prefix, env.environ, running=running)
     names = [header.name for header in wanted.headers]
-    found = find_toolchain(subject.prefix, subject.facts.platform, names, environ, running=running)
+    found = find_toolchain(env.prefix, env.facts.platform, names, environ, running=running)
     found = replace(found, activation=reason)
-    other = _other_nvcc_findings(found.nvcc, subject, wanted)
-    findings = jit_findings(wanted, found, subject.prefix, subject.facts, subject.knowledge)
+    other = _other_nvcc_findings(found.nvcc, env, wanted)
+    findings = jit_findings(wanted, found, env.prefix, env.facts, env.knowledge)
     findings = (*other, *without_nvcc_findings(findings, other))
     there = [name for name in names if found.headers.get(name)]
     if not running:
@@ -389,7 +389,7 @@ def check_jit(subject: Subject) -> Check:
             f"{_tools_summary(found, there, tried=False)}; not tried, because this nvcc is of another CUDA release",
             findings,
         )
-    capabilities = _compile_targets(subject, found)
+    capabilities = _compile_targets(env, found)
     tried = compile_sample(
         tools,
         headers=there,
@@ -416,8 +416,8 @@ def build_tools(found: CudaToolchain, environ: dict[str, str]) -> BuildTools | N
     )
 
 
-def _build_needs(subject: Subject) -> BuildNeeds:
-    prefix, knowledge = subject.prefix, subject.knowledge
+def _build_needs(env: CheckedEnvironment) -> BuildNeeds:
+    prefix, knowledge = env.prefix, env.knowledge
     included = torch_includes(prefix) if has_torch(prefix) else ()
     return build_needs(
         prefix,
@@ -425,37 +425,37 @@ def _build_needs(subject: Subject) -> BuildNeeds:
         nvcc=bool(nvccs_in(prefix)),
         built=built_libraries(prefix, [wheel.name for wheel, _ in compiling_libraries(prefix, knowledge)]),
         torch_includes=[name for name in included if knowledge.package_with_header(name)],
-        solution=subject.solution,
-        profile=subject.profile,
+        solution=env.solution,
+        profile=env.profile,
     )
 
 
-def _compile_targets(subject: Subject, found: CudaToolchain) -> tuple[Capability, ...]:
+def _compile_targets(env: CheckedEnvironment, found: CudaToolchain) -> tuple[Capability, ...]:
     """The targets that nvcc compiles for to cover the host's GPUs; CU252 reports GPUs that it cannot compile for."""
-    able = targets_of(found.nvcc, subject.knowledge) if found.nvcc else ()
-    targets = (target_for(item, able) if able else item for item in subject.facts.capabilities)
+    able = targets_of(found.nvcc, env.knowledge) if found.nvcc else ()
+    targets = (target_for(item, able) if able else item for item in env.facts.capabilities)
     return tuple(dict.fromkeys(item for item in targets if item))
 
 
-def _other_nvcc_findings(nvcc: Nvcc | None, subject: Subject, wanted: BuildNeeds) -> tuple[Finding, ...]:
+def _other_nvcc_findings(nvcc: Nvcc | None, env: CheckedEnvironment, wanted: BuildNeeds) -> tuple[Finding, ...]:
     """Compare the nvcc that a build would use with torch's CUDA; `check_runtime` covers the environment's own."""
-    files = subject.cuda_files
+    files = env.cuda_files
     if nvcc is None or nvcc.release is None or (files.nvcc and files.nvcc[1] == nvcc.path):
         return ()
     led = replace(files, nvcc=(nvcc.release, nvcc.path))
-    found = compiler_findings(led, subject.prefix, subject.knowledge.extensions)
-    mend = hook_command(subject.prefix) if any(path != nvcc.path for path in nvccs_in(subject.prefix)) else None
+    found = compiler_findings(led, env.prefix, env.knowledge.extensions)
+    mend = hook_command(env.prefix) if any(path != nvcc.path for path in nvccs_in(env.prefix)) else None
     return tuple(with_origin(item, nvcc, wanted, mend) for item in found if item.severity != "info")
 
 
-def _later_build_findings(subject: Subject) -> tuple[Finding, ...]:
+def _later_build_findings(env: CheckedEnvironment) -> tuple[Finding, ...]:
     """The finding, if nothing is built now, that a later build would use an nvcc of another CUDA than torch's."""
-    if subject.cuda_files.cuda is None:
+    if env.cuda_files.cuda is None:
         return ()
-    environ, _ = activation_variables(subject.prefix, subject.environ, running=False)
+    environ, _ = activation_variables(env.prefix, env.environ, running=False)
     home, via = find_cuda_home(environ)
     nvcc = read_nvcc(home, via, running=False) if home else None
-    found = _other_nvcc_findings(nvcc, subject, BuildNeeds(why=()))
+    found = _other_nvcc_findings(nvcc, env, BuildNeeds(why=()))
     return tuple(item for item in found if item.subject == "nvcc")
 
 
@@ -480,7 +480,7 @@ def _compile_summary(
     return f"nvcc {release}{by} {verb} a program with {len(there)} CUDA headers {target} ({spent:.1f} s)"
 
 
-CHECKS: Mapping[str, Callable[[Subject], Check]] = {
+CHECKS: Mapping[str, Callable[[CheckedEnvironment], Check]] = {
     "packages": check_packages,
     "sources": check_sources,
     "runtime": check_runtime,

@@ -23,7 +23,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 if TYPE_CHECKING:  # only --prove pays for them
     from cuenv.resolver.prove import Unread
-    from cuenv.solve.io.records_at_hand import AtHand
+    from cuenv.solve.io.local_records import LocalRecords
     from cuenv.solve.io.sources import Sources
     from cuenv.solve.model import Solution
 
@@ -62,7 +62,7 @@ def resolve(
     name: str = "cuenv",
     platforms: tuple[str, ...] = (),
     prove: Sources | None = None,
-    at_hand: AtHand | None = None,
+    local_records: LocalRecords | None = None,
     progress: Progress | None = None,
 ) -> Resolution:
     """Choose an environment for a host, on its platform or on several.
@@ -71,7 +71,7 @@ def resolve(
         platforms: the platforms that the environment is for, where that is not the one of the host; of several, the
             decision is that of the first, with the candidates that fit on all.
         prove: where to read channels, to take the best candidate that solves on them; ``None`` asks no solver.
-        at_hand: channel records that lie here already: the choice is proven on them where they tell enough.
+        local_records: channel records that lie here already: the choice is proven on them where they tell enough.
 
     Raises:
         UsageError: a requested package is no spec, or nothing can have that name.
@@ -85,8 +85,8 @@ def resolve(
         return _resolution(decision, spec, facts, solution, more)
     if platforms:
         facts = replace(facts, platform=platforms[0])
-    if prove is None and at_hand is not None and request.stack != WHEELS:  # of wheels no channel has a record
-        found = _proven_on_local_records(facts, request, knowledge, name, at_hand)
+    if prove is None and local_records is not None and request.stack != WHEELS:  # of wheels no channel has a record
+        found = _proven_on_local_records(facts, request, knowledge, name, local_records)
         if found is not None:
             return found
     decision = decide_with_wheels(Context(facts=facts, request=request, knowledge=knowledge, proving=prove is not None))
@@ -131,7 +131,7 @@ def _keeps_policy(spec: EnvironmentSpec, request: Request) -> bool:
 
 
 def _proven_on_local_records(
-    facts: HostFacts, request: Request, knowledge: Knowledge, name: str, at_hand: AtHand
+    facts: HostFacts, request: Request, knowledge: Knowledge, name: str, local_records: LocalRecords
 ) -> Resolution | None:
     """The choice as it solves on the records at hand; ``None`` where they do not tell, and nobody asked why."""
     from cuenv.resolver.prove import TRIES_AT_HAND, packages_in_the_way, solving  # noqa: PLC0415 - the solver is heavy
@@ -142,20 +142,20 @@ def _proven_on_local_records(
     stack = decision.chosen.candidate.build.stack  # records of another channel may not lie here
     first = replace(decision, fitting=tuple(item for item in decision.fitting if item.candidate.build.stack == stack))
     try:
-        found, solution = solving(first, name, at_hand.sources, None, solves=TRIES_AT_HAND)
-        unsolved = () if solution else packages_in_the_way(decision.context, name, at_hand.sources, stack=stack)
+        found, solution = solving(first, name, local_records.sources, None, solves=TRIES_AT_HAND)
+        unsolved = () if solution else packages_in_the_way(decision.context, name, local_records.sources, stack=stack)
     except (ChannelError, OutsideError):
         return None
     if any("offline" in why for _, why in found.skipped):
         return None
     if solution is None:
         tables = resolve(facts, request, knowledge, name=name)
-        lacking = f"{at_hand.day}: {found.skipped[0][1]}" if found.skipped else ""
+        lacking = f"{local_records.day}: {found.skipped[0][1]}" if found.skipped else ""
         return replace(tables, decision=replace(tables.decision, unsolved=unsolved), lacking=lacking)
     others = (item for item in decision.fitting if item.candidate.build.stack != stack)
     decision = replace(found, fitting=(*found.fitting, *others))
     spec = environment_of(decision, name) if decision.chosen else None
-    return replace(_resolution(decision, spec, facts, solution), records=at_hand.day)
+    return replace(_resolution(decision, spec, facts, solution), records=local_records.day)
 
 
 def decide_with_wheels(context: Context) -> Decision:

@@ -25,7 +25,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 if TYPE_CHECKING:  # types alone
     from cuenv.resolver.documents import CandidateGroup, WhatIfDocument
-    from cuenv.solve.io.records_at_hand import AtHand
+    from cuenv.solve.io.local_records import LocalRecords
     from cuenv.solve.io.sources import Sources
 
 _LAYERS = ("cudnn", "nccl")
@@ -213,13 +213,13 @@ def what_if(
     knowledge: Knowledge,
     *,
     prove: Sources | None = None,
-    at_hand: AtHand | None = None,
+    local_records: LocalRecords | None = None,
 ) -> WhatIf:
     """Resolve for a host and for the same host changed.
 
     Args:
         prove: where to read channels, as in `resolve`.
-        at_hand: channel records that lie here already, as in `resolve`.
+        local_records: channel records that lie here already, as in `resolve`.
 
     Raises:
         UsageError: nothing changes, a GPU that goes is not there, or a text names no GPU or driver.
@@ -236,7 +236,9 @@ def what_if(
     except ValueError as error:
         own = f"name one that it has: --remove-gpu {facts.capabilities[0]}" if facts.capabilities else "cuenv inspect"
         raise UsageError(f"--remove-gpu: {error}", hint=own) from error
-    before, after = (resolve(item, request, knowledge, prove=prove, at_hand=at_hand) for item in (facts, then))
+    before, after = (
+        resolve(item, request, knowledge, prove=prove, local_records=local_records) for item in (facts, then)
+    )
     had, has = before.decision, after.decision
     if had.proven != has.proven:  # the records that lie here tell of one alone: compared is what the tables say of both
         had, has = (decide_with_wheels(replace(item.context, proving=True)) for item in (had, has))

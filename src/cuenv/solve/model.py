@@ -198,7 +198,7 @@ Choice: TypeAlias = tuple[tuple[Pin, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Solved:
     """What the solver answered, and the place of the alternative that it took of each choice."""
 
     solution: Solution

@@ -44,7 +44,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBuild:
+class ChannelBuild:
     """The records of one torch build: all that share stack, release, CUDA minor and platform.
 
     Attributes:
@@ -86,7 +86,7 @@ class SeenBuild:
 
 def seen_builds(
     records: Iterable[Record], stack: str, platform: str
-) -> tuple[tuple[SeenBuild, ...], tuple[Record, ...]]:
+) -> tuple[tuple[ChannelBuild, ...], tuple[Record, ...]]:
     """Group the records of ``pytorch`` by the key of the tables.
 
     Args:
@@ -128,9 +128,9 @@ def _key(record: Record) -> tuple[Version, Version] | None:
         return None
 
 
-def _build(key: tuple[Version, Version], records: list[Record], stack: str, platform: str) -> SeenBuild:
+def _build(key: tuple[Version, Version], records: list[Record], stack: str, platform: str) -> ChannelBuild:
     pythons = {python for record in records if (python := _python(record))}
-    return SeenBuild(
+    return ChannelBuild(
         stack=stack,
         version=key[0],
         cuda=None if key[1] == _CPU else key[1],

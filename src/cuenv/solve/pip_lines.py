@@ -182,7 +182,7 @@ class _Lines:
             name, joint, value = words.pop(0).partition("=")
             if not name.startswith("-"):
                 why, fix = "an option of pip is expected", "write one entry per option"
-                self.wrong.append(WrongLine(shown(text), why, fix, tuple(_apart(shell_words(text)))))
+                self.wrong.append(WrongLine(line_text(text), why, fix, tuple(_apart(shell_words(text)))))
                 return
             kind = _VALUED.get(name)
             if not joint and not kind and name[:2] in _VALUED and not name.startswith("--") and len(name) > 2:
@@ -191,7 +191,7 @@ class _Lines:
             if kind and not joint:
                 value = words.pop(0) if words else ""
             if kind and not value:
-                self.wrong.append(WrongLine(shown(text), f"{name} needs a value", f"write {name} VALUE"))
+                self.wrong.append(WrongLine(line_text(text), f"{name} needs a value", f"write {name} VALUE"))
             else:
                 self._option(name, kind or _PLAIN.get(name, ""), value)
 
@@ -201,10 +201,10 @@ class _Lines:
             self._site(name, kind, value)
         elif kind in ("list", "constraint"):
             why = self.unread.get(f"{name} {value}") or "a list of requirements that was not read"
-            self.aside.append(SetAside(text=shown(whole), why=why))
+            self.aside.append(SetAside(text=line_text(whole), why=why))
         elif kind == "editable":
             _, why = unpinnable(value) or ("", "a project that is installed in place has no hash")
-            self.aside.append(SetAside(text=f"-e {shown(value)}", why=why))
+            self.aside.append(SetAside(text=f"-e {line_text(value)}", why=why))
         elif kind == "no_index":
             self.one["no_index"] = "1"
         elif kind == "pre":
@@ -212,16 +212,18 @@ class _Lines:
         elif kind == "flag":
             self.flags += [name, value]
         elif kind == "left":
-            self.ignored.append((shown(whole), "it does not change versions or hashes"))
+            self.ignored.append((line_text(whole), "it does not change versions or hashes"))
         else:
-            self.ignored.append((shown(whole), "pip does not accept this option in a requirements file"))
+            self.ignored.append((line_text(whole), "pip does not accept this option in a requirements file"))
 
     def _site(self, name: str, kind: str, value: str) -> None:
         if _VARIABLE.search(value):  # a stranger's file must not send what stands in our variables to a host it names
             scheme, _, rest = value.partition("://")
             value = f"{scheme}://{rest.rpartition('@')[2]}"
         if _VARIABLE.search(value) or (kind != "links" and not _SITE.fullmatch(value)):
-            self.wrong.append(WrongLine(shown(f"{name} {value}"), "it is not a URL", f"write {name} https://HOST/PATH"))
+            self.wrong.append(
+                WrongLine(line_text(f"{name} {value}"), "it is not a URL", f"write {name} https://HOST/PATH")
+            )
         elif kind == "index":
             self.one["index"] = value
         else:
@@ -230,7 +232,7 @@ class _Lines:
     def _requirement(self, text: str) -> None:
         by_conda = _BUILT.fullmatch(text)
         if by_conda:
-            self.built.append(shown(text))
+            self.built.append(line_text(text))
             release = f"=={by_conda['release']}" if by_conda["release"] else ""
             text = f"{by_conda['name']}{release}{by_conda['marker'] or ''}"
         foreign = _FOREIGN.search(text)  # none with a marker, which may leave it out
@@ -238,11 +240,11 @@ class _Lines:
             system = "Windows" if foreign[1].startswith("win") else "macOS"
             name, number = text.rpartition("/")[2].split("-")[:2]
             better = (f"{name}=={number}",)
-            self.wrong.append(WrongLine(shown(text), f"it is a wheel for {system}", "write NAME==VERSION", better))
+            self.wrong.append(WrongLine(line_text(text), f"it is a wheel for {system}", "write NAME==VERSION", better))
             return
         reason = unpinnable(text)
         if reason:
-            self.aside.append(SetAside(text=shown(text), why=reason[1]))
+            self.aside.append(SetAside(text=line_text(text), why=reason[1]))
             return
         fault = _invalid(text)
         if fault:
@@ -315,7 +317,7 @@ def project_of(text: str) -> str:
     return requirement_name(last.removesuffix(".git"))
 
 
-def shown(text: str) -> str:
+def line_text(text: str) -> str:
     """A line for people and for files: without credentials, on one line; a login name alone for SSH stays."""
     users = [(found[1], found[2], found[3]) for found in _USER.finditer(text)]
     clean = one_line(redact(text))
@@ -333,13 +335,15 @@ def _invalid(text: str) -> WrongLine | None:
     except (InvalidRequirement, RecursionError):
         if _SEVERAL.fullmatch(bare):
             each = tuple(bare.split())
-            return WrongLine(shown(text), "several names are on one line", "write one requirement on each line", each)
+            return WrongLine(
+                line_text(text), "several names are on one line", "write one requirement on each line", each
+            )
         if _QUOTED.fullmatch(bare):
-            return WrongLine(shown(text), "it is in quotes", "write the line without quotes")
+            return WrongLine(line_text(text), "it is in quotes", "write the line without quotes")
         number = _NO_VERSION.fullmatch(bare)
         if number:
-            return WrongLine(shown(text), "the text after == is not a version", "write NAME, or NAME==1.2")
-        return WrongLine(shown(text), "it is not a valid requirement", "write NAME, NAME>=1 or NAME[extra]==1.2")
+            return WrongLine(line_text(text), "the text after == is not a version", "write NAME, or NAME==1.2")
+        return WrongLine(line_text(text), "it is not a valid requirement", "write NAME, NAME>=1 or NAME[extra]==1.2")
     return None
 
 

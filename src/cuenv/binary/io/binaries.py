@@ -15,7 +15,7 @@ from cuenv.binary.code import FileCode, read_file
 from cuenv.binary.data import BinaryError, Data
 from cuenv.binary.elf import Dynamic, Elf, read_elf
 from cuenv.binary.loader import Loaded, Seen
-from cuenv.core.io.files import look, shown, why
+from cuenv.core.io.files import ls_command, path_text, reason_of
 from cuenv.core.record import dataclass
 
 _NOT_REGULAR = (
@@ -77,7 +77,7 @@ def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> It
         path: the file; symbolic links are followed.
         everything: it will be read from end to end, and not only here and there.
     """
-    name = shown(path)
+    name = path_text(path)
     handle = -1
     try:
         _regular(os.stat(path), name)  # noqa: PTH116 - Path would refuse names that are no text
@@ -95,7 +95,7 @@ def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> It
         if _changed(before, os.fstat(handle)):
             raise BinaryError("it was changed while it was read", file=name, fault="unreadable")
     except (OSError, ValueError) as error:
-        raise BinaryError(why(error), file=name, fault="unreadable", hint=look(path, error)) from error
+        raise BinaryError(reason_of(error), file=name, fault="unreadable", hint=ls_command(path, error)) from error
     finally:
         if handle >= 0:
             os.close(handle)
@@ -121,7 +121,9 @@ def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
     try:
         found = os.stat(path)  # noqa: PTH116 - as above
     except (OSError, ValueError) as error:
-        raise BinaryError(why(error), file=shown(path), fault="unreadable", hint=look(path, error)) from error
+        raise BinaryError(
+            reason_of(error), file=path_text(path), fault="unreadable", hint=ls_command(path, error)
+        ) from error
     return _scan(os.fspath(path), deep, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
 
 
@@ -155,7 +157,7 @@ def files_below(folder: str | os.PathLike[str]) -> Iterator[str | Unlisted]:
                 entries = sorted(listing, key=lambda entry: entry.name)
             waiting += [entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
         except OSError as error:
-            yield Unlisted(here, why(error))
+            yield Unlisted(here, reason_of(error))
             continue
         for entry in entries:
             if entry.is_symlink():
@@ -252,7 +254,7 @@ class ElfFiles:
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.ENOTDIR):
                 return Seen(path=path, kind="absent")
-            return self._refuse(path, why(error))
+            return self._refuse(path, reason_of(error))
         identity = (told.st_dev, told.st_ino)
         if not stat.S_ISREG(told.st_mode):
             return Seen(path=path, kind="broken", why="it is not a regular file", identity=identity)
@@ -262,7 +264,7 @@ class ElfFiles:
             try:
                 self._descriptor(path)
             except OSError as error:
-                return self._refuse(path, why(error), identity)
+                return self._refuse(path, reason_of(error), identity)
             self._data[identity] = _FileData(path, told.st_size, self._read)
         return self._judge(path, identity)
 
@@ -326,4 +328,4 @@ class _FileData:
         try:
             return self._read(self._path, start, end) if end > start else b""
         except OSError as error:
-            raise BinaryError(why(error)) from error
+            raise BinaryError(reason_of(error)) from error

@@ -10,7 +10,7 @@ from typing import Any
 from cuenv.config.io.config_files import OWN, PROJECT, exists, upward
 from cuenv.config.settings import HINT, KINDS, WRITTEN, Setting, merge, parse_table, parse_variables
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import load_toml, read_text, shown, why
+from cuenv.core.io.files import load_toml, path_text, read_text, reason_of
 from cuenv.core.reading import Faults
 from cuenv.core.record import dataclass, field
 
@@ -83,13 +83,13 @@ def _read(path: str, label: str) -> str:
     try:
         regular = stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - a pipe would block
     except OSError as error:
-        raise InputError(f"cannot read {label}: {why(error)}", hint=HINT) from error
+        raise InputError(f"cannot read {label}: {reason_of(error)}", hint=HINT) from error
     if not regular:
         raise InputError(f"cannot read {label}: it is not a regular file", hint=HINT)
     try:
         return read_text(path, limit=_LIMIT)
     except InputError as error:
-        raise InputError(error.message.replace(shown(path), label), hint=HINT) from error
+        raise InputError(error.message.replace(path_text(path), label), hint=HINT) from error
 
 
 def _load(text: str, source: str) -> dict[str, Any]:
@@ -127,4 +127,4 @@ def _here() -> str:
 
 def _name(folder: str, name: str) -> str:
     """A file as it is shown: its name in the working folder, else the whole path."""
-    return name if folder == _here() else shown(f"{folder.rstrip('/')}/{name}")
+    return name if folder == _here() else path_text(f"{folder.rstrip('/')}/{name}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import UsageError
-from cuenv.core.io.files import DATA, at_home, is_file, names_in, read_text, shown
+from cuenv.core.io.files import DATA, expand_home, is_file, names_in, path_text, read_text
 from cuenv.core.record import dataclass, field
 from cuenv.host.request import Request, parse
 
@@ -52,7 +52,7 @@ class ProfilePlace:
             return {"name": self.name, "story": "", **self.table}
         from cuenv.core.yaml_read import load  # noqa: PLC0415 - YAML is read only for profiles
 
-        return load(self.text(), shown(self.file))
+        return load(self.text(), path_text(self.file))
 
     def read(self) -> Request:
         """The profile.
@@ -60,7 +60,7 @@ class ProfilePlace:
         Raises:
             InputError: it cannot be read or is not valid; all faults at once.
         """
-        return parse(self.data(), shown(self.file) if self.file else self.source, self.path)
+        return parse(self.data(), path_text(self.file) if self.file else self.source, self.path)
 
 
 def folder() -> Path:
@@ -76,7 +76,7 @@ def shipped_names() -> tuple[str, ...]:
 def own_folder(project: Configuration | None) -> Path | None:
     """The project's folder of profiles, if the settings name one."""
     named = project.settings["profile-dir"].value if project else None
-    return at_home(named) if isinstance(named, str) else None
+    return expand_home(named) if isinstance(named, str) else None
 
 
 def places(project: Configuration | None = None) -> tuple[ProfilePlace, ...]:
@@ -89,7 +89,7 @@ def places(project: Configuration | None = None) -> tuple[ProfilePlace, ...]:
             found.append(ProfilePlace(name=name, origin=origin, table=table, source=project.path, path=path))
     own = own_folder(project)
     for file in (own / name for name in names_in(own) if name.endswith(_ENDINGS)) if own else ():
-        found.append(ProfilePlace(name=file.stem, origin=shown(file), file=file))
+        found.append(ProfilePlace(name=file.stem, origin=path_text(file), file=file))
     for name in shipped_names():
         found.append(ProfilePlace(name=name, origin=SHIPPED, file=folder() / f"{name}.yml"))
     return tuple(found)
@@ -99,7 +99,7 @@ def find_profile(name_or_path: str, project: Configuration | None = None) -> Pro
     """Where a profile stands: a file, or the first of that name."""
     path = Path(name_or_path)
     if "/" in name_or_path or path.suffix in _ENDINGS:
-        return ProfilePlace(name=path.stem, origin=shown(path), file=path)
+        return ProfilePlace(name=path.stem, origin=path_text(path), file=path)
     known = places(project)
     found = next((place for place in known if place.name == name_or_path), None)
     if found is None:

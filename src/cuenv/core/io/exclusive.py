@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.io.files import shown
+from cuenv.core.io.files import path_text
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -83,7 +83,7 @@ def hold(path: Path, place: Path) -> Iterator[None]:
         BusyError: another run holds the lock or has just removed the file.
         OSError: it cannot be opened.
     """
-    busy = BusyError(f"another cuenv is working on {shown(place)}", hint="wait for it, or stop it")
+    busy = BusyError(f"another cuenv is working on {path_text(place)}", hint="wait for it, or stop it")
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:

@@ -24,14 +24,14 @@ _MOST = 40
 """Links in one path, as for the kernel."""
 
 
-class PlantedError(PermissionError):
+class UntrustedError(PermissionError):
     """Somebody else could have chosen where the bytes go."""
 
     says = True
     """Its text is for people."""
 
 
-def refuse_planted(path: str | os.PathLike[str]) -> None:
+def refuse_untrusted(path: str | os.PathLike[str]) -> None:
     """Refuse to write through a link, or to a file or folder, of another user in a folder of everybody's.
 
     Root's are trusted, as everywhere.
@@ -63,7 +63,9 @@ def refuse_planted(path: str | os.PathLike[str]) -> None:
 
 def _judge_link(link: str) -> None:
     if _open_to_all(link) and not _trusted(os.lstat(link).st_uid):
-        raise PlantedError(errno.EPERM, f"{link} is another user's link in a folder to which everyone can write", link)
+        raise UntrustedError(
+            errno.EPERM, f"{link} is another user's link in a folder to which everyone can write", link
+        )
 
 
 def _judge_file(path: str) -> None:
@@ -75,7 +77,7 @@ def _judge_file(path: str) -> None:
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
     kind = kinds.get(stat.S_IFMT(about.st_mode))
     if sticky and kind and _open_to_all(path) and not _trusted(about.st_uid):
-        raise PlantedError(
+        raise UntrustedError(
             errno.EPERM, f"{path} is another user's {kind} in a folder to which everyone can write", path
         )
 
@@ -126,13 +128,13 @@ _MADE_BY = {"conda-lock.yml": "cuenv lock", "environment.yml": "cuenv resolve -o
 """The files that a folder may lack, and the command that makes each."""
 
 
-def shown(path: str | os.PathLike[str]) -> str:
+def path_text(path: str | os.PathLike[str]) -> str:
     """A path for a message: as it is, or quoted when it holds characters that do not print."""
     text = os.fspath(path)
     return text if text and text.isprintable() else repr(text)
 
 
-def why(error: OSError | ValueError | RuntimeError) -> str:
+def reason_of(error: OSError | ValueError | RuntimeError) -> str:
     """The reason of a failed file operation in a few words."""
     if isinstance(error, OSError):
         if getattr(error, "says", False):
@@ -141,7 +143,7 @@ def why(error: OSError | ValueError | RuntimeError) -> str:
     return "its symbolic links form a loop" if isinstance(error, RuntimeError) else "the path is invalid"
 
 
-def look(path: str | os.PathLike[str], error: Exception | None = None) -> str:
+def ls_command(path: str | os.PathLike[str], error: Exception | None = None) -> str:
     """The command that shows why something cannot be read or written: for the hint of an error."""
     typed = os.fspath(path)
     folder = os.path.dirname(typed.rstrip("/")) or ("/" if typed.startswith("/") else ".")  # noqa: PTH120 - as typed
@@ -149,16 +151,16 @@ def look(path: str | os.PathLike[str], error: Exception | None = None) -> str:
     if made_by and folder == "." and getattr(error, "errno", None) == errno.ENOENT:
         return made_by
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
-        return f"df -h {shlex.quote(shown(folder))}"
+        return f"df -h {shlex.quote(path_text(folder))}"
     if os.path.lexists(path):
-        return f"ls -ld {shlex.quote(shown(path))}"
+        return f"ls -ld {shlex.quote(path_text(path))}"
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder) or "."  # noqa: PTH120 - as above
     seen = "ls" if getattr(error, "errno", None) == errno.ENOENT and is_folder(folder) else "ls -ld"
-    return f"{seen} {shlex.quote(shown(folder))}"
+    return f"{seen} {shlex.quote(path_text(folder))}"
 
 
-def at_home(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """A path with its ``~`` replaced; where nobody knows that home it stays as it is written; never an error."""
     from pathlib import Path  # noqa: PLC0415 - see DATA
 
@@ -168,10 +170,12 @@ def at_home(path: str | Path) -> Path:
 def make_folder(folder: Path) -> None:
     """Make a folder, with those above it, unless it is there."""
     try:
-        refuse_planted(folder)
+        refuse_untrusted(folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
+        raise OutsideError(
+            f"cannot make the folder {path_text(folder)}: {reason_of(error)}", hint=ls_command(folder, error)
+        ) from error
 
 
 def is_file(path: str | Path) -> bool:
@@ -195,13 +199,13 @@ def exists(path: str | Path) -> bool:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return False
-        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        raise InputError(f"cannot read {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)) from error
     except ValueError:
         return False
     return True
 
 
-def is_there(path: str | Path) -> bool:
+def lexists(path: str | Path) -> bool:
     """Whether anything has that name, a broken link too."""
     return os.path.lexists(path)
 
@@ -260,7 +264,7 @@ def read_text(path: str | os.PathLike[str], *, limit: int = LIMIT, lenient: bool
     Raises:
         InputError: it is missing, a folder, unreadable, too large, or no UTF-8 text.
     """
-    return _decode(_read(path, limit), shown(path), limit, "replace" if lenient else "strict")
+    return _decode(_read(path, limit), path_text(path), limit, "replace" if lenient else "strict")
 
 
 def text_at(path: str | Path) -> str:
@@ -279,7 +283,7 @@ def read_bytes(path: Path, *, limit: int) -> bytes:
     """
     data = _read(path, limit)
     if len(data) > limit:
-        raise _too_large(shown(path), limit)
+        raise _too_large(path_text(path), limit)
     return data
 
 
@@ -289,7 +293,7 @@ def _read(path: str | os.PathLike[str], limit: int) -> bytes:
         with opened(path) as stream:
             return stream.read(limit + 1)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        raise InputError(f"cannot read {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)) from error
 
 
 def opened(path: str | os.PathLike[str]) -> IO[bytes]:
@@ -320,7 +324,7 @@ def read_stdin(*, limit: int = LIMIT, lenient: bool = False) -> str:
     try:
         data = sys.stdin.buffer.read(limit + 1)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read standard input: {why(error)}", hint="name a file instead of -") from error
+        raise InputError(f"cannot read standard input: {reason_of(error)}", hint="name a file instead of -") from error
     return _decode(data, "standard input", limit, "replace" if lenient else "strict")
 
 
@@ -357,7 +361,7 @@ def file_blocks(path: Path) -> Iterator[bytes]:
         with path.open("rb", buffering=0) as stream:
             yield from _blocks(stream)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        raise InputError(f"cannot read {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)) from error
 
 
 def size_of(path: Path) -> int:
@@ -379,7 +383,7 @@ def stdin_blocks() -> Iterator[bytes]:
     try:
         yield from _blocks(sys.stdin.buffer)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read standard input: {why(error)}", hint="cuenv diagnose train.log") from error
+        raise InputError(f"cannot read standard input: {reason_of(error)}", hint="cuenv diagnose train.log") from error
 
 
 def stdin_holds_nothing() -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.io.files import is_file, look, shown, why
+from cuenv.core.io.files import is_file, ls_command, path_text, reason_of
 from cuenv.core.record import dataclass
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ def become(argv: Sequence[str], environ: Mapping[str, str], *, name: str = "") -
     try:
         os.execve(argv[0], [name or argv[0], *argv[1:]], dict(environ))  # noqa: S606 - what the user typed
     except (OSError, ValueError) as error:
-        raise OutsideError(f"cannot start {shown(argv[0])}: {why(error)}", hint=look(argv[0], error)) from error
+        raise OutsideError(
+            f"cannot start {path_text(argv[0])}: {reason_of(error)}", hint=ls_command(argv[0], error)
+        ) from error
 
 
 def which(name: str, environ: Mapping[str, str]) -> str | None:

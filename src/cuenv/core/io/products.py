@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError
-from cuenv.core.io.files import is_file, look, make_folder, shown, why
+from cuenv.core.io.files import is_file, ls_command, make_folder, path_text, reason_of
 from cuenv.core.io.writing import write_together
 from cuenv.core.reading import sha256_of
 from cuenv.core.regex import regex
@@ -102,7 +102,7 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> tuple[Path, 
         return None
     if not path.is_file():
         raise OutsideError(
-            f"cannot write {shown(path)}: it is not a regular file", hint="name a file: -o environment.yml"
+            f"cannot write {path_text(path)}: it is not a regular file", hint="name a file: -o environment.yml"
         )
     raw = _read_replaced(path)
     if not raw.strip() or is_unedited(raw, own) or raw in {text.encode() for text in same}:
@@ -115,7 +115,7 @@ def _read_replaced(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise OutsideError(
-            f"cannot read {shown(path)}, which would be replaced: {why(error)}", hint=look(path, error)
+            f"cannot read {path_text(path)}, which would be replaced: {reason_of(error)}", hint=ls_command(path, error)
         ) from error
 
 
@@ -160,5 +160,7 @@ def remove_unedited(paths: Iterable[Path], since: Path) -> tuple[list[Path], lis
             if not any(path.parent.iterdir()):
                 path.parent.rmdir()
         except OSError as error:
-            raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
+            raise OutsideError(
+                f"cannot remove {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
+            ) from error
     return removed, kept

@@ -21,7 +21,7 @@ from types import FrameType
 
 from cuenv.core.errors import OutsideError
 from cuenv.core.io.exclusive import is_same_file
-from cuenv.core.io.files import is_file, look, refuse_planted, shown, why
+from cuenv.core.io.files import is_file, ls_command, path_text, reason_of, refuse_untrusted
 
 NAME = ".cuenv-writing"
 """The file that is locked: there only while somebody writes, and after a writer was killed until the next one."""
@@ -46,7 +46,9 @@ def remove_own(path: Path, own: str) -> None:
         if path.read_bytes().startswith(own.encode()):
             path.unlink()
     except OSError as error:
-        raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        raise OutsideError(
+            f"cannot remove {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
+        ) from error
 
 
 def write_atomically(path: Path, data: str | bytes) -> None:
@@ -108,9 +110,9 @@ def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
                 beside.replace(target)
     except (OSError, ValueError, RuntimeError) as error:
         missing = isinstance(error, FileNotFoundError)
-        reason = f"there is no folder {shown(path.parent)}" if missing else why(error)
-        hint = f"mkdir -p {shlex.quote(str(path.parent))}" if missing else look(path, error)
-        raise OutsideError(f"cannot write {shown(path)}: {reason}", hint=hint) from error
+        reason = f"there is no folder {path_text(path.parent)}" if missing else reason_of(error)
+        hint = f"mkdir -p {shlex.quote(str(path.parent))}" if missing else ls_command(path, error)
+        raise OutsideError(f"cannot write {path_text(path)}: {reason}", hint=hint) from error
     finally:
         for _, beside, _, handle in ready:
             os.close(handle)
@@ -120,7 +122,7 @@ def _write_all_of(wanted: Iterable[tuple[Path, bytes]]) -> None:
 
 def _prepare(path: Path, raw: bytes) -> tuple[Path, Path, int] | None:
     """The bytes in a new file beside the target, the target, and the open file; ``None`` for a device, written now."""
-    refuse_planted(path)
+    refuse_untrusted(path)
     target = path.resolve()
     try:
         old = target.stat()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cuenv.core.errors import OutsideError
-from cuenv.core.io.files import look
+from cuenv.core.io.files import ls_command
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url
@@ -144,7 +144,7 @@ def write_sample(folder: Path, platform: str) -> tuple[Mirror, ...]:
             write_channel(place, packages, subdirs=(platform, "noarch"), hashes=channel["hashes"])
         except OSError as error:
             raise OutsideError(
-                f"the sample channels cannot be written to {folder}: {error.strerror}", hint=look(folder, error)
+                f"the sample channels cannot be written to {folder}: {error.strerror}", hint=ls_command(folder, error)
             ) from error
         mirrors.append(Mirror(origin=channel_url(name), target=str(place.absolute())))
     return tuple(mirrors)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import file_blocks, shown, stdin_blocks
+from cuenv.core.io.files import file_blocks, path_text, stdin_blocks
 
 MOST = 64 * 1024**3  # the most bytes that a compressed log may unpack to
 _PIECE = 1024 * 1024
@@ -57,7 +57,7 @@ def log_blocks(path: str) -> Iterator[bytes]:
     Raises:
         InputError: the log cannot be read, is damaged or binary, or unpacks to more than `MOST`.
     """
-    name = "standard input" if path == "-" else shown(path)
+    name = "standard input" if path == "-" else path_text(path)
     blocks = stdin_blocks() if path == "-" else file_blocks(Path(path))
     first = next(blocks, b"")
     while len(first) < _LOOKED and (more := next(blocks, b"")):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cuenv.config.io.profiles import folder
 from cuenv.core import __version__
 from cuenv.core.errors import InputError, OutsideError, UsageError
-from cuenv.core.io.files import is_file, read_bytes, shown, why
+from cuenv.core.io.files import is_file, path_text, read_bytes, reason_of
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact, strip_credentials
@@ -81,11 +81,11 @@ def find_cuenv(text: str | None) -> CuenvSource:
     if not _WHEEL_NAME.fullmatch(path.name):
         raise UsageError(f"--cuenv {text!r} is not a wheel of cuenv, such as cuenv-0.1.0-py3-none-any.whl", hint=_HINT)
     if not is_file(path):
-        raise InputError(f"--cuenv: {shown(path)} does not exist", hint=_HINT)
+        raise InputError(f"--cuenv: {path_text(path)} does not exist", hint=_HINT)
     data = read_bytes(path, limit=LARGEST)
     digest = hashlib.sha256(data).hexdigest()
     if held and held["hash"] != digest:
-        raise InputError(f"--cuenv: {shown(path)} has the SHA-256 {digest}, and not {held['hash']}", hint=_HINT)
+        raise InputError(f"--cuenv: {path_text(path)} has the SHA-256 {digest}, and not {held['hash']}", hint=_HINT)
     return CuenvSource(name=path.name, data=data, sha256=digest)
 
 
@@ -112,7 +112,7 @@ def pack_wheel() -> CuenvSource:
         entries = [*_code(), *_about()]
     except OSError as error:
         raise OutsideError(
-            f"cannot read the files of cuenv: {why(error)}", hint="name a wheel: --cuenv FILE.whl"
+            f"cannot read the files of cuenv: {reason_of(error)}", hint="name a wheel: --cuenv FILE.whl"
         ) from error
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")

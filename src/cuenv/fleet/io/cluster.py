@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import InputError, OutsideError, UsageError
-from cuenv.core.io.files import exists, is_folder, names_in, read_text, shown
+from cuenv.core.io.files import exists, is_folder, names_in, path_text, read_text
 from cuenv.core.io.process import environment, run
 from cuenv.core.reading import describe
 from cuenv.core.record import NamedTuple, dataclass
@@ -352,7 +352,7 @@ def hosts_of_fleet_file(path: Path, knowledge: Knowledge) -> Iterator[HostSource
     except InputError as error:
         hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
         raise InputError(
-            f"-o {shown(path)}: it is not a fleet file, so it is not replaced: {error.message}", hint=hint
+            f"-o {path_text(path)}: it is not a fleet file, so it is not replaced: {error.message}", hint=hint
         ) from error
 
 
@@ -363,7 +363,7 @@ def hosts_of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> 
         InputError: it is not there, or tells of no host at all.
     """
     broken: list[HostSource] = []
-    where = "standard input" if path == "-" else shown(path)
+    where = "standard input" if path == "-" else path_text(path)
 
     def note(file: str, line: int, says: str) -> None:
         broken.append(HostSource(f"{file or where}, line {line}", None, says))
@@ -380,7 +380,7 @@ def hosts_of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
         names = [name for name in sorted(names_in(folder)) if not name.startswith(".")] if is_folder(folder) else []
         if not names:
             raise InputError(
-                f"{shown(folder)} is not a folder with the facts of hosts",
+                f"{path_text(folder)} is not a folder with the facts of hosts",
                 hint="ANSIBLE_CACHE_PLUGIN=jsonfile ANSIBLE_CACHE_PLUGIN_CONNECTION=facts ansible all -m setup",
             )
         yield from (_by_ansible(folder / name, name) for name in names)
@@ -389,7 +389,7 @@ def hosts_of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
 def _by_ansible(path: Path, name: str) -> HostSource:
     try:
         name, facts = _facts(path, name)
-        return HostSource(shown(path), _fact(facts, name))
+        return HostSource(path_text(path), _fact(facts, name))
     except InputError as error:
         return HostSource(name, None, error.message)
 

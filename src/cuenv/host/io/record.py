@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cuenv.core.errors import CuenvError, InputError, OutsideError, UsageError
 from cuenv.core.findings import Check, CheckResult, Finding
-from cuenv.core.io.files import DATA, is_file, look, names_in, read_text, shown, why
+from cuenv.core.io.files import DATA, is_file, ls_command, names_in, path_text, read_text, reason_of
 from cuenv.core.reading import Faults
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
@@ -78,7 +78,7 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
     if name_or_path and _exists(path):
         return _read_path(path, knowledge)
     if "/" in name_or_path or name_or_path.endswith(".json"):
-        raise InputError(f"cannot read {shown(name_or_path)}: no such file", hint="cuenv inspect --record DIR")
+        raise InputError(f"cannot read {path_text(name_or_path)}: no such file", hint="cuenv inspect --record DIR")
     names = shipped_names()
     if name_or_path in names:
         return PastedHosts((_shipped(name_or_path),))
@@ -101,7 +101,7 @@ def refuse_broken(name_or_path: str, broken: Iterable[UnreadablePart]) -> None:
     """
     from cuenv.host.paste.all_hosts import HINT  # noqa: PLC0415 - not needed for a host that ships
 
-    faults = Faults("standard input" if name_or_path == "-" else shown(name_or_path))
+    faults = Faults("standard input" if name_or_path == "-" else path_text(name_or_path))
     for item in broken:
         faults.add(f"{item.file} line {item.line}".strip(), item.says)
     faults.check(hint=HINT)
@@ -116,7 +116,7 @@ def _read_path(path: Path, knowledge: Knowledge) -> PastedHosts:
         path /= HOST_FILE
     named_after = path.resolve().parent.name if path.name == HOST_FILE else path.stem
     return read_pasted_hosts(
-        read_text(path, limit=LIMIT, lenient=True), knowledge, shown(path), named_after or str(path)
+        read_text(path, limit=LIMIT, lenient=True), knowledge, path_text(path), named_after or str(path)
     )
 
 
@@ -143,8 +143,9 @@ def _read_folder(folder: Path, knowledge: Knowledge) -> PastedHosts:
         broken += [item._replace(file=name) for item in told.broken]
     if not hosts:
         raise InputError(
-            f"{shown(folder)} holds no {HOST_FILE}" + (f", and {broken[0].file}: {broken[0].says}" if broken else ""),
-            hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
+            f"{path_text(folder)} holds no {HOST_FILE}"
+            + (f", and {broken[0].file}: {broken[0].says}" if broken else ""),
+            hint=f"cuenv inspect --record {shlex.quote(path_text(folder / 'this-host'))}",
         )
     return PastedHosts(tuple(hosts), tuple(broken))
 
@@ -199,7 +200,9 @@ def record(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutsideError(f"cannot make the folder {shown(folder)}: {why(error)}", hint=look(folder, error)) from error
+        raise OutsideError(
+            f"cannot make the folder {path_text(folder)}: {reason_of(error)}", hint=ls_command(folder, error)
+        ) from error
     files = [(folder / name, text) for name, text in sorted(texts.items())]
     write_together(files)
     return tuple(path for path, _ in files)
@@ -208,7 +211,7 @@ def record(
 def _refuse_foreign(folder: Path) -> None:
     if is_file(folder):
         raise InputError(
-            f"{shown(folder)} is a file, but a recorded host is a folder", hint="cuenv inspect --record my-host"
+            f"{path_text(folder)} is a file, but a recorded host is a folder", hint="cuenv inspect --record my-host"
         )
     if not names_in(folder):
         return
@@ -218,8 +221,8 @@ def _refuse_foreign(folder: Path) -> None:
         host_json.parse(read_text(folder / HOST_FILE, limit=LIMIT), HOST_FILE, "")
     except CuenvError as error:
         raise InputError(
-            f"{shown(folder)} is neither empty nor a recorded host, so nothing in it was changed: {error.message}",
-            hint=f"cuenv inspect --record {shlex.quote(shown(folder / 'this-host'))}",
+            f"{path_text(folder)} is neither empty nor a recorded host, so nothing in it was changed: {error.message}",
+            hint=f"cuenv inspect --record {shlex.quote(path_text(folder / 'this-host'))}",
         ) from error
 
 

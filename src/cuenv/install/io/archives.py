@@ -19,7 +19,7 @@ from rattler.package import IndexJson, PathsJson
 from rattler.package_streaming import PackageArchive
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import look, shown, why
+from cuenv.core.io.files import ls_command, path_text, reason_of
 from cuenv.core.reading import describe, unique_keys
 from cuenv.core.urls import printable, redact
 from cuenv.install.placing import (
@@ -179,7 +179,7 @@ def _sizes(path: Path) -> tuple[int, int]:
     try:
         return path.stat().st_size, most_unpacked(path)
     except OSError as error:
-        raise InputError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        raise InputError(f"cannot read {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)) from error
 
 
 async def _read(path: Path, limit: int) -> Contents:
@@ -333,7 +333,7 @@ def _json(text: str, path: Path, name: str) -> dict[str, Any]:
 
 def _refused(path: Path, wrong: str) -> InputError:
     return InputError(
-        f"{shown(path.name)} is refused: {wrong}",
+        f"{path_text(path.name)} is refused: {wrong}",
         hint="no build tool makes such a package: report it to the channel, and lock another build",
     )
 
@@ -360,7 +360,7 @@ def read_index(path: Path) -> dict[str, Any]:
         }
     except Exception as error:
         raise InputError(
-            f"{shown(path.name)} is not a package: {printable(redact(str(error)))[:300]}",
+            f"{path_text(path.name)} is not a package: {printable(redact(str(error)))[:300]}",
             hint="fetch it again, or lock again: cuenv lock",
         ) from error
     return plain_index | {name: value for name, value in more.items() if value}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cuenv.core.errors import HashError, InputError, OutsideError, Progress
 from cuenv.core.io.exclusive import BusyError, hold, retry_while_busy
-from cuenv.core.io.files import DATA, is_file, is_folder, look, read_text, refuse_planted, shown, why
+from cuenv.core.io.files import DATA, is_file, is_folder, ls_command, path_text, read_text, reason_of, refuse_untrusted
 from cuenv.core.reading import describe
 from cuenv.core.urls import printable
 from cuenv.install.bundle import SCRIPT, SUMS, TOP, is_place, parse_sums
@@ -60,20 +60,20 @@ def staging(out: Path, held: ExitStack) -> Path:
             path.unlink()
         if not out.parent.is_dir():
             raise OutsideError(
-                f"cannot write {shown(out)}: there is no folder {shown(out.parent)}",
+                f"cannot write {path_text(out)}: there is no folder {path_text(out.parent)}",
                 hint=f"mkdir -p {shlex.quote(str(out.parent))}",
             )
-        refuse_planted(out)
+        refuse_untrusted(out)
         path.mkdir(exist_ok=True)
-        refuse_planted(path)
+        refuse_untrusted(path)
         with ExitStack() as trying:  # the next try must find it free
             trying.enter_context(hold(path, out))
             _check_emptying(out, path)
             held.enter_context(trying.pop_all())
     except OSError as error:
         if isinstance(error, FileNotFoundError) and out.parent.is_dir():  # another run has just taken it away
-            raise BusyError(f"another cuenv is at work on {shown(out)}", hint="wait for it, or stop it") from error
-        raise OutsideError(f"cannot write {shown(out)}: {why(error)}", hint=look(out, error)) from error
+            raise BusyError(f"another cuenv is at work on {path_text(out)}", hint="wait for it, or stop it") from error
+        raise OutsideError(f"cannot write {path_text(out)}: {reason_of(error)}", hint=ls_command(out, error)) from error
     return path
 
 
@@ -90,7 +90,7 @@ def _check_emptying(out: Path, path: Path) -> None:
 def _check(out: Path) -> None:
     if is_tar(out):
         if out.exists() and not (out.is_file() and _begins_as_ours(out)):
-            raise InputError(f"{shown(out)} exists but is not a cuenv bundle", hint="name another: -o NAME.tar")
+            raise InputError(f"{path_text(out)} exists but is not a cuenv bundle", hint="name another: -o NAME.tar")
         return
     before = out.with_name(f".{out.name}.cuenv-old")
     if before.is_dir() and not before.is_symlink():  # killed between two renames
@@ -99,7 +99,7 @@ def _check(out: Path) -> None:
     if out.exists() and not (
         is_folder(out) and (not any(out.iterdir()) or (is_file(out / SUMS) and is_file(out / SCRIPT)))
     ):
-        raise InputError(f"{shown(out)} exists but is not a cuenv bundle", hint="name another folder: -o NAME")
+        raise InputError(f"{path_text(out)} exists but is not a cuenv bundle", hint="name another folder: -o NAME")
 
 
 def _begins_as_ours(path: Path) -> bool:
@@ -164,7 +164,7 @@ def publish(folder: Path, out: Path) -> None:
 def _publish_tar(folder: Path, out: Path) -> None:
     """Write the tar; the same content gives the same bytes."""
     beside = out.with_name(f".{out.name}.cuenv-tmp")
-    refuse_planted(out)
+    refuse_untrusted(out)
     try:
         beside.unlink(missing_ok=True)
         # O_EXCL: in a folder of everybody's, somebody else could put a link there
@@ -219,7 +219,7 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
         yield path
         return
     if not is_file(path):
-        raise InputError(f"cannot read {shown(path)}: no such file", hint="cuenv bundle -o FILE.tar")
+        raise InputError(f"cannot read {path_text(path)}: no such file", hint="cuenv bundle -o FILE.tar")
     with ExitStack() as held:
         retry_while_busy(lambda: _emptied(scratch, path, held), progress)
         try:
@@ -241,10 +241,10 @@ def _emptied(scratch: Path, source: Path, held: ExitStack) -> None:
         held.enter_context(hold(scratch, source))
     except FileExistsError as error:
         if not is_folder(scratch):
-            raise OutsideError(f"{shown(scratch)}: {why(error)}", hint=look(scratch, error)) from error
-        raise BusyError(f"another cuenv is at work on {shown(source)}", hint="wait for it") from error
+            raise OutsideError(f"{path_text(scratch)}: {reason_of(error)}", hint=ls_command(scratch, error)) from error
+        raise BusyError(f"another cuenv is at work on {path_text(source)}", hint="wait for it") from error
     except OSError as error:
-        raise OutsideError(f"{shown(scratch)}: {why(error)}", hint=look(scratch, error)) from error
+        raise OutsideError(f"{path_text(scratch)}: {reason_of(error)}", hint=ls_command(scratch, error)) from error
 
 
 def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
@@ -253,18 +253,18 @@ def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
         verify(scratch, path, progress)
     except (tarfile.TarError, ValueError, OverflowError) as error:
         raise InputError(
-            f"{shown(path)} is not a complete tar file: {printable(str(error))}", hint="copy it again"
+            f"{path_text(path)} is not a complete tar file: {printable(str(error))}", hint="copy it again"
         ) from error
     except OSError as error:
         raise OutsideError(
-            f"{shown(error.filename or path)}: {why(error)}", hint=look(error.filename or path, error)
+            f"{path_text(error.filename or path)}: {reason_of(error)}", hint=ls_command(error.filename or path, error)
         ) from error
 
 
 def verify(folder: Path, source: Path, progress: Progress | None = None) -> None:
     """Compare every file of a bundle with its hash."""
     if not is_file(folder / SUMS):
-        raise InputError(f"{shown(source)} is not a bundle, because it has no {SUMS}", hint="cuenv bundle")
+        raise InputError(f"{path_text(source)} is not a bundle, because it has no {SUMS}", hint="cuenv bundle")
     sums = parse_sums(read_text(folder / SUMS), f"{source}/{SUMS}")
     for number, (place, expected) in enumerate(sorted(sums.items()), 1):
         if progress:
@@ -272,10 +272,12 @@ def verify(folder: Path, source: Path, progress: Progress | None = None) -> None
         try:
             found = digest(folder / place, "sha256")
         except OSError as error:
-            raise HashError(f"{shown(source)}: {place}: {why(error)}", hint="copy the bundle again") from error
+            raise HashError(
+                f"{path_text(source)}: {place}: {reason_of(error)}", hint="copy the bundle again"
+            ) from error
         if found != expected:
             raise HashError(
-                f"{shown(source)}: {place} was changed: its sha256 is {found}, but {SUMS} says {expected}",
+                f"{path_text(source)}: {place} was changed: its sha256 is {found}, but {SUMS} says {expected}",
                 hint="copy the bundle again",
             )
 
@@ -287,7 +289,7 @@ def _unpack(path: Path, scratch: Path, progress: Progress | None) -> None:
                 progress(f"unpacking {number}: {member.name}")
             if number > _LIMIT:
                 raise InputError(
-                    f"{shown(path)} is refused: more than {_LIMIT} entries",
+                    f"{path_text(path)} is refused: more than {_LIMIT} entries",
                     hint="make it again: cuenv bundle -o train.tar",
                 )
             _entry(tar, member, scratch, path)
@@ -300,7 +302,7 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path, source:
     if top != TOP or (place and not is_place(place)) or not (member.isdir() or (plain and place)):
         kind = "an entry" if member.isdir() or plain else "a link or device"
         raise InputError(
-            f"{shown(source)} is refused: it holds {kind} {describe(member.name)}, which no bundle has",
+            f"{path_text(source)} is refused: it holds {kind} {describe(member.name)}, which no bundle has",
             hint="make it again: cuenv bundle -o FILE.tar",
         )
     target = scratch / place
@@ -311,7 +313,7 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path, source:
     reader = tar.extractfile(member)
     if reader is None or target.exists():
         raise InputError(
-            f"{shown(source)} is refused: {describe(member.name)} appears twice in it",
+            f"{path_text(source)} is refused: {describe(member.name)} appears twice in it",
             hint="make it again: cuenv bundle -o train.tar",
         )
     left = member.size

@@ -26,7 +26,7 @@ from rattler.install import InstallerReporter
 from cuenv.core import __version__
 from cuenv.core.errors import ChannelError, HashError, InputError, OutsideError, Progress
 from cuenv.core.io.exclusive import BusyError, hold, retry_while_busy, wait_for_folder
-from cuenv.core.io.files import look, refuse_planted, shown, why
+from cuenv.core.io.files import ls_command, path_text, reason_of, refuse_untrusted
 from cuenv.core.reading import describe
 from cuenv.core.record import replace
 from cuenv.core.urls import printable, redact, short_channel
@@ -58,7 +58,7 @@ def recover(prefix: Path, progress: Progress | None = None) -> None:
     try:
         retry_while_busy(attempt, progress)
     except OSError as error:
-        raise OutsideError(f"{shown(prefix)}: {why(error)}", hint=look(prefix, error)) from error
+        raise OutsideError(f"{path_text(prefix)}: {reason_of(error)}", hint=ls_command(prefix, error)) from error
 
 
 def _recover(prefix: Path, aside: Path) -> None:
@@ -94,21 +94,21 @@ def vacant(prefix: Path) -> bool:
     try:
         return not prefix.exists() or (prefix.is_dir() and not any(prefix.iterdir()))
     except OSError as error:
-        raise OutsideError(f"{shown(prefix)}: {why(error)}", hint=look(prefix, error)) from error
+        raise OutsideError(f"{path_text(prefix)}: {reason_of(error)}", hint=ls_command(prefix, error)) from error
 
 
 def refuse(prefix: Path) -> InputError:
     """The error for a folder that cuenv must not fill."""
     if installed_digest(prefix):
         return InputError(
-            f"{shown(prefix)} is not empty: it holds an environment of another lock, or one that was changed",
+            f"{path_text(prefix)} is not empty: it holds an environment of another lock, or one that was changed",
             hint="replace it, when nothing runs from it: cuenv install --replace",
         )
     what = "is not empty" if prefix.is_dir() else "exists but is not a folder"
     hint = "name another folder"
     if (prefix / "conda-meta").is_dir():  # else what lies there may be anything
-        hint += f", or remove this environment first: rm -r {shown(prefix)}"
-    return InputError(f"{shown(prefix)} {what}", hint=hint)
+        hint += f", or remove this environment first: rm -r {path_text(prefix)}"
+    return InputError(f"{path_text(prefix)} {what}", hint=hint)
 
 
 @contextmanager
@@ -134,7 +134,8 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
                 _back(prefix, aside, existed=existed)
             if isinstance(error, OSError):
                 raise OutsideError(
-                    f"{shown(error.filename or prefix)}: {why(error)}", hint=look(error.filename or prefix, error)
+                    f"{path_text(error.filename or prefix)}: {reason_of(error)}",
+                    hint=ls_command(error.filename or prefix, error),
                 ) from error
             raise
     if aside.is_dir():
@@ -148,16 +149,16 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
 def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
     """Move the replaced environment aside, and lock the marker of the new one."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
-    refuse_planted(prefix)
+    refuse_untrusted(prefix)
     with wait_for_folder(prefix.parent):
         marker = prefix / MARKER
         if marker.exists():  # what a killed run left was cleared away before
-            raise BusyError(f"another cuenv is at work on {shown(prefix)}", hint="wait for it")
+            raise BusyError(f"another cuenv is at work on {path_text(prefix)}", hint="wait for it")
         replaced = prefix.exists() and any(prefix.iterdir())
         if replaced and os.path.lexists(aside):  # a file that NFS keeps for a program that runs, or not ours at all
             raise OutsideError(
-                f"cannot replace {shown(prefix)}: {shown(aside)} is in the way, and could not be removed",
-                hint=f"rm -r {shlex.quote(shown(aside))}",
+                f"cannot replace {path_text(prefix)}: {path_text(aside)} is in the way, and could not be removed",
+                hint=f"rm -r {shlex.quote(path_text(aside))}",
             )
         begun.set()
         if replaced:
@@ -386,7 +387,7 @@ def _compare(prefix: Path, expected: Iterable[str]) -> None:
         if names:
             some = ", ".join(describe(name) for name in sorted(names)[:3])
             raise InputError(
-                f"{shown(prefix)} differs from what its packages list: {len(names)} {what}: {some}",
+                f"{path_text(prefix)} differs from what its packages list: {len(names)} {what}: {some}",
                 hint="no build tool makes such a package: report it to the channel, and lock another build",
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError, Progress
-from cuenv.core.io.files import is_file, shown
+from cuenv.core.io.files import is_file, path_text
 from cuenv.core.io.process import Completed, run
 from cuenv.core.record import replace
 from cuenv.core.urls import printable, redact
@@ -77,13 +77,15 @@ def _python(prefix: Path, environ: Mapping[str, str]) -> Path:
     if not is_file(python):
         python = prefix / "bin" / "python3"
     if not is_file(python):
-        raise OutsideError(f"{shown(prefix)} has no Python, but the lock has packages for pip", hint="cuenv lock")
+        raise OutsideError(f"{path_text(prefix)} has no Python, but the lock has packages for pip", hint="cuenv lock")
     done = run([str(python), "-Ic", "import sys; print(sys.prefix)"], 60, environ)
     if done.reason:
-        raise OutsideError(f"{shown(python)} does not run here: {done.reason}", hint="is the lock for this platform?")
+        raise OutsideError(
+            f"{path_text(python)} does not run here: {done.reason}", hint="is the lock for this platform?"
+        )
     if os.path.realpath(done.out.strip()) != os.path.realpath(prefix):
         raise OutsideError(
-            f"{shown(python)} belongs to {printable(done.out.strip())[:200]}, not to the environment",
+            f"{path_text(python)} belongs to {printable(done.out.strip())[:200]}, not to the environment",
             hint="name another folder: --prefix DIR",
         )
     return python

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from cuenv.core.errors import KnowledgeError
-from cuenv.core.io.files import DATA, make_folder, opened, shown
+from cuenv.core.io.files import DATA, make_folder, opened, path_text
 from cuenv.core.reading import Faults, unique_keys
 from cuenv.knowledge.base import Knowledge, LazyTable
 from cuenv.knowledge.tables import TABLES, edition_of, merge, read_table
@@ -90,7 +90,7 @@ def overlay(base: Knowledge, folder: Path) -> Knowledge:
 
 
 def _overlaid(base: Knowledge, folder: Path) -> Knowledge:
-    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, shown(folder))
+    return merge(base, {path.stem: decode(path, strict=True) for path in _tables_in(folder)}, path_text(folder))
 
 
 def save(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
@@ -121,18 +121,18 @@ def _table_text(path: str | Path) -> str:
         with opened(path) as stream:
             return bytes(stream.read()).decode()
     except OSError as error:
-        raise KnowledgeError(f"{shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
+        raise KnowledgeError(f"{path_text(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
     except UnicodeDecodeError as error:
-        raise KnowledgeError(f"{shown(path)}: not text in UTF-8: {error}", hint=_HINT) from error
+        raise KnowledgeError(f"{path_text(path)}: not text in UTF-8: {error}", hint=_HINT) from error
 
 
 def _tables_in(folder: Path) -> list[Path]:
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix == ".json")
     except OSError as error:
-        raise KnowledgeError(f"{shown(folder)}: cannot be read: {error.strerror}", hint=_HINT) from error
+        raise KnowledgeError(f"{path_text(folder)}: cannot be read: {error.strerror}", hint=_HINT) from error
     if not found:
-        raise KnowledgeError(f"{shown(folder)}: holds no table (*.json)", hint=_HINT)
+        raise KnowledgeError(f"{path_text(folder)}: holds no table (*.json)", hint=_HINT)
     return found
 
 
@@ -143,11 +143,11 @@ def decode(path: str | Path, *, strict: bool = False) -> object:
             raw = stream.read()
         return json.loads(raw, object_pairs_hook=unique_keys if strict else None)
     except OSError as error:
-        raise KnowledgeError(f"{shown(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
+        raise KnowledgeError(f"{path_text(path)}: cannot be read: {error.strerror}", hint=_HINT) from error
     except RecursionError as error:
-        raise KnowledgeError(f"{shown(path)}: nested too deep for a table", hint=_HINT) from error
+        raise KnowledgeError(f"{path_text(path)}: nested too deep for a table", hint=_HINT) from error
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
-        raise KnowledgeError(f"{shown(path)}: is not a table: {error}", hint=_HINT) from error
+        raise KnowledgeError(f"{path_text(path)}: is not a table: {error}", hint=_HINT) from error
 
 
 def load_guidance(knowledge: Knowledge) -> Guidance:

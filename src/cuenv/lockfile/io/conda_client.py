@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import OutsideError, UsageError
-from cuenv.core.io.files import at_home, is_file
+from cuenv.core.io.files import expand_home, is_file
 from cuenv.core.io.process import run, which
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
@@ -67,7 +67,7 @@ def client_at_hand(environ: Mapping[str, str]) -> str:
 
 
 def _asked(text: str, environ: Mapping[str, str]) -> str:
-    path = str(at_home(text).absolute()) if "/" in text else which(text, environ)
+    path = str(expand_home(text).absolute()) if "/" in text else which(text, environ)
     if path is None or not _runs(path):
         raise UsageError(
             f"--conda {printable(text)}: no such program", hint="--conda /opt/conda/bin/conda, or micromamba on PATH"

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cuenv.core.errors import ChannelError, CuenvError, InputError, OutsideError, Progress, UsageError
-from cuenv.core.io.files import look, private_folder
+from cuenv.core.io.files import ls_command, private_folder
 from cuenv.core.io.process import Completed, run
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
@@ -80,7 +80,7 @@ def _version(package: VirtualPackage) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class CondaChannels:
     """How conda reaches channels.
 
     Attributes:
@@ -105,7 +105,7 @@ class Reach:
         return package
 
 
-def reach(channels: Sequence[str], named: Sequence[str], sources: Sources, scratch: Path) -> Reach:
+def reach(channels: Sequence[str], named: Sequence[str], sources: Sources, scratch: Path) -> CondaChannels:
     """Plan how conda reaches channels.
 
     Args:
@@ -119,7 +119,7 @@ def reach(channels: Sequence[str], named: Sequence[str], sources: Sources, scrat
     plan = _Plan(sources, scratch)
     told = tuple(dict.fromkeys(plan.told(name) for name in channels))
     names = {name: plan.told(name) for name in named}
-    return Reach(
+    return CondaChannels(
         channels=told,
         names=names,
         settings={**dict(_settings(sources)), "custom_channels": plan.bases, **plan.defaults},
@@ -184,7 +184,8 @@ class _Plan:
     def _folder(self, url: str, folder: Path, name: str) -> str:
         if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises where a folder above cannot be searched
             raise ChannelError(
-                f"channel {printable(short_channel(url))}: {printable(str(folder))} is not a folder", hint=look(folder)
+                f"channel {printable(short_channel(url))}: {printable(str(folder))} is not a folder",
+                hint=ls_command(folder),
             )
         base = self.scratch / str(len(self.links))
         self.links.append((base / name, folder))
@@ -285,7 +286,7 @@ def _named(pins: tuple[Pin, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pin.channel for pin in pins if pin.channel))
 
 
-def _prepare(scratch: Path, request: SolveRequest, plan: Reach) -> None:
+def _prepare(scratch: Path, request: SolveRequest, plan: CondaChannels) -> None:
     """Write conda-lock's inputs and the client's settings, which may hold credentials: the folder is this user's."""
     environment = environment_input(request.spec, plan.channels, plan.names, request.platform)
     virtual = virtual_packages(request.virtual_packages, request.platform)
@@ -328,7 +329,7 @@ def _read(path: Path) -> str:
         raise OutsideError("conda-lock succeeded but wrote no lock", hint=_HINT) from error
 
 
-def _solution(text: str, request: SolveRequest, plan: Reach, client: Client) -> Solution:
+def _solution(text: str, request: SolveRequest, plan: CondaChannels, client: Client) -> Solution:
     try:
         read = parse(_NO_MD5.sub("", text), "the lock of conda-lock")
     except InputError as error:
@@ -342,7 +343,9 @@ def _solution(text: str, request: SolveRequest, plan: Reach, client: Client) -> 
     )
 
 
-def _failed(done: Completed, request: SolveRequest, plan: Reach, client: Client, sources: Sources) -> Unsatisfiable:
+def _failed(
+    done: Completed, request: SolveRequest, plan: CondaChannels, client: Client, sources: Sources
+) -> Unsatisfiable:
     """The value or the error that a failed run stands for."""
     said = _Said(done, plan, sources)
     if _UNSOLVABLE.search(said.kind):
@@ -366,7 +369,7 @@ class _Said:
 
     _LINES, _WIDTH = 40, 500
 
-    def __init__(self, done: Completed, plan: Reach, sources: Sources) -> None:
+    def __init__(self, done: Completed, plan: CondaChannels, sources: Sources) -> None:
         self._secrets = _secrets(plan, sources)
         answer = _answer(done.err)
         message = answer.get("message") or answer.get("error")
@@ -383,7 +386,7 @@ class _Said:
         texts = [str(item) for item in listed] if isinstance(listed, list) else []
         self.packages = {re.split(r"[\s=<>!~\[]", text.rpartition("::")[2], maxsplit=1)[0] for text in texts}
 
-    def _clean(self, text: str, plan: Reach) -> str:
+    def _clean(self, text: str, plan: CondaChannels) -> str:
         for seen, url in plan.origins:
             text = text.replace(seen, url)
         for secret in self._secrets:
@@ -406,7 +409,7 @@ def _tail(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip() and not line.startswith(_FRAMES)][-3:]
 
 
-def _secrets(plan: Reach, sources: Sources) -> list[str]:
+def _secrets(plan: CondaChannels, sources: Sources) -> list[str]:
     urls = [*plan.settings.get("custom_channels", {}).values(), *(url for _, url in sources.proxies)]
     pairs = [pair for url in urls if (pair := credentials(url))]
     return [secret for _, secret in pairs if len(secret) > 3]

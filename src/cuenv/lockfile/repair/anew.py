@@ -35,10 +35,10 @@ from cuenv.resolver.decision import Decision
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
-from cuenv.solve.model import Choice, Settled, Unsatisfiable
+from cuenv.solve.model import Choice, Solved, Unsatisfiable
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.records import Shelf
+    from cuenv.solve.io.records import RecordIndex
 
 _LOCKS = 6
 """Candidates that are locked; one that does not lock though its entries can be had is rare."""
@@ -93,7 +93,7 @@ class ChoosingAnew(Mending):
                 answer = (
                     self._ask_beside(beside, (), [((*entry.forms,), ()) for entry in beside.free]) if beside else None
                 )
-                if beside and isinstance(answer, Settled):
+                if beside and isinstance(answer, Solved):
                     able.append((sum(answer.taken) - len(beside.free), beside))
             if able:
                 beside = min(able, key=lambda item: item[0])[1]
@@ -103,11 +103,11 @@ class ChoosingAnew(Mending):
             return None
         there = {pin.name for pin in found.pins if pin}
         best = names.difference(hard, there)
-        shelf = self._shelf_of(draft.spec)
-        if shelf is None:
+        index = self._index_of(draft.spec)
+        if index is None:
             return None
         pins = draft.spec.pins
-        return with_entries(draft, pins, [None if pin.name in best else pin for pin in pins], shelf)
+        return with_entries(draft, pins, [None if pin.name in best else pin for pin in pins], index)
 
     def _anew(self, whole: Draft, first: Draft, needed: frozenset[str]) -> Draft | None:
         """What was meant, decided anew: the nearest torch beside which the entries can stand."""
@@ -152,14 +152,14 @@ class ChoosingAnew(Mending):
                 rows = [judged.rows[place] for place in before]
                 beside = self._beside(rows, judged.intent, judged.needed)
                 found = self._ask(beside.spec, beside.fixed, (beside.choice,)) if beside else None
-                best = before[found.taken[0]] if isinstance(found, Settled) else best
+                best = before[found.taken[0]] if isinstance(found, Solved) else best
         return best
 
     def _beside(self, rows: Sequence[_Row], intent: Intent, hard: frozenset[str]) -> _Beside | None:
         """Some candidates of the same channels with the entries of a file; ``None`` where a hard one is lacking."""
         made = rows[0].made
         try:
-            shelf = self._shelf({pin.name for pin in (*intent.packages, *made.pins)}, made.channels)
+            index = self._index({pin.name for pin in (*intent.packages, *made.pins)}, made.channels)
         except NoChannelError as error:
             self.skipped.append((str(rows[0].item.candidate), error.message))
             return None
@@ -168,7 +168,7 @@ class ChoosingAnew(Mending):
         varied: dict[tuple[object, ...], list[Pin]] = {kind: [] for kind in kinds}
         free: list[ListedEntry] = []
         for pin in intent.packages:
-            forms = {kind: self._weakest(pin, row, shelf) for kind, row in kinds.items()}
+            forms = {kind: self._weakest(pin, row, index) for kind, row in kinds.items()}
             widest = [form for each in forms.values() for form in each]
             if pin.name in hard and not widest:
                 return None
@@ -186,40 +186,40 @@ class ChoosingAnew(Mending):
             choice.append((*(pin for pin in row.made.pins if pin.name not in own), *mine))
         return _Beside(spec=made, fixed=tuple(fixed), free=tuple(free), choice=tuple(choice))
 
-    def _ask_beside(self, beside: _Beside, pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+    def _ask_beside(self, beside: _Beside, pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved | Unsatisfiable:
         found = self._ask(beside.spec, [*beside.fixed, *pins], (beside.choice, *choices))
-        return replace(found, taken=found.taken[1:]) if isinstance(found, Settled) else found
+        return replace(found, taken=found.taken[1:]) if isinstance(found, Solved) else found
 
-    def _weakest(self, pin: Pin, row: _Row, shelf: Shelf) -> tuple[Pin, ...]:
+    def _weakest(self, pin: Pin, row: _Row, index: RecordIndex) -> tuple[Pin, ...]:
         """The form of an entry that asks for least beside a candidate; none where the channels have none."""
         own = row.made.pin(pin.name)
         if own:
             return (own,)
         forms = [*forms_of(replace(pin, channel="")), *forms_of(pin)] if pin.channel else [*forms_of(pin)]
-        return next(((form,) for each in reversed(forms) if shelf.has(form := self._form(each, row))), ())
+        return next(((form,) for each in reversed(forms) if index.has(form := self._form(each, row))), ())
 
     def _form(self, pin: Pin, row: _Row) -> Pin:
         own = row.made.pin(pin.name)
         asked = requested_pin(pin, row.item.candidate, self.knowledge, f"of {self.request.path.name}")
         return with_request(own, asked) if own else asked
 
-    def _forms(self, pin: Pin, row: _Row, shelf: Shelf) -> list[Pin]:
+    def _forms(self, pin: Pin, row: _Row, index: RecordIndex) -> list[Pin]:
         """What may stand for an entry beside a candidate, nearest first."""
         own = row.made.pin(pin.name)
-        forms = [done for each in forms_of(pin) if shelf.has(done := self._form(each, row))]
+        forms = [done for each in forms_of(pin) if index.has(done := self._form(each, row))]
         if not forms and pin.channel:
-            forms = [done for each in forms_of(replace(pin, channel="")) if shelf.has(done := self._form(each, row))]
+            forms = [done for each in forms_of(replace(pin, channel="")) if index.has(done := self._form(each, row))]
         return [*forms, own] if own else forms
 
     def _candidate(self, row: _Row, intent: Intent, needed: frozenset[str], first: Draft) -> Draft | None:
         """A candidate with the entries of the file, locked; ``None`` where that cannot be."""
         made, label = row.made, str(row.item.candidate)
-        shelf = self._shelf({pin.name for pin in (*made.pins, *intent.packages)}, made.channels)
+        index = self._index({pin.name for pin in (*made.pins, *intent.packages)}, made.channels)
         own = {pin.name for pin in made.pins}
         entries = [
             ListedEntry(
                 pin=pin,
-                forms=tuple(dict.fromkeys(self._forms(pin, row, shelf))),
+                forms=tuple(dict.fromkeys(self._forms(pin, row, index))),
                 needed=pin.name in own or pin.name in needed,
             )
             for pin in intent.packages
@@ -233,7 +233,7 @@ class ChoosingAnew(Mending):
         spec = with_header(made, _case(row.of, row.item, intent))
         spec = replace(spec, pins=(*fixed, *intent.packages))
         draft = Draft(spec=spec, bound=frozenset(pin.name for pin in fixed), anew=True, near=first.near)
-        draft = with_entries(draft, intent.packages, found.pins, shelf)
+        draft = with_entries(draft, intent.packages, found.pins, index)
         draft = replace(draft, why=(*first.why, *draft.why), lost=first.lost | draft.lost)
         return self._until_locked(draft, label, needed)
 
@@ -247,8 +247,8 @@ class ChoosingAnew(Mending):
         """
         spec = first.spec
         torch, python = torch_of(spec), spec.pin("python")
-        shelf = self._shelf_of(spec)
-        if torch is None or shelf is None:
+        index = self._index_of(spec)
+        if torch is None or index is None:
             return None
         here = tuple(map(short_channel, spec.channels))
         minors: dict[tuple[str, Version, bool], int] = {}
@@ -262,18 +262,18 @@ class ChoosingAnew(Mending):
             )
             for key in minors
         }
-        forms = {key: form for key, form in forms.items() if shelf.has(form)}
+        forms = {key: form for key, form in forms.items() if index.has(form)}
         fixed: list[Pin] = []
         mine = (torch, python, None if spec.pin("pytorch-cuda") else spec.pin("cudatoolkit"))
-        for entry in entries_of((pin for pin in spec.pins if pin not in mine and pin.name[:2] != "__"), shelf):
+        for entry in entries_of((pin for pin in spec.pins if pin not in mine and pin.name[:2] != "__"), index):
             if not entry.forms and entry.pin.name in needed and further(entry.pin, self.knowledge):
                 return None
             fixed += entry.forms[-1:]
         choices: list[Choice] = [tuple((form,) for form in forms.values())]
         if python:
-            choices.append(tuple((form,) for form in pythons_near(python, shelf)))
+            choices.append(tuple((form,) for form in pythons_near(python, index)))
         answer = self._ask(spec, fixed, choices) if forms else None
-        if not isinstance(answer, Settled):
+        if not isinstance(answer, Solved):
             return None
         key = list(forms)[answer.taken[0]]
         found = answer.solution.package(torch.name)

@@ -22,10 +22,10 @@ from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.resolver.rules import Context
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
-from cuenv.solve.model import Choice, Settled, SolveRequest, Unsatisfiable
+from cuenv.solve.model import Choice, Solved, SolveRequest, Unsatisfiable
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.records import Shelf
+    from cuenv.solve.io.records import RecordIndex
 
 FIRST = frozenset({*CORE, *OF_TORCH})
 """Packages that are near before all others are."""
@@ -50,8 +50,8 @@ class Asking:
     decisions: list[tuple[Request, Decision]] = field(default_factory=list)
     variants: dict[tuple[Candidate, str], Assessment] = field(default_factory=dict)
     composed: dict[Hashable, EnvironmentSpec] = field(default_factory=dict)
-    shelves: dict[tuple[str, ...], Shelf] = field(default_factory=dict)
-    answers: dict[tuple[object, ...], Settled | Unsatisfiable] = field(default_factory=dict)
+    shelves: dict[tuple[str, ...], RecordIndex] = field(default_factory=dict)
+    answers: dict[tuple[object, ...], Solved | Unsatisfiable] = field(default_factory=dict)
     clock: Callable[[], float] = float
     began: float = 0
     gives_up: bool = False
@@ -99,7 +99,7 @@ class Asking:
 
     def _ask(
         self, spec: EnvironmentSpec, pins: Sequence[Pin], choices: Sequence[Choice] = ()
-    ) -> Settled | Unsatisfiable:
+    ) -> Solved | Unsatisfiable:
         from cuenv.solve.io.choosing import choose  # noqa: PLC0415 - the solver is heavy
 
         request = SolveRequest(
@@ -113,12 +113,14 @@ class Asking:
             self.answers[key] = choose(request, choices, self.request.sources)
         return self.answers[key]
 
-    def _shelf(self, names: Iterable[str], channels: Sequence[str]) -> Shelf:
-        from cuenv.solve.io.records import Shelf  # noqa: PLC0415 - the solver is heavy
+    def _index(self, names: Iterable[str], channels: Sequence[str]) -> RecordIndex:
+        from cuenv.solve.io.records import RecordIndex  # noqa: PLC0415 - the solver is heavy
 
         known = self.shelves.get(tuple(channels))
         if known is None:
-            known = self.shelves[tuple(channels)] = Shelf(names, channels, self.facts.platform, self.request.sources)
+            known = self.shelves[tuple(channels)] = RecordIndex(
+                names, channels, self.facts.platform, self.request.sources
+            )
         else:
             known.read(names)
         return known
@@ -136,29 +138,29 @@ class Asking:
             faults: which faults are meant; others are raised.
         """
         try:
-            self._shelf((), (channel,))
+            self._index((), (channel,))
         except faults as error:
             return error.message
         return ""
 
-    def _shelf_of(self, spec: EnvironmentSpec) -> Shelf | None:
+    def _index_of(self, spec: EnvironmentSpec) -> RecordIndex | None:
         """The records of what an environment lists; ``None`` where a channel of its own is not there."""
         try:
-            return self._shelf((pin.name for pin in spec.pins), self._reached(spec))
+            return self._index((pin.name for pin in spec.pins), self._reached(spec))
         except NoChannelError:
             return None
 
-    def _shelf_beyond(self, names: Sequence[str], own: Sequence[str], more: Sequence[str]) -> Shelf | None:
+    def _shelf_beyond(self, names: Sequence[str], own: Sequence[str], more: Sequence[str]) -> RecordIndex | None:
         """The records of the channels of a file and of some more, where those can be read.
 
         Raises:
             ChannelError: a channel of the file is there and cannot be read.
         """
-        found: Shelf | None = None
+        found: RecordIndex | None = None
         with suppress(NoChannelError):
-            found = self._shelf(names, own)
+            found = self._index(names, own)
         with suppress(ChannelError):
-            found = self._shelf(names, tuple(dict.fromkeys((*own, *more))))
+            found = self._index(names, tuple(dict.fromkeys((*own, *more))))
         return found
 
     def _say(self, text: str) -> None:

@@ -23,7 +23,7 @@ from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.model import Solution, build_cuda, names_cpu, names_cuda
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.records import Shelf
+    from cuenv.solve.io.records import RecordIndex
 
 _OLDEST, _NEWEST = 5, 20
 """Minors of Python 3 that are looked for."""
@@ -98,11 +98,11 @@ def with_torch_of_pip(draft: Draft) -> Draft:
     return replace(draft, spec=replace(spec, pins=pins, pip=lines)).noting([pin.name for pin in moved], why)
 
 
-def with_cpu_torch(draft: Draft, shelf: Shelf) -> Draft:
+def with_cpu_torch(draft: Draft, index: RecordIndex) -> Draft:
     """A draft that asks for the CPU build by the build string of torch where the channels have no other way to."""
     spec, torch = draft.spec, draft.spec.pin("pytorch")
     listed = [pin for pin in spec.pins if pin.name in CPU_PACKAGES]
-    if torch is None or torch.build or not listed or any(shelf.has(Pin(name=pin.name)) for pin in listed):
+    if torch is None or torch.build or not listed or any(index.has(Pin(name=pin.name)) for pin in listed):
         return draft
     cpu = replace(torch, version=torch.condition().removeprefix("=="), build="*cpu*")
     pins = tuple(cpu if pin == torch else pin for pin in spec.pins if pin not in listed)
@@ -116,18 +116,18 @@ def without_triton(draft: Draft) -> Draft | None:
     return replace(draft, spec=replace(draft.spec, pip=lines)) if lines != draft.spec.pip else None
 
 
-def pythons_near(pin: Pin, shelf: Shelf, *, only: int | None = None) -> Iterator[Pin]:
+def pythons_near(pin: Pin, index: RecordIndex, *, only: int | None = None) -> Iterator[Pin]:
     """What may stand for the Python of a file: its release, its minor, the nearest minors, any; or one minor."""
     asked = minor_of(pin)
     if asked is None:
-        yield from (form for form in forms_of(pin) if shelf.has(form))
+        yield from (form for form in forms_of(pin) if index.has(form))
         return
     forms = [*release_pins(pin)]
     minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - asked), minor < asked))
     minors = [minor for minor in minors if only in (None, minor)]
     forms += (replace(pin, version=f"3.{minor}.*", build="") for minor in minors)
     forms += [replace(pin, version="", build="")] if only is None else []
-    yield from (form for form in dict.fromkeys(forms) if shelf.has(form))
+    yield from (form for form in dict.fromkeys(forms) if index.has(form))
 
 
 def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge) -> Draft:
@@ -157,7 +157,7 @@ def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge
     return moved.noting([torch.name], why).noting(OF_TORCH, "the release for that torch")
 
 
-def with_entries(draft: Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], shelf: Shelf) -> Draft:
+def with_entries(draft: Draft, entries: Sequence[Pin], chosen: Sequence[Pin | None], index: RecordIndex) -> Draft:
     """A draft with what was chosen for some of its entries, and why each is not as it was."""
     by_name = dict(zip((pin.name for pin in entries), zip(entries, chosen, strict=True), strict=True))
     pins: list[Pin] = []
@@ -168,10 +168,10 @@ def with_entries(draft: Draft, entries: Sequence[Pin], chosen: Sequence[Pin | No
         if new is None or (old.condition() not in ("", new.condition()) or (old.build and new.build != old.build)):
             bare = old.yaml_text() if new else old.name
             asked = old if new else Pin(name=old.name)
-            if shelf.unhashed(asked):
+            if index.unhashed(asked):
                 why = f"the record of {bare} has neither sha256 nor md5: a lock file cannot pin it"
-            elif not shelf.has(asked):
-                why = f"the channels have no {bare} for {shelf.platform}: {channels}"
+            elif not index.has(asked):
+                why = f"the channels have no {bare} for {index.platform}: {channels}"
             else:
                 why = f"{bare} {TOGETHER}"
             draft = (draft if new else draft.losing(old.name)).noting([old.name], why)

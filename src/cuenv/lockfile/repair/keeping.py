@@ -36,7 +36,7 @@ from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import Pin
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.records import Shelf
+    from cuenv.solve.io.records import RecordIndex
 
 _OF_CUDA = ("CU101", "CU102", "CU103", "CU104")
 """Findings on CUDA channels, CUDA releases and CPU builds, which are mended where they are warnings as well."""
@@ -61,7 +61,7 @@ class Keeping(Mending):
         for more in (FORGE, "nvidia"):
             if more in map(short_channel, channels):
                 continue
-            here = self._shelf(names, self._reached(replace(spec, channels=channels)))
+            here = self._index(names, self._reached(replace(spec, channels=channels)))
             lacking = {pin.name for pin in spec.pins if not any(map(here.has, forms_of(pin)))}
             lacking |= {name for name in names if not here.has(Pin(name=name))}
             there = self._shelf_beyond(sorted(lacking), channels, (more,)) if lacking else None
@@ -69,10 +69,10 @@ class Keeping(Mending):
                 channels = (*channels, more)
         own = Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
         own = own.noting([OF_CHANNELS] if gone else [], next(iter(gone.values()), ""))
-        shelf = None if wants_cuda(spec, self.knowledge) else self._shelf_of(own.spec)
-        return with_cpu_torch(own, shelf) if shelf else own
+        index = None if wants_cuda(spec, self.knowledge) else self._index_of(own.spec)
+        return with_cpu_torch(own, index) if index else own
 
-    def _any(self, pin: Pin | None, number: Version | None, shelf: Shelf) -> Pin | None:
+    def _any(self, pin: Pin | None, number: Version | None, index: RecordIndex) -> Pin | None:
         """Any release, or any of a minor, of what a file names; ``None`` where there is none.
 
         It is for CUDA or for the CPU if that is what the file is for.
@@ -84,7 +84,7 @@ class Keeping(Mending):
         meant = (
             [replace(form, build="*cuda*" if cuda else "*cpu*")] if pin.name in CONDA_TORCHES and cuda != cpu else []
         )
-        return next((item for item in (*meant, form) if shelf.has(item)), None)
+        return next((item for item in (*meant, form) if index.has(item)), None)
 
     def _keepable(self, draft: Draft) -> Draft | None:
         """A draft without what cannot be had, with conda-forge before the channel of torch where more can be had so."""
@@ -101,15 +101,15 @@ class Keeping(Mending):
             ``None`` where there is no such torch beside torchvision and torchaudio, and what else is needed.
         """
         spec, near = draft.spec, draft.near
-        shelf = self._shelf_of(spec)
-        if shelf is None:
+        index = self._index_of(spec)
+        if index is None:
             return None
         listed = [pin for pin in spec.pins if pin.name not in draft.bound and further(pin, self.knowledge)]
-        entries: Sequence[ListedEntry] = entries_of(listed, shelf)
+        entries: Sequence[ListedEntry] = entries_of(listed, index)
         python = version(f"3.{near.python}") if near.python else None
         of_core = ((torch_of(spec), near.torch), (spec.pin("python"), python))
-        fixed = [form for pin, number in of_core if (form := self._any(pin, number, shelf))]
-        if any(number and (pin is None or not self._any(pin, number, shelf)) for pin, number in of_core):
+        fixed = [form for pin, number in of_core if (form := self._any(pin, number, index))]
+        if any(number and (pin is None or not self._any(pin, number, index)) for pin, number in of_core):
             return None
         beside_torch = [item for item in entries if item.pin.name in OF_TORCH]
         pairs = self._solved(spec, beside_torch, fixed, near=False) if beside_torch else None
@@ -122,10 +122,10 @@ class Keeping(Mending):
             return None if needed or near != Near() else draft
         wide = self._shelf_beyond([pin.name for pin in listed], self._reached(spec), ("pytorch", FORGE))
         elsewhere = {
-            pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not shelf.has(Pin(name=pin.name))
+            pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not index.has(Pin(name=pin.name))
         }
         gone = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new is None} - elsewhere
-        return with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], shelf)
+        return with_entries(draft, listed, [None if pin.name in gone else pin for pin in listed], index)
 
     def _restored(self, own: Draft) -> Draft:
         """A draft that locks, with as many of its lost entries as fit after all.
@@ -155,17 +155,17 @@ class Keeping(Mending):
 
     def _placeless(self, draft: Draft) -> frozenset[str]:
         """The lost entries of a draft that its channels have."""
-        shelf = self._shelf_of(replace(draft.spec, pins=self.file.pins))
+        index = self._index_of(replace(draft.spec, pins=self.file.pins))
         names = {
             pin.name for pin in self.file.pins if draft.spec.pin(pin.name) is None and further(pin, self.knowledge)
         }
-        return frozenset(name for name in draft.lost & names if shelf and shelf.has(Pin(name=name)))
+        return frozenset(name for name in draft.lost & names if index and index.has(Pin(name=name)))
 
     def _placed(self, draft: Draft, lost: frozenset[str], *, free: bool) -> Draft | None:
         """A draft with some of its lost entries; the others take other releases for that if they are ``free``."""
         spec = replace(draft.spec, pins=(*draft.spec.pins, *(pin for pin in self.file.pins if pin.name in lost)))
-        shelf = self._shelf_of(spec)
-        if shelf is None:
+        index = self._index_of(spec)
+        if index is None:
             return None
         held = [
             pin
@@ -173,7 +173,7 @@ class Keeping(Mending):
             if not free or pin.name in draft.bound or pin.name in OF_TORCH or not further(pin, self.knowledge)
         ]
         listed = [pin for pin in spec.pins if pin not in held]
-        entries = entries_of(listed, shelf, needed=lambda pin: pin.name not in lost)
+        entries = entries_of(listed, index, needed=lambda pin: pin.name not in lost)
         found = self._solved(spec, entries, held, near=False)
         if found is None or not any(new for pin, new in zip(listed, found.pins, strict=True) if pin.name in lost):
             return None
@@ -181,15 +181,15 @@ class Keeping(Mending):
         there = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new}
         why = tuple(item for item in draft.why if item[0] not in lost)
         made = replace(draft, spec=spec, why=why, lost=draft.lost - there)
-        return with_entries(made, listed, found.pins, shelf)
+        return with_entries(made, listed, found.pins, index)
 
     def _forge_first(self, draft: Draft) -> Draft | None:
         """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
-        order, shelf = forge_first(draft.spec.channels), self._shelf_of(draft.spec)
-        if shelf is None or order is None:
+        order, index = forge_first(draft.spec.channels), self._index_of(draft.spec)
+        if index is None or order is None:
             return None
         pins = tuple(
-            replace(pin, channel="pytorch") if of_torch(pin) and shelf.home(Pin(name=pin.name)) == "pytorch" else pin
+            replace(pin, channel="pytorch") if of_torch(pin) and index.home(Pin(name=pin.name)) == "pytorch" else pin
             for pin in draft.spec.pins
         )
         why = "the channel pytorch has old libraries, which hide those that packages of conda-forge require"
@@ -217,14 +217,14 @@ class Keeping(Mending):
     def _proven(self, own: Draft) -> Draft:
         """A draft that locks, and of each entry that it lost what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
-        said, shelf = dict(own.why), self._shelf_of(replace(own.spec, pins=self.file.pins))
+        said, index = dict(own.why), self._index_of(replace(own.spec, pins=self.file.pins))
         channels = ", ".join(map(short_channel, self._reached(own.spec)))
         for name in sorted(own.lost):
-            if shelf is None or not said.get(name, "").endswith(TOGETHER):
+            if index is None or not said.get(name, "").endswith(TOGETHER):
                 continue
-            if not shelf.has(Pin(name=name)):
+            if not index.has(Pin(name=name)):
                 own = own.saying({name: f"the channels have no {name} for {self.facts.platform}: {channels}"})
             elif self._spent < PROVING:
                 self._say(f"finding what {name} conflicts with")
-                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._shelf, own.bound)})
+                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._index, own.bound)})
         return own

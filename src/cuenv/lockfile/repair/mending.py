@@ -106,8 +106,8 @@ class Mending(Asking):
 
     def _of_release(self, draft: Draft, pins: Sequence[Pin]) -> Draft:
         """A draft with NVIDIA's channel of one CUDA release, where that has components that are asked for."""
-        channels, shelf = draft.spec.channels or ("defaults",), self._shelf_of(draft.spec)
-        lacking = [pin for pin in pins if pin.name.startswith("cuda-") and shelf and not shelf.has(pin)]
+        channels, index = draft.spec.channels or ("defaults",), self._index_of(draft.spec)
+        lacking = [pin for pin in pins if pin.name.startswith("cuda-") and index and not index.has(pin)]
         asked = {row.version: row for pin in lacking if (row := self.knowledge.cuda(series_of(pin))) and row.labels}
         for row in asked.values():
             labels = (f"nvidia/label/cuda-{number}" for number in reversed(row.labels))
@@ -119,9 +119,9 @@ class Mending(Asking):
             channels = (*channels[:place], label, *channels[place:])
             why = f"the components of CUDA {row.version} that torch requires are there"
             draft = replace(draft, spec=replace(draft.spec, channels=channels)).noting([OF_CHANNELS], why)
-        shelf = self._shelf_of(draft.spec)
+        index = self._index_of(draft.spec)
         gone = {
-            pin for pin in lacking if shelf and not shelf.has(pin) and (self.gives_up or not self.file.pin(pin.name))
+            pin for pin in lacking if index and not index.has(pin) and (self.gives_up or not self.file.pin(pin.name))
         }
         for pin in gone:
             asked_for = self.file.pin(pin.name)
@@ -164,23 +164,23 @@ class Mending(Asking):
     def _relaxed(self, draft: Draft, needed: frozenset[str]) -> Draft | None:
         """A draft whose entries the channels satisfy; torch keeps its release, and CUDA and Python if they can."""
         spec = draft.spec
-        shelf = self._shelf((pin.name for pin in spec.pins), self._reached(spec))
+        index = self._index((pin.name for pin in spec.pins), self._reached(spec))
         fixed = [pin for pin in spec.pins if pin.name in draft.bound or pin.name.startswith("__")]
         asked = [pin for pin in fixed if pin.build and pin.name not in FIRST]
         fixed = [pin for pin in fixed if pin not in asked]
         free = [pin for pin in spec.pins if pin not in fixed]
         entries = []
-        for entry in entries_of(free, shelf):
+        for entry in entries_of(free, index):
             forms = entry.forms
             if entry.pin in asked:
                 loose = replace(entry.pin, version="")
-                forms = tuple(form for form in (entry.pin, loose) if shelf.has(form))
+                forms = tuple(form for form in (entry.pin, loose) if index.has(form))
             elif entry.pin.name in CONDA_TORCHES:
                 minor = replace(entry.pin, version=f"{draft.near.torch}.*", build=of_variant(entry.pin))
                 forms = (*release_pins(entry.pin), *((minor,) if draft.near.torch else ()))
-                forms = tuple(form for form in forms if shelf.has(form))
+                forms = tuple(form for form in forms if index.has(form))
             elif entry.pin.name == "python":
-                forms = tuple(pythons_near(entry.pin, shelf, only=draft.near.python)) or forms
+                forms = tuple(pythons_near(entry.pin, index, only=draft.near.python)) or forms
             must = entry.pin.name in (*CONDA_TORCHES, "python") or entry.pin in asked
             must = must or (bool(forms) and entry.pin.name in needed)
             entries.append(replace(entry, forms=forms, needed=must))
@@ -188,7 +188,7 @@ class Mending(Asking):
         if ended and not self.gives_up and torch_of(spec):  # what takes its place is found where torch is decided anew
             return None
         found = self._solved(spec, entries, fixed)
-        return with_entries(draft, free, found.pins, shelf) if found else None
+        return with_entries(draft, free, found.pins, index) if found else None
 
     def _of_linux(self, draft: Draft) -> Draft:
         """A draft without what exists for another system alone."""

@@ -13,37 +13,37 @@ from cuenv.core.urls import short_channel
 from cuenv.lockfile.repair.drafts import torch_of
 from cuenv.lockfile.repair.relax import Ask
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
-from cuenv.solve.model import Choice, Settled, Unsatisfiable, names_cuda
+from cuenv.solve.model import Choice, Solved, Unsatisfiable, names_cuda
 
 if TYPE_CHECKING:  # the solver is heavy
-    from cuenv.solve.io.records import Shelf
+    from cuenv.solve.io.records import RecordIndex
 
 _SHOWN = 4
 """Entries that are looked at, or named, as those with which another one conflicts."""
 _LACKS = regex(r"─ ([A-Za-z0-9_][\w.-]*) ([^\n]*?), for which no candidates were found")
 
-ReadShelf = Callable[[Sequence[str], Sequence[str]], "Shelf"]
+ReadIndex = Callable[[Sequence[str], Sequence[str]], "RecordIndex"]
 """Reads the records of some names in some channels."""
 
 
-def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Collection[str] = ()) -> str:
+def odds(spec: EnvironmentSpec, name: str, ask: Ask, index: ReadIndex, bound: Collection[str] = ()) -> str:
     """What a package conflicts with.
 
     Args:
         spec: the environment that lost it.
         name: of the package.
         ask: solves on the channels of the environment.
-        shelf: reads records.
+        index: reads records.
         bound: names of pins that the environment needs beside its torch.
     """
     lost, torch, python = Pin(name=name), torch_of(spec), spec.pin("python")
     homes: list[Choice] = [((Pin(name=pin.name, channel=pin.channel),), ()) for pin in spec.pins if pin.channel]
     none, core = f"no release of {name} that the channels have", [pin for pin in (torch, python) if pin]
     alone = ask([lost], homes)
-    if isinstance(alone, Unsatisfiable) and torch and torch.channel and isinstance(ask([lost], ()), Settled):
+    if isinstance(alone, Unsatisfiable) and torch and torch.channel and isinstance(ask([lost], ()), Solved):
         return f"{none} goes with a torch of the channel {torch.channel}"
     if isinstance(alone, Unsatisfiable):
-        return f"{none} can be installed: {_lacking(alone, spec, shelf)}"
+        return f"{none} can be installed: {_lacking(alone, spec, index)}"
     texts = list(map(_shown, core))
     if torch and isinstance(ask([lost, torch], homes), Unsatisfiable):
         build = f"*{'cu' if names_cuda(torch.build) else 'cpu'}*" if torch.build else ""
@@ -65,20 +65,20 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, shelf: ReadShelf, bound: Co
     others = [Pin(name=pin.name, channel=pin.channel) for pin in spec.pins if pin not in core and pin.name[:2] != "__"]
     beside = f" beside {' and '.join(texts)}" if texts else ""
     with_core = partial(_with, ask, [lost, *core])
-    if others and isinstance(with_core(others, ()), Settled):  # their releases are what it conflicts with
+    if others and isinstance(with_core(others, ()), Solved):  # their releases are what it conflicts with
         others = [pin for pin in spec.pins if pin not in core and pin.version and pin.name[:2] != "__"]
         others.sort(key=lambda pin: "<" not in pin.version)  # a bound first, then a release that is merely near
     return _among(lost, others, with_core, homes, beside)
 
 
-def _with(ask: Ask, core: Sequence[Pin], pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+def _with(ask: Ask, core: Sequence[Pin], pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved | Unsatisfiable:
     return ask([*core, *pins], choices)
 
 
 def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], beside: str) -> str:
     """Which of the other entries a package conflicts with."""
     found = ask([], [((pin,), ()) for pin in others])
-    out = [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Settled) else []
+    out = [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Solved) else []
     for other in out[:_SHOWN]:
         if isinstance(ask([other], homes), Unsatisfiable):
             text = _shown(other) if other.version else f"any release of {other.name}"
@@ -93,11 +93,11 @@ def _shown(pin: Pin) -> str:
     return replace(pin, channel="").yaml_text()
 
 
-def _lacking(answer: Unsatisfiable, spec: EnvironmentSpec, shelf: ReadShelf) -> str:
+def _lacking(answer: Unsatisfiable, spec: EnvironmentSpec, index: ReadIndex) -> str:
     """What a package requires that no channel has; what a channel hides is there."""
     lacks, channels = list[str](), spec.channels or ("defaults",)
     for name, asked in dict.fromkeys(_LACKS.findall(answer.text)):
-        records = shelf([name], channels)
+        records = index([name], channels)
         if not any(records.has(Pin(name=name, version=asked, channel=short_channel(item))) for item in channels):
             lacks.append(f"{name} {asked}".strip(" *"))
     return f"the channels have no {', '.join(lacks[:_SHOWN])}" if lacks else "what it requires does not go together"

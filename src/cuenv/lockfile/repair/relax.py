@@ -13,7 +13,7 @@ from cuenv.core.errors import Progress
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.solve.environment_spec import RELEASE, Pin
-from cuenv.solve.model import Choice, Settled, Solution, Unsatisfiable, names_cpu, names_cuda
+from cuenv.solve.model import Choice, Solution, Solved, Unsatisfiable, names_cpu, names_cuda
 
 _YEAR = 1990
 """From here on the first number of a release is a year (``ca-certificates 2022.4.26``), and ends no compatibility."""
@@ -30,7 +30,7 @@ class Records(Protocol):
         """Whether a record satisfies a pin."""
 
 
-Ask = Callable[[Sequence[Pin], Sequence[Choice]], Settled | Unsatisfiable]
+Ask = Callable[[Sequence[Pin], Sequence[Choice]], Solved | Unsatisfiable]
 """Solves for pins, with one alternative of each choice."""
 
 
@@ -148,7 +148,7 @@ def relax(
     at = {entry: len(entry.forms) - 1 for entry in kept}  # a file may list a name twice
     if near:
 
-        def beside(pins: Sequence[Pin], choices: Sequence[Choice]) -> Settled | Unsatisfiable:
+        def beside(pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved | Unsatisfiable:
             return ask([*fixed, *pins], choices)
 
         if any(entry.pin.name in first for entry in kept):
@@ -168,9 +168,9 @@ def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin], swaps:
     best = found
     out = [form for form, place in zip(free, found.taken, strict=True) if place]
     for form in out[:swaps] if 1 < len(out) < len(free) else ():
-        if best.solution.package(form.name) is None and isinstance(ask([*must, form], ()), Settled):  # quicker than all
+        if best.solution.package(form.name) is None and isinstance(ask([*must, form], ()), Solved):  # quicker than all
             other = ask([*must, form], [((item,), ()) for item in free])
-            if isinstance(other, Settled) and sum(other.taken) < sum(best.taken):
+            if isinstance(other, Solved) and sum(other.taken) < sum(best.taken):
                 best = other
     return best.solution
 
@@ -187,7 +187,7 @@ def _nearer(
         rest = [entry.forms[at[entry]] for entry in entries if entry not in moving]
         choices = [tuple((form,) for form in entry.forms[: at[entry] + 1]) for entry in moving]
         found = ask(rest, choices) if moving else None
-        if not isinstance(found, Settled):
+        if not isinstance(found, Solved):
             break
         solution = found.solution
         at.update(zip(moving, found.taken, strict=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import exists, is_file, is_folder, look, may_run, names_in, read_text, shown, text_at
+from cuenv.core.io.files import exists, is_file, is_folder, ls_command, may_run, names_in, path_text, read_text, text_at
 from cuenv.core.io.process import become, run, which
 from cuenv.core.regex import VARIABLE
 from cuenv.prefix.activation_sh import Shell, follow_script
@@ -191,10 +191,10 @@ def find_activation(folder: Path, environ: Mapping[str, str]) -> Activation:
     prefix = os.path.abspath(folder)  # noqa: PTH100 - as it is typed: links in it stay, as with conda
     path = Path(prefix)
     if not is_folder(path):
-        make = f"cuenv install --prefix {shlex.quote(shown(path))}"
-        raise InputError(f"{shown(path)} is not a folder", hint=look(path) if exists(path) else make)
+        make = f"cuenv install --prefix {shlex.quote(path_text(path))}"
+        raise InputError(f"{path_text(path)} is not a folder", hint=ls_command(path) if exists(path) else make)
     if ":" in prefix or not prefix.isprintable():
-        raise InputError(f"{shown(path)}: PATH cannot contain such a path", hint="move the environment")
+        raise InputError(f"{path_text(path)}: PATH cannot contain such a path", hint="move the environment")
     if is_folder(path / "conda-meta"):
         return _conda_activation(path, environ)
     if is_file(path / "pyvenv.cfg"):
@@ -203,8 +203,8 @@ def find_activation(folder: Path, environ: Mapping[str, str]) -> Activation:
         removes = tuple(name for name in ("PYTHONHOME",) if name in environ)
         return Activation(prefix=prefix, sets=sets, removes=removes, leaving={}, scripts={})
     raise InputError(
-        f"{shown(path)} is not an environment: conda-meta and pyvenv.cfg are missing",
-        hint=f"cuenv install --prefix {shown(path)}",
+        f"{path_text(path)} is not an environment: conda-meta and pyvenv.cfg are missing",
+        hint=f"cuenv install --prefix {path_text(path)}",
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import LIMIT, is_file, look, names_in, shown, text_at, why
+from cuenv.core.io.files import LIMIT, is_file, ls_command, names_in, path_text, reason_of, text_at
 from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
@@ -183,10 +183,10 @@ def _paths(prefix: Path) -> list[Path]:
 
 def _read_record(path: Path) -> object:
     """The JSON of a record; a pipe or a device is refused, because reading it might never end."""
-    name = shown(path)
+    name = path_text(path)
     try:
         if path.exists() and not is_file(path):
-            raise InputError(f"{name}: cannot be read: it is not a regular file", hint=look(path))
+            raise InputError(f"{name}: cannot be read: it is not a regular file", hint=ls_command(path))
         with path.open("rb") as stream:
             raw = stream.read(LIMIT + 1)
         if len(raw) > LIMIT:
@@ -195,7 +195,7 @@ def _read_record(path: Path) -> object:
             )
         data: object = json.loads(raw)
     except OSError as error:
-        raise InputError(f"{name}: cannot be read: {why(error)}", hint=look(path, error)) from error
+        raise InputError(f"{name}: cannot be read: {reason_of(error)}", hint=ls_command(path, error)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: invalid JSON", hint="reinstall the package it belongs to") from error
     return data

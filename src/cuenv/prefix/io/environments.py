@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cuenv.core.errors import UsageError
-from cuenv.core.io.files import is_file, is_folder, names_in, shown, text_at
+from cuenv.core.io.files import is_file, is_folder, names_in, path_text, text_at
 from cuenv.core.reading import describe
 from cuenv.core.regex import regex
 
@@ -109,7 +109,7 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
         hint = f"{command} --name {near[0]}" if near else f"{command} --prefix DIR"
         raise UsageError(f"--name {name}: conda has no environment with this name{some}", hint=hint)
     if len(found) > 1:
-        listed = ", ".join(map(shown, found))
+        listed = ", ".join(map(path_text, found))
         raise UsageError(
             f"--name {name}: there are {len(found)}: {listed}", hint=f"{command} --prefix {shlex.quote(str(found[0]))}"
         )

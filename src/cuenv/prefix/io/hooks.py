@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cuenv.core.errors import InputError, OutsideError
-from cuenv.core.io.files import is_file, look, shown, why
+from cuenv.core.io.files import is_file, ls_command, path_text, reason_of
 from cuenv.core.io.writing import write_atomically
 from cuenv.core.record import dataclass
 from cuenv.prefix.toolchain.hook import FIRST_LINE
@@ -49,7 +49,7 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]
     for path, text in have.items():
         if path.is_symlink() or (text is not None and not text.startswith(FIRST_LINE)):
             raise InputError(
-                f"{shown(path)} was not written by cuenv and was not changed",
+                f"{path_text(path)} was not written by cuenv and was not changed",
                 hint=shlex.join(["mv", str(path), f"{path}.theirs"]),
             )
     changed = [path for path, text in texts.items() if have[path] != text]
@@ -58,7 +58,7 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutsideError(
-                f"cannot make {shown(path.parent)}: {why(error)}", hint=look(path.parent, error)
+                f"cannot make {path_text(path.parent)}: {reason_of(error)}", hint=ls_command(path.parent, error)
             ) from error
         write_atomically(path, texts[path])
     return tuple(changed)
@@ -81,7 +81,9 @@ def remove_hook(prefix: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         try:
             path.unlink()
         except OSError as error:
-            raise OutsideError(f"cannot remove {shown(path)}: {why(error)}", hint=look(path, error)) from error
+            raise OutsideError(
+                f"cannot remove {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
+            ) from error
         removed.append(path)
         with contextlib.suppress(OSError):  # it holds other scripts
             path.parent.rmdir()
@@ -99,4 +101,6 @@ def _text(path: Path) -> str | None:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return None
-        raise OutsideError(f"cannot read {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        raise OutsideError(
+            f"cannot read {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
+        ) from error

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cuenv.binary.data import BinaryError
 from cuenv.binary.loader import CacheEntry, Look, System, chosen, parse_ld_cache
-from cuenv.core.io.files import DATA, is_file, names_in, why
+from cuenv.core.io.files import DATA, is_file, names_in, reason_of
 from cuenv.core.regex import regex
 from cuenv.host.io.surroundings import read_small_file
 from cuenv.prefix.inventory import Prefix
@@ -248,7 +248,7 @@ def _read_bytes(root: Path, path: str, notes: list[str]) -> bytes:
         with place.open("rb") as stream:
             return stream.read(_LIMIT)
     except (OSError, ValueError) as error:
-        notes.append(f"{path}: {why(error)}")
+        notes.append(f"{path}: {reason_of(error)}")
         return b""
 
 

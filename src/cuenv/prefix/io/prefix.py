@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.io.files import exists, is_file, is_folder, look, names_in, shown, text_at
+from cuenv.core.io.files import exists, is_file, is_folder, ls_command, names_in, path_text, text_at
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
@@ -41,10 +41,10 @@ def installed_digest(prefix: Path) -> str:
 def find_prefix(path: Path) -> Prefix:
     """Read the environment in a folder."""
     if not is_folder(path):
-        make = f"cuenv install --prefix {shlex.quote(shown(path))}"
-        raise InputError(f"{shown(path)} is not a folder", hint=look(path) if exists(path) else make)
+        make = f"cuenv install --prefix {shlex.quote(path_text(path))}"
+        raise InputError(f"{path_text(path)} is not a folder", hint=ls_command(path) if exists(path) else make)
     if not os.access(path, os.R_OK | os.X_OK):
-        raise InputError(f"{shown(path)} cannot be read: permission denied", hint=look(path))
+        raise InputError(f"{path_text(path)} cannot be read: permission denied", hint=ls_command(path))
     real = Path(os.path.realpath(path))
     kind: Kind = "conda" if is_folder(real / "conda-meta") else "venv" if is_file(real / "pyvenv.cfg") else "python"
     library = _python_folder(real)
@@ -52,7 +52,7 @@ def find_prefix(path: Path) -> Prefix:
     python = found[1] if found else None
     if kind == "python" and python is None:
         raise InputError(
-            f"{shown(path)} is not an environment: conda-meta, pyvenv.cfg and Python are missing", hint=_HINT
+            f"{path_text(path)} is not an environment: conda-meta, pyvenv.cfg and Python are missing", hint=_HINT
         )
     folders = tuple(_site_packages(real, library)) if library else ()
     records = read_conda_records(real) if kind == "conda" else _NOTHING
@@ -124,9 +124,9 @@ def _interrupted_installs(folder: Path) -> Iterator[tuple[str, str]]:
     for name in names_in(folder):
         path = folder / name
         if _LEFT_BY_PIP.fullmatch(name):
-            yield str(path), f"{shown(path)}: pip renamed it and was interrupted"
+            yield str(path), f"{path_text(path)}: pip renamed it and was interrupted"
         elif name.endswith(".dist-info") and not is_file(path / "METADATA"):
-            yield str(path), f"{shown(path)}: it has no METADATA: an installation was interrupted"
+            yield str(path), f"{path_text(path)}: it has no METADATA: an installation was interrupted"
 
 
 _SETTING = regex(r"^\s*(home|include-system-site-packages)\s*=\s*(.{1,1000}?)\s*$", re.MULTILINE)

@@ -20,6 +20,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import one_line
 from cuenv.host.facts import THIS_MACHINE
 from cuenv.knowledge.rows import MACHINES
+from cuenv.prefix.checked import CheckedEnvironment
 from cuenv.prefix.fixes import conda_install, conda_install_with_torch, pip_command, pip_install, reinstall_owner
 from cuenv.prefix.io.linkage_plan import library_packages, linkage_plan, loader_facts, own_libraries
 from cuenv.prefix.linkage.opening import (
@@ -37,7 +38,6 @@ from cuenv.prefix.linkage.opening import (
     open_all,
     stem_of,
 )
-from cuenv.prefix.subject import Subject
 
 
 def short_path(path: str, context: LinkageContext) -> str:
@@ -413,24 +413,24 @@ def _version_key(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]{1,9}", version))
 
 
-def check_linkage(subject: Subject) -> Check:
+def check_linkage(env: CheckedEnvironment) -> Check:
     """Model how the loader opens each library; report missing, shadowed and wrong libraries, and undefined symbols."""
-    machine = MACHINES.get(subject.facts.platform)
+    machine = MACHINES.get(env.facts.platform)
     if machine is None:
-        return skipped("linkage", f"cuenv does not know the loader of {subject.facts.platform}")
+        return skipped("linkage", f"cuenv does not know the loader of {env.facts.platform}")
     try:
-        return _check(subject, machine)
+        return _check(env, machine)
     except BinaryError as error:
         text = f"the search for libraries was given up: {error.reason}"
         found = Finding(code="CU237", severity="error", subject="files", message=text)
         return judged("linkage", "not checked completely", [found])
 
 
-def _check(subject: Subject, machine: str) -> Check:
-    prefix, facts = subject.prefix, subject.facts
+def _check(env: CheckedEnvironment, machine: str) -> Check:
+    prefix, facts = env.prefix, env.facts
     packages = library_packages(prefix)
     with closing(ElfFiles(machine)) as files:
-        plan = linkage_plan(prefix, subject.environ, files.look, frozenset(packages))
+        plan = linkage_plan(prefix, env.environ, files.look, frozenset(packages))
         if plan.torch is None and not plan.roots:
             return skipped("linkage", "neither torch, nor an extension of it, nor a CUDA library is installed")
         python = files.look(plan.python) if plan.python else None
@@ -441,15 +441,15 @@ def _check(subject: Subject, machine: str) -> Check:
                 [_other_architecture(python, machine)],
             )
         interpreter = python.elf.interpreter if python and python.elf else None
-        system, notes = loader_facts(subject.environ, machine, interpreter=interpreter)
+        system, notes = loader_facts(env.environ, machine, interpreter=interpreter)
         here = facts.label == THIS_MACHINE
         context = LinkageContext(
             prefix=prefix,
             own=own_libraries(prefix),
             packages=packages,
-            pinned=dict(subject.cuda_files.requires),
-            owner=subject.owner,
-            rebuild=subject.rebuild,
+            pinned=dict(env.cuda_files.requires),
+            owner=env.owner,
+            rebuild=env.rebuild,
             glibc=facts.libc.version if facts.libc and facts.libc.family == "glibc" else None,
             driver=here and facts.driver is not None,
         )

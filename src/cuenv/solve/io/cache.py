@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cuenv.core.errors import InputError, OutsideError
 from cuenv.core.io.exclusive import BusyError
-from cuenv.core.io.files import at_home, is_folder, look, shown, why
+from cuenv.core.io.files import expand_home, is_folder, ls_command, path_text, reason_of
 from cuenv.core.record import dataclass
 from cuenv.solve.io.sources import Sources
 
@@ -57,7 +57,7 @@ def use(sources: Sources) -> None:
 def unwritable(folder: Path, error: OSError) -> OutsideError:
     """The error for a cache that cannot be written."""
     return OutsideError(
-        f"cannot write to the cache, {shown(error.filename or folder)}: {why(error)}",
+        f"cannot write to the cache, {path_text(error.filename or folder)}: {reason_of(error)}",
         hint="name a folder that you can write to, with some GB free: export CUENV_CACHE_DIR=/path/to/cache",
     )
 
@@ -95,7 +95,8 @@ def clean(folder: Path, kinds: Iterable[str] = KINDS) -> tuple[Stored, ...]:
             os.close(handle)
     except OSError as error:
         raise OutsideError(
-            f"cannot remove {shown(error.filename or folder)}: {why(error)}", hint=look(error.filename or folder, error)
+            f"cannot remove {path_text(error.filename or folder)}: {reason_of(error)}",
+            hint=ls_command(error.filename or folder, error),
         ) from error
     return gone
 
@@ -106,8 +107,8 @@ def refuse_odd(folder: Path) -> None:
     Raises:
         InputError: it is one, or a kind of cached data is a link there.
     """
-    real, home = folder.resolve(), at_home("~").resolve()
-    name = shown(folder)
+    real, home = folder.resolve(), expand_home("~").resolve()
+    name = path_text(folder)
     if real == home or real in home.parents:
         raise InputError(
             f"{name} is or contains your home folder, so it is not a cache",
@@ -142,7 +143,7 @@ def _alone(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise BusyError(f"another cuenv uses the cache, {shown(folder)}", hint="wait for it") from error
+        raise BusyError(f"another cuenv uses the cache, {path_text(folder)}", hint="wait for it") from error
 
 
 def _measured(folder: Path, kind: str) -> Stored:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from cuenv.core.errors import ChannelError, NoChannelError
-from cuenv.core.io.files import look
+from cuenv.core.io.files import ls_command
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
 
@@ -66,7 +66,7 @@ def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> Chan
         )
     if error.errno is not None:
         message = f"channel {name}, {subdir}: cannot read {path}: {error.strerror}"
-        return ChannelError(message, hint=look(path, error), channel=name)
+        return ChannelError(message, hint=ls_command(path, error), channel=name)
     return ChannelError(
         f"channel {name}, {subdir}: {path} is not valid repodata: {printable(str(error))}",
         hint=f"copy it again from {channel}/{subdir}/repodata.json",

@@ -21,7 +21,7 @@ from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.channels import FolderRecords, Source, channels_of, rattler_errors, record_day
 from cuenv.solve.io.solver import SOLVER, locked_package, parse_spec, virtual_package
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import Choice, Settled, Solution, SolveRequest, Unsatisfiable
+from cuenv.solve.model import Choice, Solution, Solved, SolveRequest, Unsatisfiable
 
 _SECONDS = 10
 _NOWHERE = "https://choices.invalid"
@@ -102,7 +102,7 @@ def _lockable(
 
 def choose(
     request: SolveRequest, choices: Sequence[Choice], sources: Sources, *, seconds: float = _SECONDS
-) -> Settled | Unsatisfiable:
+) -> Solved | Unsatisfiable:
     """Solve for one platform, with an alternative of each choice. Records that a lock cannot hold are left out.
 
     Args:
@@ -161,7 +161,7 @@ def choose(
         virtual_packages=request.virtual_packages,
         solver=SOLVER,
     )
-    return Settled(solution=solution, taken=tuple(taken[:-1]))
+    return Solved(solution=solution, taken=tuple(taken[:-1]))
 
 
 def _choice_record(name: str, number: int, pins: Iterable[Pin]) -> RepoDataRecord:

@@ -23,7 +23,7 @@ from rattler.networking.middleware import (
 )
 
 from cuenv.core.errors import ChannelError, InputError
-from cuenv.core.io.files import at_home
+from cuenv.core.io.files import expand_home
 from cuenv.core.regex import regex
 from cuenv.core.urls import credentials, host, origin, printable, redact
 from cuenv.solve.io.sources import Place, Sources, no_home
@@ -354,7 +354,7 @@ def make_client(sources: Sources) -> Client:
         return Client.from_config(
             Config.from_toml(text), max_retries=sources.retries, user_agent=_AGENT, timeout=sources.timeout
         )
-    if not at_home("~").is_absolute():
+    if not expand_home("~").is_absolute():
         raise no_home()
     parts = [RetryMiddleware(sources.retries), MirrorMiddleware(mirrors), AuthenticationMiddleware()]
     if headers:

@@ -19,7 +19,7 @@ from typing import IO
 
 from cuenv.core.errors import ChannelError, HashError, OutsideError, Progress
 from cuenv.core.io.exclusive import is_same_file
-from cuenv.core.io.files import is_file, look, names_in, shown, why
+from cuenv.core.io.files import is_file, ls_command, names_in, path_text, reason_of
 from cuenv.core.record import dataclass, field
 from cuenv.core.urls import host
 from cuenv.solve.io.connection import Connection, RetryError, with_retries
@@ -96,7 +96,7 @@ class _Count:
         if whole > item.limit:
             said = f", and the channel says {item.size}" if item.size is not None else ""
             raise _TooLargeError(
-                f"{shown(item.path.name)}: the server sends more than {item.limit} bytes{said}",
+                f"{path_text(item.path.name)}: the server sends more than {item.limit} bytes{said}",
                 hint="read it elsewhere: --mirror",
             )
 
@@ -159,7 +159,9 @@ def _raise(future: Future[None], item: Wanted) -> None:
     error = future.exception()
     if isinstance(error, OSError):
         path = error.filename or item.path
-        raise OutsideError(f"cannot write {shown(path)}: {why(error)}", hint=look(path, error)) from error
+        raise OutsideError(
+            f"cannot write {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
+        ) from error
     if error:
         raise error
 
@@ -328,11 +330,11 @@ def _get_local(path: Path, item: Wanted, part: Path, count: _Count) -> None:
     try:
         reader = path.open("rb")
     except OSError as error:
-        raise ChannelError(f"{shown(path)}: {why(error)}", hint="copy it from its channel again") from error
+        raise ChannelError(f"{path_text(path)}: {reason_of(error)}", hint="copy it from its channel again") from error
     with reader:
         wrong = _copy(reader, item, part, count)
     if wrong:
-        raise HashError(f"{shown(path)}: {wrong}", hint="copy it from its channel again")
+        raise HashError(f"{path_text(path)}: {wrong}", hint="copy it from its channel again")
 
 
 def _resume(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:

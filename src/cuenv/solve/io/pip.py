@@ -22,7 +22,7 @@ from zipfile import ZipFile
 
 from cuenv.core.errors import ChannelError, InputError, OutsideError, Progress
 from cuenv.core.io import files as toml
-from cuenv.core.io.files import DATA, at_home, is_file, private_folder, read_text
+from cuenv.core.io.files import DATA, expand_home, is_file, private_folder, read_text
 from cuenv.core.io.process import Completed, run
 from cuenv.core.reading import FALSE, TRUE, Faults, Reader
 from cuenv.core.record import replace
@@ -421,8 +421,8 @@ def _pip_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folders(environ: Mapping[str, str]) -> tuple[Path, Path]:
-    home = at_home(environ.get("HOME") or "~")
-    return home, at_home(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    home = expand_home(environ.get("HOME") or "~")
+    return home, expand_home(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
 def _uv_toml(environ: Mapping[str, str]) -> dict[str, str]:
@@ -501,7 +501,7 @@ def _ini(path: Path) -> Iterator[tuple[str, str]]:
 
 def _absolute(links: str) -> str:
     """Uv runs in a scratch folder: folders are named from the root."""
-    return ",".join(item if "://" in item else str(at_home(item).absolute()) for item in links.split(",") if item)
+    return ",".join(item if "://" in item else str(expand_home(item).absolute()) for item in links.split(",") if item)
 
 
 def shown_indexes(variables: Mapping[str, str]) -> str:

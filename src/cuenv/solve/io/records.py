@@ -125,7 +125,7 @@ def _has_hash(record: RepoDataRecord) -> bool:
     return bool(record.sha256 or record.md5)
 
 
-class Shelf:
+class RecordIndex:
     """The records of packages by name: of each those of the first channel that has it, as strict priority leaves them.
 
     A pin that names a channel is looked up there.

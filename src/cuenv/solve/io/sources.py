@@ -16,7 +16,7 @@ from types import MappingProxyType
 from urllib.parse import unquote
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.io.files import LIMIT, at_home, is_file, is_folder, look, names_in, opened, shown
+from cuenv.core.io.files import LIMIT, expand_home, is_file, is_folder, ls_command, names_in, opened, path_text
 from cuenv.core.reading import FALSE, TRUE, Faults, Reader, describe
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
@@ -155,7 +155,7 @@ class Sources:
         """The folder of the cache; ``default``: where it is when nobody says anything."""
         user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         named = "" if default else self.cache or os.environ.get("CUENV_CACHE_DIR")
-        found = at_home(named or f"{user}/cuenv")
+        found = expand_home(named or f"{user}/cuenv")
         if found.parts[:1] == ("~",):
             raise no_home()
         return found
@@ -211,7 +211,7 @@ def place(text: str) -> str:
     """
     scheme, mark, rest = text.partition("://")
     if not mark:
-        return str(at_home(text).absolute())
+        return str(expand_home(text).absolute())
     if scheme in {"http", "https"} and rest.strip("/"):
         return text.rstrip("/")
     path = rest.removeprefix("localhost")
@@ -262,8 +262,8 @@ class Condarc:
 
 def condarc_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
     """The files that exist, lowest priority first."""
-    home = at_home(environment.get("HOME") or "~")
-    config = at_home(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    home = expand_home(environment.get("HOME") or "~")
+    config = expand_home(environment.get("XDG_CONFIG_HOME") or home / ".config")
     folders = [Path("/etc/conda"), Path("/var/lib/conda")]
     if environment.get("CONDA_ROOT"):
         folders.append(Path(environment["CONDA_ROOT"]))
@@ -273,7 +273,7 @@ def condarc_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
     if environment.get("CONDA_PREFIX"):
         places += [Path(environment["CONDA_PREFIX"]) / name for name in _NAMES]
     if environment.get("CONDARC"):
-        places.append(at_home(environment["CONDARC"]))
+        places.append(expand_home(environment["CONDARC"]))
     found: list[Path] = []
     for path in dict.fromkeys(places):
         if path.suffix == ".d":
@@ -334,9 +334,9 @@ def sources_from(
     chosen = {mirror.origin: mirror for mirror in _mirrors_of(condarc)} | {mirror.origin: mirror for mirror in mirrors}
     told = ssl_verify_of(environment)
     verify = told[1] if told else condarc.ssl_verify
-    if told and isinstance(verify, str) and not (is_file(at_home(verify)) or is_folder(at_home(verify))):
+    if told and isinstance(verify, str) and not (is_file(expand_home(verify)) or is_folder(expand_home(verify))):
         raise InputError(
-            f"{told[0]} names {shown(verify)}, which does not exist",
+            f"{told[0]} names {path_text(verify)}, which does not exist",
             hint=f"unset {told[0]}",
         )
     return Sources(
@@ -344,7 +344,7 @@ def sources_from(
         default_channels=condarc.default_channels or DEFAULTS,
         proxies=condarc.proxies,
         verify=verify is not False,
-        certificates=str(at_home(verify)) if isinstance(verify, str) else None,
+        certificates=str(expand_home(verify)) if isinstance(verify, str) else None,
         offline=offline or bool(condarc.offline),
     )
 
@@ -368,7 +368,7 @@ def _load(path: Path) -> object:
             text = stream.read(LIMIT).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}", hint=look(path)) from error
+        raise InputError(f"{path}: cannot be read: {reason}", hint=ls_command(path)) from error
     try:
         data: object = load(text, str(path))
     except InputError as error:

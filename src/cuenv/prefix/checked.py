@@ -24,7 +24,7 @@ def other_platforms(lock: Lock) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class CheckedEnvironment:
     """An installed environment, and what it is checked against."""
 
     prefix: Prefix

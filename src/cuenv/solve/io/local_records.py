@@ -26,7 +26,7 @@ _HEAD = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtHand:
+class LocalRecords:
     """Records that need no network.
 
     Attributes:
@@ -44,7 +44,7 @@ def cache_is_empty(folder: str | None) -> bool:
     return not is_folder(f"{os.path.expanduser(found)}/repodata")  # noqa: PTH111 - of no home it makes no error
 
 
-def records_at_hand(sources: Sources, platform: str, now: float | None = None) -> AtHand | None:
+def read_local_records(sources: Sources, platform: str, now: float | None = None) -> LocalRecords | None:
     """What is here of conda-forge; ``None`` where a part is missing, too old or too large to be read in passing.
 
     Args:
@@ -70,7 +70,7 @@ def records_at_hand(sources: Sources, platform: str, now: float | None = None) -
     )
     if folder is None and today - oldest > dt.timedelta(days=_DAYS):
         return None
-    return AtHand(sources=replace(sources, offline=True), day=oldest.strftime("%Y-%m-%d"))
+    return LocalRecords(sources=replace(sources, offline=True), day=oldest.strftime("%Y-%m-%d"))
 
 
 def _times_in_folder(folder: Path, platform: str) -> list[float]:
