@@ -70,7 +70,11 @@ class FatbinReader:
     _padding_left: int = _MOST_PADDING
 
     def containers(self, start: int, end: int) -> Iterator[tuple[int, tuple[Entry, ...]]]:
-        """The containers of a section that holds nothing else: offset in the file and entries of each."""
+        """The containers of a section that holds nothing else: offset in the file and entries of each.
+
+        Raises:
+            BinaryError: it holds something else, or sizes that cannot be.
+        """
         at = start
         while at + HEADER.size <= end:
             magic, _, _, _ = self._header(at)
@@ -87,7 +91,11 @@ class FatbinReader:
             raise BinaryError(f"truncated or damaged: {end - at} bytes at byte {at} are not a container of device code")
 
     def container(self, at: int, end: int) -> tuple[tuple[Entry, ...], int]:
-        """The entries of the container at an offset, and where it ends."""
+        """The entries of the container at an offset, and where it ends.
+
+        Raises:
+            BinaryError: its sizes cannot be.
+        """
         _, version, header, size = self._header(at)
         if version != _VERSION or header < HEADER.size or header > _LONGEST_HEADER:
             raise BinaryError(f"damaged: a container of version {version} with a header of {header} bytes at byte {at}")
@@ -107,7 +115,11 @@ class FatbinReader:
         return self._lists.setdefault(listed, listed), first
 
     def count_try(self) -> None:
-        """Count a container, or what only begins like one."""
+        """Count a container, or what only begins like one.
+
+        Raises:
+            BinaryError: there are more than any library has.
+        """
         self._containers_left -= 1
         if self._containers_left < 0:
             raise BinaryError(f"hostile: more than {_MOST_CONTAINERS} containers of device code")
@@ -288,6 +300,9 @@ def read_file(data: Data, *, deep: bool = False) -> FileCode:
 
     Args:
         deep: also search the sections in which many of NVIDIA's own libraries keep code.
+
+    Raises:
+        BinaryError: it is of no such kind, or damaged.
     """
     start = bytes(data[0:8])
     if start.startswith(_MAGIC):

@@ -48,7 +48,11 @@ class BinaryError(InputError):
 
 
 def take(data: Data, offset: int, size: int, what: str) -> bytes:
-    """The bytes at an offset, exactly as many as asked."""
+    """The bytes at an offset, exactly as many as asked.
+
+    Raises:
+        BinaryError: the file ends before them.
+    """
     end = offset + size
     if end > len(data):
         raise BinaryError(f"truncated or damaged: {what} ends at byte {end}, the file at byte {len(data)}")
@@ -79,7 +83,11 @@ class Strings:
         self._left = budget
 
     def at(self, index: int) -> str:
-        """The string at an index; bytes that are no UTF-8 are kept as lone surrogates (as ``os.fsdecode`` does)."""
+        """The string at an index; bytes that are no UTF-8 are kept as lone surrogates (as ``os.fsdecode`` does).
+
+        Raises:
+            BinaryError: it is outside of the table, without an end, too long, or the budget is spent.
+        """
         if index >= self._size:
             raise BinaryError(f"damaged: a name at {index} of {self._what}, which has {self._size} bytes")
         start, length = self._offset + index, 64

@@ -139,6 +139,9 @@ class Layout:
         """Where in the file an address lies, and how many bytes of the file follow it there.
 
         Segments are asked first, as the loader does; sections where there are none (object files).
+
+        Raises:
+            BinaryError: no bytes of the file are mapped there.
         """
         for segment in self.segments:
             into = address - segment.address
@@ -228,7 +231,11 @@ def strings_of(data: Data, layout: Layout, tables: Tables, budget: int) -> Strin
 
 
 def needed_versions(data: Data, layout: Layout, tables: Tables, strings: Strings | None) -> Iterator[Version]:
-    """The versions that are needed of other libraries (DT_VERNEED)."""
+    """The versions that are needed of other libraries (DT_VERNEED).
+
+    Raises:
+        BinaryError: the table is damaged.
+    """
     if tables.needs is None or strings is None:
         return
     offset, left = layout.offset(tables.needs, "the table of needed versions")[0], _MOST_ENTRIES

@@ -195,6 +195,9 @@ def parse_ld_cache(data: bytes) -> tuple[CacheEntry, ...]:
     """The entries of the loader's cache in their order.
 
     Those of the platform subfolders that glibc 2.37 gave up (``haswell``, ``tls`` and the like) are left out.
+
+    Raises:
+        BinaryError: it is no such cache, truncated, or damaged.
     """
     start = _start(data)
     magic, count, _, endian, extension = numbers(data, start, _HEADER, "the header")

@@ -436,7 +436,11 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
 
 
 def _cuenv_to_install(values: VendorValues) -> str | None:
-    """The value of ``--cuenv``."""
+    """The value of ``--cuenv``.
+
+    Raises:
+        UsageError: ``--vendor`` is given, too.
+    """
     named: str | None = values["cuenv"]
     if named and values["vendor"]:
         raise UsageError("--vendor builds a wheel of this cuenv, but --cuenv names another", hint="cuenv export --help")

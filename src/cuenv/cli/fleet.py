@@ -125,7 +125,11 @@ def _gather(**values: Unpack[GatherValues]) -> int:
 
 
 def _gather_request(values: GatherValues) -> GatherRequest:
-    """The request of the options of ``gather``."""
+    """The request of the options of ``gather``.
+
+    Raises:
+        UsageError: no hosts are named, or options contradict each other.
+    """
     from cuenv.fleet.gather import GatherRequest  # noqa: PLC0415 - not needed for --help
 
     hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"

@@ -54,7 +54,11 @@ def engine_options(function: _F) -> _F:
 
 
 def engine_from(values: LockValues) -> Engine:
-    """The solver that the options select."""
+    """The solver that the options select.
+
+    Raises:
+        UsageError: a conda client is named, but conda-lock is not selected.
+    """
     from cuenv.lockfile.engines import Engine  # noqa: PLC0415 - not needed for --help
 
     engine = Engine(name=values["engine"], conda=values["conda"])
@@ -67,7 +71,11 @@ def engine_from(values: LockValues) -> Engine:
 
 
 def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
-    """Repair an environment file, and write the new file to ``-o`` or stdout; the old file does not change."""
+    """Repair an environment file, and write the new file to ``-o`` or stdout; the old file does not change.
+
+    Raises:
+        UsageError: the output is the input, ``-o`` stands without ``--repair``, or several platforms are named.
+    """
     from cuenv.lockfile.lock import LockRequest  # noqa: PLC0415 - not needed for --help
     from cuenv.lockfile.repair.repair import repair  # noqa: PLC0415 - as above
 

@@ -50,7 +50,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _single(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -> str | None:
-    """The single value of an option; click itself would silently take the last of several."""
+    """The single value of an option; click itself would silently take the last of several.
+
+    Raises:
+        UsageError: two values that differ.
+    """
     if len(set(value)) > 1:
         flag = option.opts[0]
         raise UsageError(
@@ -283,7 +287,11 @@ def host_from(values: OneHostValues | SeveralHostValues) -> HostOptions:
 
 
 def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
-    """The platforms of a command that takes several, in a fixed order; empty if at most one is given."""
+    """The platforms of a command that takes several, in a fixed order; empty if at most one is given.
+
+    Raises:
+        UsageError: a platform is not supported.
+    """
     asked = without_replaced(values)["platforms"]
     for text in asked:
         if text not in PLATFORMS:
@@ -336,7 +344,11 @@ def request_from(values: RequestValues) -> Request:
 
 
 def local_records(values: ChannelValues, platform: str) -> LocalRecords | None:
-    """The channel records in the cache or in a mirror on this machine; ``None`` without any."""
+    """The channel records in the cache or in a mirror on this machine; ``None`` without any.
+
+    Raises:
+        InputError: the folder of a mirror does not exist.
+    """
     from cuenv.solve.io.local_records import cache_is_empty, read_local_records  # noqa: PLC0415 - resolve alone asks
 
     if not values["mirrors"] and cache_is_empty(setting_value("cache-dir")):

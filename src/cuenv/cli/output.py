@@ -134,7 +134,11 @@ def emit_lines(lines: Iterable[str], colours: Mapping[str, str] = _COLOURS) -> N
 
 
 def emit(text: str) -> None:
-    """Print the result on stdout without any change."""
+    """Print the result on stdout without any change.
+
+    Raises:
+        OutsideError: stdout cannot be written (the disk is full); a closed pipe remains a BrokenPipeError.
+    """
     try:
         click.echo(text, nl=not text.endswith("\n"), color=True)  # the text has its colours already
     except BrokenPipeError:

@@ -130,7 +130,11 @@ def _write(path: Path, text: str) -> Path | None:
 
 
 def _make_page(lock: Path | None, values: ReportValues) -> ReportPage:
-    """Make the report that the arguments ask for."""
+    """Make the report that the arguments ask for.
+
+    Raises:
+        UsageError: the arguments name several things, or a request although an environment is named.
+    """
     knowledge = knowledge_from(values)
     named = {"LOCK": lock, "--prefix": values["prefix"], "--name": values["name"], "--fleet": values["plan"]}
     given = [name for name, value in named.items() if value]

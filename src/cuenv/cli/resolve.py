@@ -227,6 +227,9 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
 
     Args:
         wheels: the format of a lock without conda, whose file ``-o`` names; empty for conda.
+
+    Raises:
+        UsageError: such options were typed.
     """
     if wheels == PIXI and values["check"]:
         raise UsageError(

@@ -136,7 +136,11 @@ def merge(*levels: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def parse_variables(environ: Mapping[str, str]) -> dict[str, Setting]:
-    """The settings of ``CUENV_*`` variables; an empty one is not set, several values are separated by commas."""
+    """The settings of ``CUENV_*`` variables; an empty one is not set, several values are separated by commas.
+
+    Raises:
+        UsageError: a variable holds something else than its option takes.
+    """
     found: dict[str, Setting] = {}
     for name, kind in KINDS.items():
         text = environ.get(kind.variable, "").strip() if kind.variable else ""

@@ -64,6 +64,10 @@ def diagnose_log(
         knowledge: the tables.
         prefix: the environment of the log.
         say: called with the progress.
+
+    Raises:
+        UsageError: the log and a host both want standard input.
+        InputError: the log cannot be read, is empty or no text, or the folder is not an environment.
     """
     if log == STDIN and STDIN in options.hosts:
         raise UsageError("the log and --host cannot both be standard input", hint=f"cuenv diagnose LOG --host {STDIN}")

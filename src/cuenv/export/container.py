@@ -87,7 +87,11 @@ def content_of_lock(
 
 
 def content_of_decision(decision: Decision, spec: EnvironmentSpec, host: tuple[str, ...] = ()) -> ContainerContent:
-    """The content of a container for a decision that is not locked yet."""
+    """The content of a container for a decision that is not locked yet.
+
+    Raises:
+        ValueError: nothing was chosen.
+    """
     if decision.chosen is None:
         raise ValueError("nothing was chosen")
     candidate, request = decision.chosen.candidate, decision.context.request

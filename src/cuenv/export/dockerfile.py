@@ -48,7 +48,11 @@ def env_values(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Check the variables that a container sets."""
+    """Check the variables that a container sets.
+
+    Raises:
+        InputError: a name that is none, or a value that no file can hold on a line.
+    """
     for name, value in values.items():
         if not VARIABLE.fullmatch(name):
             raise InputError(f"{name!r} is not a valid name for a variable of a container")
@@ -58,7 +62,11 @@ def variables(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def context_path(path: str) -> str:
-    """A path inside the build context that COPY and .dockerignore read in the same way."""
+    """A path inside the build context that COPY and .dockerignore read in the same way.
+
+    Raises:
+        InputError: it holds what one of them takes for a pattern, a variable or a quote.
+    """
     if not _PATH.fullmatch(path) or path.startswith(("/", " ")) or path.endswith(" ") or ".." in path.split("/"):
         raise InputError(
             f"a Dockerfile cannot copy {path!r}: only letters, digits, spaces and _ . + @ / - are safe there",

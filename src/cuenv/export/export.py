@@ -96,6 +96,7 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
     They are made from a lock or from a decision.
 
     Raises:
+        UsageError: a digest or image that is none, or a lock outside of the folder.
         InputError: the lock cannot be read, or holds what no Dockerfile can.
     """
     delivery, digests = load_delivery(), parse_digests(asked.digests)
@@ -239,7 +240,11 @@ def host_words(facts: HostFacts) -> tuple[str, ...]:
 
 
 def parse_digests(texts: Iterable[str]) -> dict[str, str]:
-    """The digests of images, by image and tag."""
+    """The digests of images, by image and tag.
+
+    Raises:
+        UsageError: one is not ``IMAGE:TAG=sha256:`` and 64 hex digits.
+    """
     found = {}
     for text in texts:
         parts = _DIGEST.fullmatch(text)
@@ -253,7 +258,11 @@ def parse_digests(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _inside(path: Path, folder: Path, kind: str) -> str:
-    """The path relative to the folder from which the image is built."""
+    """The path relative to the folder from which the image is built.
+
+    Raises:
+        UsageError: it lies outside.
+    """
     place, root = path.resolve(), folder.resolve()
     if not place.is_relative_to(root):
         raise UsageError(

@@ -178,6 +178,9 @@ class Workflow:
 
         Args:
             root: the variable of the folder that the repository is in.
+
+        Raises:
+            InputError: an option that no workflow can hold.
         """
         for word in self.host:
             if not word.isprintable() or "${{" in word:
@@ -231,6 +234,7 @@ def render_gitlab(flow: Workflow, image: str, tags: tuple[str, ...]) -> str:
 
     Raises:
         InputError: a path or option that no job can hold.
+        UsageError: a tag that is none.
     """
     odd = next((tag for tag in tags if not (_TAG.fullmatch(tag) and tag.isprintable())), None)
     if odd is not None:
@@ -264,6 +268,9 @@ def render_batch_job(
         lock: its path on the nodes.
         environment: the folder of the environment on the nodes.
         gpus: of each node: a number, or Slurm's type and a number.
+
+    Raises:
+        UsageError: a value that would be another line of a script, or nothing to run.
     """
     if not command:
         raise UsageError("the command of the job is missing", hint=_HINT)

@@ -496,7 +496,11 @@ def _twin(
 
 
 def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], knowledge: Knowledge) -> PixiProject:
-    """The workspace, with its channels and the index of its packages for pip."""
+    """The workspace, with its channels and the index of its packages for pip.
+
+    Raises:
+        InputError: nothing says which index that is.
+    """
     spec, request = parts[0].asked, asked.lock
     pip = [item for part in parts for item in part.solutions if item.pip]
     options = read_lines(spec.pip).options

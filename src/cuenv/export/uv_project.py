@@ -48,6 +48,9 @@ def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOpti
     Args:
         texts: ``NAME=GPU[,GPU][@DRIVER]`` as they were typed.
         options: driver, glibc and platform of sets that name none.
+
+    Raises:
+        UsageError: one has another form, or two have one name.
     """
     found: dict[str, HostOptions] = {}
     for text in texts:
@@ -68,7 +71,11 @@ def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOpti
 def choose_wheels(
     sets: Mapping[str, HostOptions], request: Request, knowledge: Knowledge
 ) -> list[ChosenWheel] | Refused:
-    """The best wheel for each set of GPUs by the rules of ``cuenv resolve``, or why the first set has none."""
+    """The best wheel for each set of GPUs by the rules of ``cuenv resolve``, or why the first set has none.
+
+    Raises:
+        UsageError: a conda package is asked for, or an option names nothing that exists.
+    """
     if request.stack not in (None, WHEELS) or request.cpu:
         what = "--cpu" if request.cpu else f"--stack {request.stack}"
         raise UsageError(f"uv installs CUDA wheels here, but {what} requests another build", hint="cuenv export uv")

@@ -72,6 +72,9 @@ def host_from_answer(answer: NodeAnswer, by: str, knowledge: Knowledge) -> HostF
 
     Args:
         by: ``ssh`` or ``srun``, for sentences.
+
+    Raises:
+        InputError: it says nothing; the message is the reason, and names no node.
     """
     if answer.large:
         raise InputError(f"wrote more than {answer.large // 1024} KiB")

@@ -208,7 +208,11 @@ def identity(item: Candidate) -> tuple[str | None, ...]:
 
 
 def read_plan(text: str, source: str) -> PlanClaims:
-    """Read a plan."""
+    """Read a plan.
+
+    Raises:
+        InputError: with every fault in it and its path.
+    """
     faults = Faults(source)
     try:
         data: Any = json.loads(text, object_pairs_hook=unique_keys)

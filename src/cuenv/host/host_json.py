@@ -200,6 +200,9 @@ def read_plain(data: object, source: str, label: str) -> HostFacts:
     Args:
         source: what to call it in an error.
         label: what to call the host when the document gives it no label of its own.
+
+    Raises:
+        InputError: it is no host of a schema that this version knows; all faults are named at once.
     """
     faults = Faults(source)
     _refuse_odd_texts(data, faults)

@@ -103,6 +103,9 @@ def pool(hosts: Iterable[HostFacts]) -> HostFacts:
 
     Args:
         hosts: at least one machine; pools among them are opened.
+
+    Raises:
+        ValueError: they do not share one platform, or there is none.
     """
     members = tuple(dict.fromkeys(member for host in hosts for member in host.machines))
     if not members:

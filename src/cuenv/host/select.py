@@ -61,6 +61,7 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | No
     the fact of the same name. GPUs from options or a profile never take this machine's driver.
 
     Raises:
+        UsageError: an option or the profile names nothing that exists.
         InputError: a recorded host cannot be read.
     """
     stated = _stated(options, knowledge)
@@ -448,6 +449,9 @@ def check_day(text: str, knowledge: Knowledge) -> str:
 
     Args:
         knowledge: the tables, which date builds from some day on.
+
+    Raises:
+        UsageError: the text is not a day, or a day in the future or before the tables begin.
     """
     from cuenv.host.io.surroundings import is_day, today  # noqa: PLC0415 - most requests name no day
 

@@ -50,7 +50,11 @@ class Item:
 
 
 def items(solutions: Iterable[Solution]) -> tuple[Item, ...]:
-    """The files of solutions, each once, sorted by place."""
+    """The files of solutions, each once, sorted by place.
+
+    Raises:
+        InputError: a name is none that a file may have, or two different files claim one place.
+    """
     found: dict[str, Item] = {}
     for solution in solutions:
         wanted = [conda_item(package) for package in solution.packages]
@@ -63,7 +67,11 @@ def items(solutions: Iterable[Solution]) -> tuple[Item, ...]:
 
 
 def conda_item(package: LockedPackage) -> Item:
-    """The archive of a conda package as a file of a bundle."""
+    """The archive of a conda package as a file of a bundle.
+
+    Raises:
+        InputError: its URL ends in no name of a package.
+    """
     name, subdir = file_name(package.url), package.subdir
     if not _PACKAGE.fullmatch(name) or not _SUBDIR.fullmatch(subdir):
         raise InputError(
@@ -75,7 +83,11 @@ def conda_item(package: LockedPackage) -> Item:
 
 
 def pip_item(package: PipLocked, platform: str) -> Item:
-    """The wheel or source of a pip package as a file of a bundle."""
+    """The wheel or source of a pip package as a file of a bundle.
+
+    Raises:
+        InputError: its URL ends in no name of one.
+    """
     name = file_name(package.url)
     if not _FILE.fullmatch(name) or not _SUBDIR.fullmatch(platform):
         raise InputError(
@@ -118,7 +130,11 @@ def sums_text(digests: Mapping[str, str]) -> str:
 
 
 def parse_sums(text: str, source: str) -> dict[str, str]:
-    """Read ``SHA256SUMS``: the places with their hashes."""
+    """Read ``SHA256SUMS``: the places with their hashes.
+
+    Raises:
+        InputError: a line is none, or names a place outside the bundle.
+    """
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         parts = _LINE.fullmatch(line)

@@ -151,7 +151,11 @@ def _install(
 
 
 def _check_writable(prefix: Path) -> None:
-    """Raise an error before gigabytes are downloaded, if the folder above is not writable."""
+    """Raise an error before gigabytes are downloaded, if the folder above is not writable.
+
+    Raises:
+        OutsideError: it is not.
+    """
     above = next((item for item in prefix.parents if is_folder(item)), Path("/"))
     if not may_write_in(above):
         raise OutsideError(

@@ -39,7 +39,11 @@ def platform_here() -> str:
 
 
 def checked_place(path: Path, option: str) -> Path:
-    """The absolute path of a file or folder to be made, without resolving links."""
+    """The absolute path of a file or folder to be made, without resolving links.
+
+    Raises:
+        UsageError: it is the root, or contains unprintable characters.
+    """
     found = absolute(expand_home(path))
     if found == found.parent:
         raise UsageError(f"{option} {found} is the root directory", hint=f"{option} DIR")
@@ -49,7 +53,11 @@ def checked_place(path: Path, option: str) -> Path:
 
 
 def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, ...]:
-    """The parts of a lock for some platforms, or all parts."""
+    """The parts of a lock for some platforms, or all parts.
+
+    Raises:
+        InputError: the lock does not hold one, or nothing at all.
+    """
     if not lock.solutions:
         raise InputError(f"{path} holds no packages", hint="cuenv lock")
     for platform in platforms:
@@ -111,6 +119,7 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
         InputError: the lock is not valid, or something stands at the place that is not a bundle.
         ChannelError: a file cannot be had.
         HashError: a file is not what was locked; it is named.
+        OutsideError: it cannot be written; what stood there stays.
     """
     out = checked_place(request.out, "-o")
     lock = read_lock(request.path)
@@ -218,7 +227,11 @@ def _channels(solutions: Sequence[Solution], folder: Path, progress: Progress | 
 
 
 def _record(package: LockedPackage, path: Path, index: dict[str, Any]) -> dict[str, Any]:
-    """The record of a package from its own index, corrected by the lock."""
+    """The record of a package from its own index, corrected by the lock.
+
+    Raises:
+        InputError: the archive holds another package than its name says.
+    """
     inside = (index["name"], index["version"], index["build"])
     if inside != (package.name, package.version, package.build):
         raise InputError(

@@ -85,6 +85,7 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
         read_on: the day for the source row; empty for the day of the newest record.
 
     Raises:
+        UsageError: the tables say nothing about this channel, or no day is known.
         ChannelError: it cannot be read.
     """
     said = _day(read_on)

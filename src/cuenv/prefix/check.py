@@ -169,6 +169,7 @@ def parse_check_request(
         words: the host options as they were typed, for the command in a hint.
 
     Raises:
+        UsageError: options exclude each other, or nothing has that name.
         InputError: there is nothing to check.
     """
     if prefix and name:
@@ -233,6 +234,7 @@ def run_check_request(
 
     Raises:
         InputError: the lock or the environment cannot be read.
+        UsageError: there is no environment to run.
     """
     if limit is not None and what.prefix is None:
         raise UsageError(

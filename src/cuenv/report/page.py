@@ -64,7 +64,11 @@ class ReportPage:
         return tuple(section.picture for section in self.sections if section.picture)
 
     def picture(self, name: str) -> Picture:
-        """The picture with a name."""
+        """The picture with a name.
+
+        Raises:
+            UsageError: there is none.
+        """
         found = next((item for item in self.pictures if item.name == name), None)
         if found is None:
             names = [item.name for item in self.pictures]

@@ -76,6 +76,9 @@ def open_binary(path: str | os.PathLike[str], *, everything: bool = False) -> It
     Args:
         path: the file; symbolic links are followed.
         everything: it will be read from end to end, and not only here and there.
+
+    Raises:
+        BinaryError: it cannot be opened or read, is not a regular file, or was changed while it was read.
     """
     name = path_text(path)
     handle = -1
@@ -117,6 +120,9 @@ def scan(path: str | os.PathLike[str], *, deep: bool = False) -> FileCode:
 
     Args:
         deep: also search sections in which NVIDIA's own libraries keep code.
+
+    Raises:
+        BinaryError: it is of no kind that holds device code, damaged, or cannot be read.
     """
     try:
         found = os.stat(path)  # noqa: PTH116 - as above
@@ -234,7 +240,11 @@ class ElfFiles:
         return len(self._data)
 
     def look(self, path: str) -> Seen:
-        """What the loader would make of a path."""
+        """What the loader would make of a path.
+
+        Raises:
+            BinaryError: search paths without end have asked for more than anybody could want.
+        """
         self._left -= 1
         if self._left < 0:
             raise BinaryError(f"hostile: the search paths name more than {_MOST_LOOKS} files")

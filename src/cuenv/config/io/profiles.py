@@ -96,7 +96,11 @@ def places(project: Configuration | None = None) -> tuple[ProfilePlace, ...]:
 
 
 def find_profile(name_or_path: str, project: Configuration | None = None) -> ProfilePlace:
-    """Where a profile stands: a file, or the first of that name."""
+    """Where a profile stands: a file, or the first of that name.
+
+    Raises:
+        UsageError: there is no such profile.
+    """
     path = Path(name_or_path)
     if "/" in name_or_path or path.suffix in _ENDINGS:
         return ProfilePlace(name=path.stem, origin=path_text(path), file=path)

@@ -134,6 +134,9 @@ def write_sample(folder: Path, platform: str) -> tuple[Mirror, ...]:
 
     Returns:
         The mirrors that replace the real channels by them.
+
+    Raises:
+        OutsideError: the folder cannot be written.
     """
     data = json.loads(files("cuenv").joinpath("data/sample/channel.json").read_bytes())
     mirrors = []

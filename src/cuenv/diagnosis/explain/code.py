@@ -30,7 +30,11 @@ class CodePage:
 
 
 def code_page(text: str, guidance: Guidance) -> CodePage:
-    """The page about a finding code."""
+    """The page about a finding code.
+
+    Raises:
+        UsageError: there is no such code.
+    """
     wanted = text.strip().upper()
     row = next((row for row in guidance.codes if row.code == wanted), None)
     if row is None:

@@ -70,6 +70,8 @@ def find_cuenv(text: str | None) -> CuenvSource:
     """The cuenv of ``--cuenv``; by default a wheel of the running one.
 
     Raises:
+        UsageError: a URL without a hash, or one with a password, or no wheel of cuenv.
+        InputError: the wheel is not there, or is another one than its hash says.
         OutsideError: no wheel can be made of the running one.
     """
     if text is None:
@@ -107,7 +109,11 @@ def _of_url(text: str) -> CuenvSource:
 
 @lru_cache(maxsize=1)
 def pack_wheel() -> CuenvSource:
-    """Pack the installed cuenv as a wheel, without a build tool and network, always with the same bytes."""
+    """Pack the installed cuenv as a wheel, without a build tool and network, always with the same bytes.
+
+    Raises:
+        OutsideError: it runs without having been installed, or its files cannot be read.
+    """
     try:
         entries = [*_code(), *_about()]
     except OSError as error:

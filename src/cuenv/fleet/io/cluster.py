@@ -45,7 +45,12 @@ class AskLimits(NamedTuple):
 
 
 def node_set(text: str) -> NodeSet:
-    """The nodes in a text: ``gpu[001-064]``, ``gpu1,gpu2``, ``@group``."""
+    """The nodes in a text: ``gpu[001-064]``, ``gpu1,gpu2``, ``@group``.
+
+    Raises:
+        UsageError: it means none, or more than a cluster has.
+        OutsideError: ClusterShell is not installed.
+    """
     try:
         from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - few commands ask nodes
     except ImportError as error:
@@ -81,6 +86,9 @@ def ask_by_ssh(nodes: NodeSet, command: str, options: str, limits: AskLimits, he
 
     Args:
         options: of ssh, as they are typed; the user's own configuration of ssh counts as well.
+
+    Raises:
+        UsageError: the options have a quote that does not end.
     """
     from ClusterShell.Worker.Ssh import SshClient, WorkerSsh  # noqa: PLC0415 - as in `node_set`
 
@@ -227,6 +235,7 @@ def nodes_of_slurm(chosen: str) -> SlurmNodes:
         chosen: only these nodes; empty for all of them.
 
     Raises:
+        OutsideError: sinfo is not there, or its controller does not answer.
         UsageError: the set of nodes is none of this cluster.
     """
     within = environment().get("SLURM_JOB_NODELIST", "") if inside_slurm() else ""
@@ -304,6 +313,9 @@ def ask_by_srun(listed: SlurmNodes, command: str, options: str, limits: AskLimit
 
     Args:
         options: more options of srun, as they are typed.
+
+    Raises:
+        UsageError: the options have a quote that does not end.
     """
     from ClusterShell.Worker.Exec import ExecClient, ExecWorker  # noqa: PLC0415 - as in `node_set`
 
@@ -342,7 +354,11 @@ class HostSource(NamedTuple):
 
 
 def hosts_of_fleet_file(path: Path, knowledge: Knowledge) -> Iterator[HostSource]:
-    """The hosts of an existing fleet file; empty if the file does not exist."""
+    """The hosts of an existing fleet file; empty if the file does not exist.
+
+    Raises:
+        InputError: it cannot be read, or is a file of another kind, which must not be replaced.
+    """
     if not exists(path):
         return
     if not is_folder(path) and not read_text(path).strip():
@@ -375,7 +391,11 @@ def hosts_of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> 
 
 
 def hosts_of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
-    """The hosts in Ansible's folders with one file each: its cache of facts as JSON, or the output of ``--tree``."""
+    """The hosts in Ansible's folders with one file each: its cache of facts as JSON, or the output of ``--tree``.
+
+    Raises:
+        InputError: a folder is not there, or has no files.
+    """
     for folder in folders:
         names = [name for name in sorted(names_in(folder)) if not name.startswith(".")] if is_folder(folder) else []
         if not names:
@@ -395,7 +415,11 @@ def _by_ansible(path: Path, name: str) -> HostSource:
 
 
 def _facts(path: Path, name: str) -> tuple[str, Any]:
-    """The name of a host in Ansible's inventory, by its file name, and its facts."""
+    """The name of a host in Ansible's inventory, by its file name, and its facts.
+
+    Raises:
+        InputError: the file contains something else.
+    """
     try:
         whole: Any = json.loads(read_text(path, limit=_ANSIBLE_LIMIT))
         data: Any = unpack(whole)
@@ -405,7 +429,11 @@ def _facts(path: Path, name: str) -> tuple[str, Any]:
 
 
 def _fact(facts: Any, name: str) -> HostFacts:
-    """The host record that cuenv wrote as a local fact."""
+    """The host record that cuenv wrote as a local fact.
+
+    Raises:
+        InputError: it has no record of cuenv.
+    """
     local = facts.get("ansible_local") if isinstance(facts, dict) else None
     told = local.get("cuenv") if isinstance(local, dict) else None
     if isinstance(told, str):

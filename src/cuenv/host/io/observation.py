@@ -57,7 +57,11 @@ def merge(sightings: Iterable[ProbeResult]) -> ProbeResult:
 
 
 def cuda_of_level(number: int) -> Version:
-    """The CUDA release of a number of the driver API: 12.2 for 12020."""
+    """The CUDA release of a number of the driver API: 12.2 for 12020.
+
+    Raises:
+        ValueError: it is the number of no release.
+    """
     if not 1000 <= number < 100_000:
         raise ValueError(f"invalid CUDA release {number}")
     return version(f"{number // 1000}.{number % 1000 // 10}")

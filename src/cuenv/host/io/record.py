@@ -67,6 +67,10 @@ def read_hosts(name_or_path: str, stdin: Callable[[], str], knowledge: Knowledge
         name_or_path: as `read_host` takes it; a folder without ``host.json`` is read file by file, and a host that
             tells no name is called by its file.
         stdin: reads standard input to its end.
+
+    Raises:
+        InputError: the file, folder or stream cannot be read, or tells of no host at all.
+        UsageError: it is neither there nor a shipped name.
     """
     from pathlib import Path  # noqa: PLC0415 - not needed for a host that ships
 
@@ -186,6 +190,7 @@ def record(
 
     Raises:
         InputError: the folder holds something else; it stays untouched.
+        OutsideError: a file cannot be written.
     """
     from pathlib import Path  # noqa: PLC0415 - most runs write nothing
 

@@ -105,7 +105,11 @@ def libc(confstr: Callable[[str], str | None]) -> Libc | Gap:
 
 
 def platform_of(system: str, machine: str) -> str:
-    """The conda platform for a system and machine of ``uname``."""
+    """The conda platform for a system and machine of ``uname``.
+
+    Raises:
+        UsageError: cuenv does not run there.
+    """
     found = _MACHINES.get(machine.lower()) if system == "Linux" else None
     if found is None:
         here = f"{describe(system)} on {describe(machine)}"

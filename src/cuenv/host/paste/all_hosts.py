@@ -141,6 +141,9 @@ def read_pasted_hosts(text: str, knowledge: Knowledge, source: str, label: str =
         knowledge: the tables, for GPU names and drivers.
         source: the name of the text in evidence and errors.
         label: the name of a host without a name.
+
+    Raises:
+        InputError: the text describes no host, or contradicts itself about the only host.
     """
     if not text.strip():
         raise InputError(f"{source}: it is empty, expected a host", hint=HINT)

@@ -119,6 +119,9 @@ def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -
 
     Returns:
         every path that will be in the environment, without what the installer adds.
+
+    Raises:
+        InputError: as of `inspect`, or one leads out of the environment through a link of another.
     """
     found = inspect(paths)
     version = next((item.version for item in packages if item.name == "python"), "")
@@ -339,7 +342,11 @@ def _refused(path: Path, wrong: str) -> InputError:
 
 
 def read_index(path: Path) -> dict[str, Any]:
-    """The ``info/index.json`` of a package."""
+    """The ``info/index.json`` of a package.
+
+    Raises:
+        InputError: it cannot be read as a package.
+    """
     try:
         found = IndexJson.from_package_archive(path)
         plain_index: dict[str, Any] = {

@@ -52,7 +52,9 @@ def staging(out: Path, held: ExitStack) -> Path:
         held: keeps the folder for this run alone, until it is closed.
 
     Raises:
+        BusyError: another run makes one there.
         InputError: something stands where the bundle shall be that is none.
+        OutsideError: the folder cannot be made.
     """
     path = out.with_name(f".{out.name}.cuenv-part")
     try:
@@ -211,6 +213,7 @@ def opened(path: Path, scratch: Path, progress: Progress | None = None) -> Itera
         scratch: where a tar is unpacked; removed in the end, and what an earlier run left there before.
 
     Raises:
+        InputError: it is not a bundle, or holds what a bundle must not hold.
         HashError: a file is not what ``SHA256SUMS`` says; its name is told.
         OutsideError: a tar cannot be unpacked there.
     """
@@ -262,7 +265,12 @@ def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
 
 
 def verify(folder: Path, source: Path, progress: Progress | None = None) -> None:
-    """Compare every file of a bundle with its hash."""
+    """Compare every file of a bundle with its hash.
+
+    Raises:
+        InputError: it lists none.
+        HashError: a file is missing or another; its name is told.
+    """
     if not is_file(folder / SUMS):
         raise InputError(f"{path_text(source)} is not a bundle, because it has no {SUMS}", hint="cuenv bundle")
     sums = parse_sums(read_text(folder / SUMS), f"{source}/{SUMS}")

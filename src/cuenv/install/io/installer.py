@@ -49,7 +49,11 @@ _STATE = "conda-meta/state"
 
 
 def recover(prefix: Path, progress: Progress | None = None) -> None:
-    """Undo what an interrupted run left; wait for a run that is still busy."""
+    """Undo what an interrupted run left; wait for a run that is still busy.
+
+    Raises:
+        OutsideError: that is not allowed here.
+    """
 
     def attempt() -> None:
         with wait_for_folder(prefix.parent):
@@ -90,7 +94,11 @@ def write_state(prefix: Path, variables: Mapping[str, str]) -> None:
 
 
 def vacant(prefix: Path) -> bool:
-    """Whether the folder does not exist or is empty."""
+    """Whether the folder does not exist or is empty.
+
+    Raises:
+        OutsideError: it cannot be looked at.
+    """
     try:
         return not prefix.exists() or (prefix.is_dir() and not any(prefix.iterdir()))
     except OSError as error:
@@ -121,6 +129,7 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
 
     Raises:
         BusyError: another run has begun there: nothing of it is touched.
+        OutsideError: the disk is full, or the folder is not ours to write.
     """
     existed, aside, begun = prefix.exists(), _aside(prefix), Event()
     with ExitStack() as held:
@@ -370,7 +379,11 @@ def _named(package: LockedPackage) -> LockedPackage:
 
 
 def _compare(prefix: Path, expected: Iterable[str]) -> None:
-    """Compare the linked files with those that the packages announced."""
+    """Compare the linked files with those that the packages announced.
+
+    Raises:
+        InputError: something announced is missing, or something else is there.
+    """
     folders: dict[str, str] = {}
     there, missing = set(), []
     for place in expected:

@@ -43,6 +43,9 @@ def install_pip(
         files: the file of each package, by URL.
         environ: the user's variables: indexes and proxies, for what a source needs to be built.
         certificates: authorities of a settings file, for when the variables name none.
+
+    Raises:
+        OutsideError: the environment has no Python of its own, or uv or a build failed.
     """
     python = _python(prefix, environ)
     if progress:

@@ -187,6 +187,9 @@ def find_activation(folder: Path, environ: Mapping[str, str]) -> Activation:
 
     Args:
         folder: the folder of a conda environment or a venv.
+
+    Raises:
+        InputError: it is not an environment, or its path cannot stand in PATH.
     """
     prefix = os.path.abspath(folder)  # noqa: PTH100 - as it is typed: links in it stay, as with conda
     path = Path(prefix)
@@ -256,6 +259,7 @@ def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -
     If there are activation scripts, bash runs them and then executes the program; otherwise no shell is started.
 
     Raises:
+        UsageError: there is no such program.
         InputError: it is not an environment.
         OutsideError: the program cannot be started.
     """

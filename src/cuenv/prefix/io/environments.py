@@ -48,6 +48,7 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
         name: the name as for ``conda create -n``.
 
     Raises:
+        UsageError: it is not a name, several environments have it, or no folder for environments is writable.
         InputError: a ``.condarc`` is not valid.
     """
     if not _NEW.fullmatch(name) or name in _BASES:
@@ -74,6 +75,9 @@ def chosen_environment(
 
     Args:
         active: whether the active environment is the default.
+
+    Raises:
+        UsageError: no environment is named, or two are.
     """
     if prefix and name is not None:
         raise UsageError("--prefix and --name exclude each other", hint=f"{command} --prefix DIR")
@@ -94,6 +98,7 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
         command: the command for hints.
 
     Raises:
+        UsageError: it is not a name, no environment has it, or several have.
         InputError: a ``.condarc`` is not valid.
     """
     if not name or "/" in name or not name.isprintable():

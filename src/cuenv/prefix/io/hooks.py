@@ -40,6 +40,10 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]
 
     Returns:
         The files that were written.
+
+    Raises:
+        InputError: cuenv did not write a file with that name.
+        OutsideError: a file cannot be written.
     """
     texts: dict[Path, str] = {}
     for ending, both in scripts.items():
@@ -69,6 +73,9 @@ def remove_hook(prefix: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
 
     Returns:
         The files that were removed, and those with the same names that cuenv did not write.
+
+    Raises:
+        OutsideError: a file cannot be removed.
     """
     removed, kept = [], []
     for path in (file for ending in ENDINGS for file in hook_files(prefix, ending)):

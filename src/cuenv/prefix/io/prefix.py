@@ -39,7 +39,11 @@ def installed_digest(prefix: Path) -> str:
 
 
 def find_prefix(path: Path) -> Prefix:
-    """Read the environment in a folder."""
+    """Read the environment in a folder.
+
+    Raises:
+        InputError: it is not a folder, or not an environment.
+    """
     if not is_folder(path):
         make = f"cuenv install --prefix {shlex.quote(path_text(path))}"
         raise InputError(f"{path_text(path)} is not a folder", hint=ls_command(path) if exists(path) else make)

@@ -39,6 +39,9 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
     Args:
         options: the host whose GPUs extensions are built for; this machine by default.
         lock: if the options name no host, the host for which this lock was made is taken.
+
+    Raises:
+        InputError: it is not an environment, holds nothing of CUDA to build with, or its path cannot stand in a list.
     """
     prefix = find_prefix(path)
     if ":" in prefix.path:
@@ -100,6 +103,7 @@ def install_hook(made: EnvironmentHook) -> tuple[Path, ...]:
     """Write a hook into its environment and return the files that changed.
 
     Raises:
+        InputError: the environment sources no scripts, or cuenv did not write a file with that name.
         OutsideError: a file cannot be written.
     """
     if made.prefix.kind != "conda":
