@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-Progress = Callable[[str], None]
-"""A function that is called with one line on what happens next."""
+Progress = Callable[[str], None]  # a function that is called with one line on what happens next
 
 
 class ExitCode(IntEnum):
@@ -38,14 +37,11 @@ class CuenvError(Exception):
     Args:
         message: what is wrong, with the numbers in it.
         hint: what to do, preferably one command that can be copied.
-
-    Attributes:
-        report: the findings before the error, a `cuenv.core.findings.Report`; ``None`` without findings.
     """
 
     exit = ExitCode.OUTSIDE
     code = "outside"
-    report: object = None
+    report: object = None  # the findings before the error, a `cuenv.core.findings.Report`; ``None`` without findings
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)

@@ -15,14 +15,10 @@ _RANK = {"error": 0, "warning": 1, "info": 2}
 
 FORMS = ("text", "json", "markdown", "github", "sarif", "codequality")
 """The values of ``--format`` for commands that print findings; `cuenv.core.render` implements them."""
-UNREADABLE = "CU514"
-"""The code of a requirement that pip refuses, too, so that no repair of the file is possible."""
-SET_ASIDE = "CU521"
-"""The code of pip requirements that cannot be pinned by a hash."""
-OPEN = "CU523"
-"""The code of requirements without a release, which pip chooses."""
-UNSATISFIABLE = "CU120"
-"""The code of an environment file that the channels do not satisfy."""
+UNREADABLE = "CU514"  # the code of a requirement that pip refuses, too, so that no repair of the file is possible
+SET_ASIDE = "CU521"  # the code of pip requirements that cannot be pinned by a hash
+OPEN = "CU523"  # the code of requirements without a release, which pip chooses
+UNSATISFIABLE = "CU120"  # the code of an environment file that the channels do not satisfy
 NEVER_ALLOWED: Mapping[str, str] = {
     "CU108": "",
     "CU112": "",
@@ -39,21 +35,14 @@ leaves out the pip part; empty if there is none.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEdit:
-    """A change of an environment file; the text of a fix is made of it.
+    """A change of an environment file; the text of a fix is made of it."""
 
-    Attributes:
-        how: ``add`` entries or bounds; ``write`` an entry in place of the one with that name; ``remove`` entries.
-        entries: the texts of the entries.
-        pip: whether they belong to the pip part.
-        over: the name of the entry that ``write`` replaces, if it is another one.
-        near: whether the nearest release may be taken if the channels do not have the one of ``write``.
-    """
-
+    # ``add`` entries or bounds; ``write`` an entry in place of the one with that name; ``remove`` entries
     how: Literal["add", "write", "remove"]
-    entries: tuple[str, ...]
-    pip: bool = False
-    over: str = ""
-    near: bool = False
+    entries: tuple[str, ...]  # the texts of the entries
+    pip: bool = False  # whether they belong to the pip part
+    over: str = ""  # the name of the entry that ``write`` replaces, if it is another one
+    near: bool = False  # whether the nearest release may be taken if the channels do not have the one of ``write``
 
     @property
     def for_command(self) -> str:
@@ -82,31 +71,18 @@ def mended_by(edits: Iterable[FileEdit]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, or worth knowing.
+    """One thing that is wrong, or worth knowing."""
 
-    Attributes:
-        code: the stable code, such as ``CU101``.
-        severity: ``error`` leads to a negative exit code.
-        subject: what it is about: a package, a GPU, a file.
-        message: one sentence with the numbers in it.
-        evidence: the facts and table rows behind it.
-        fix: one command or edit that solves it; by default the text of the edits.
-        edits: changes of an environment file that solve it.
-        at: line and column in the file, both from 1; ``None`` for the whole file.
-        fixable: whether ``cuenv lint --fix`` corrects it.
-        unknown: whether it is unknown if a component supports the host; then the verdict is not ``fine``.
-    """
-
-    code: str
-    severity: Severity
-    subject: str
-    message: str
-    evidence: tuple[str, ...] = ()
-    fix: str | None = None
-    at: tuple[int, int] | None = None
-    fixable: bool = False
-    unknown: bool = False
-    edits: tuple[FileEdit, ...] = ()
+    code: str  # the stable code, such as ``CU101``
+    severity: Severity  # ``error`` leads to a negative exit code
+    subject: str  # what it is about: a package, a GPU, a file
+    message: str  # one sentence with the numbers in it
+    evidence: tuple[str, ...] = ()  # the facts and table rows behind it
+    fix: str | None = None  # one command or edit that solves it; by default the text of the edits
+    at: tuple[int, int] | None = None  # line and column in the file, both from 1; ``None`` for the whole file
+    fixable: bool = False  # whether ``cuenv lint --fix`` corrects it
+    unknown: bool = False  # whether it is unknown if a component supports the host; then the verdict is not ``fine``
+    edits: tuple[FileEdit, ...] = ()  # changes of an environment file that solve it
 
     def __post_init__(self) -> None:
         """Take the text of the edits as the fix, unless there is another one."""
@@ -179,29 +155,19 @@ Status = Literal["ok", "warn", "fail", "skip"]
 _BY_SEVERITY: tuple[tuple[str, Status], ...] = (("error", "fail"), ("warning", "warn"))
 
 
-How = Literal["native", "jit", "no", "unknown"]
-"""How a library supports a GPU."""
+How = Literal["native", "jit", "no", "unknown"]  # how a library supports a GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentSupport:
-    """How one component supports each GPU.
+    """How one component supports each GPU."""
 
-    Attributes:
-        rule: the rule that judges it.
-        name: its name for people.
-        package: the locked package, ``libcudnn 9.24.0.43``; for a library inside another package, that package.
-        support: the support of each compute capability.
-        because: the rule's sentence on the GPU with the worst support.
-        evidence: the table rows and facts behind it.
-    """
-
-    rule: str
-    name: str
-    package: str
-    support: tuple[tuple[Capability, How], ...]
-    because: str
-    evidence: tuple[str, ...] = ()
+    rule: str  # the rule that judges it
+    name: str  # its name for people
+    package: str  # the locked package, ``libcudnn 9.24.0.43``; for a library inside another package, that package
+    support: tuple[tuple[Capability, How], ...]  # the support of each compute capability
+    because: str  # the rule's sentence on the GPU with the worst support
+    evidence: tuple[str, ...] = ()  # the table rows and facts behind it
 
     @property
     def cut(self) -> tuple[Capability, ...]:
@@ -218,38 +184,25 @@ _WORDS = {"native": "native", "jit": "by JIT", "no": "not supported", "unknown":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check of an environment.
+    """One check of an environment."""
 
-    Attributes:
-        name: the stable name, such as ``linkage``.
-        status: ``fail`` with an error among the findings, ``warn`` with a warning, ``skip`` if it was not possible.
-        says: one line on what was examined, or why the check was skipped.
-    """
-
-    name: str
+    name: str  # the stable name, such as ``linkage``
+    # ``fail`` with an error among the findings, ``warn`` with a warning, ``skip`` if it was not possible
     status: Status
-    says: str
+    says: str  # one line on what was examined, or why the check was skipped
     findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The result for a lock, an environment, a file or a log, from which all output formats are made.
-
-    Attributes:
-        host: the host for which it was checked, in one line; empty if no host matters.
-        file: the file for annotations; ``None`` for an environment.
-        checks: the checks of an environment.
-        components: how each component of a lock supports the GPUs.
-        part: the part of a lock that was read; empty for all of it.
-    """
+    """The result for a lock, an environment, a file or a log, from which all output formats are made."""
 
     report: Report
-    host: str = ""
-    file: str | None = None
-    checks: tuple[Check, ...] = ()
-    components: tuple[ComponentSupport, ...] = ()
-    part: str = ""
+    host: str = ""  # the host for which it was checked, in one line; empty if no host matters
+    file: str | None = None  # the file for annotations; ``None`` for an environment
+    checks: tuple[Check, ...] = ()  # the checks of an environment
+    components: tuple[ComponentSupport, ...] = ()  # how each component of a lock supports the GPUs
+    part: str = ""  # the part of a lock that was read; empty for all of it
 
 
 def counted(count: int, noun: str) -> str:

@@ -23,8 +23,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 TRUE = frozenset({"1", "true", "yes", "on"})
-FALSE = frozenset({"0", "false", "no", "off"})
-"""The words for yes and no in settings and variables, in lower case."""
+FALSE = frozenset({"0", "false", "no", "off"})  # the words for yes and no in settings and variables, in lower case
 
 
 def lines_of(text: str) -> list[str]:
@@ -77,11 +76,7 @@ def describe(value: object) -> str:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The ``object_pairs_hook`` that refuses duplicate keys, of which json silently keeps the last.
-
-    Raises:
-        ValueError: a key appears twice.
-    """
+    """The ``object_pairs_hook`` that refuses duplicate keys, of which json silently keeps the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -91,11 +86,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> Any:
-    """The ``parse_constant`` that refuses NaN and Infinity, which json accepts but JSON does not have.
-
-    Raises:
-        ValueError: always.
-    """
+    """The ``parse_constant`` that refuses NaN and Infinity, which json accepts but JSON does not have."""
     raise ValueError(f"{name} is not a JSON number")
 
 

@@ -39,8 +39,7 @@ else:
         """The base of a named tuple: its fields are annotated, those with a default last."""
 
 
-MISSING: Any = object()
-"""The default of a field that has none."""
+MISSING: Any = object()  # the default of a field that has none
 
 
 class Field:
@@ -56,25 +55,15 @@ class Field:
 
 
 class _Shape(NamedTuple):
-    """The fields of a class.
+    """The fields of a class."""
 
-    Attributes:
-        template: every field in order, with its default, or `MISSING`.
-        positional: the fields that need no name.
-        needed: those without a default.
-        factories: what makes a default for each object.
-        key: the values that are compared.
-        shown: the fields in its text.
-        declared: type and default as declared, for who asks the library about the class.
-    """
-
-    template: Mapping[str, Any]
-    positional: tuple[str, ...]
-    needed: frozenset[str]
-    factories: tuple[tuple[str, Callable[[], Any]], ...]
-    key: Callable[[Any], Any]
-    shown: tuple[str, ...]
-    declared: Mapping[str, tuple[Any, Any]]
+    template: Mapping[str, Any]  # every field in order, with its default, or `MISSING`
+    positional: tuple[str, ...]  # the fields that need no name
+    needed: frozenset[str]  # those without a default
+    factories: tuple[tuple[str, Callable[[], Any]], ...]  # what makes a default for each object
+    key: Callable[[Any], Any]  # the values that are compared
+    shown: tuple[str, ...]  # the fields in its text
+    declared: Mapping[str, tuple[Any, Any]]  # type and default as declared, for who asks the library about the class
 
 
 def _shape(cls: type, *, kw_only: bool) -> _Shape:

@@ -30,5 +30,4 @@ if TYPE_CHECKING:
 else:
     regex = _Late
 
-VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")
-"""The name of a variable in a shell."""
+VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")  # the name of a variable in a shell

@@ -27,8 +27,7 @@ _CAPABILITY = regex(r"([1-9]\d?)\.(\d)", re.ASCII)
 _TARGET = regex(r"([1-9]\d?\.\d)([af]?)", re.ASCII)
 _DRIVER = regex(r"\d{3,4}(\.\d{1,4}){0,3}", re.ASCII)
 _CUDA_TAG = regex(r"cu(\d{1,2})(\d)")
-_CUDA_SUFFIX = regex(r"\+cu(\d{1,2})(\d)$", re.ASCII)
-"""The CUDA release in the version of a PyTorch wheel: ``+cu121``."""
+_CUDA_SUFFIX = regex(r"\+cu(\d{1,2})(\d)$", re.ASCII)  # the CUDA release in the version of a PyTorch wheel: ``+cu121``
 _NICKNAME = regex(
     r"(?:v(?P<plain>\d+(?:\.\d+)*)|cu(?:da)?[-_]?(?P<cuda>\d\d)\.?(?P<minor>\d?)"
     r"|(?:py|cp|python)[-_]?(?P<python>\d)\.?(?P<second>\d{0,2}))",
@@ -51,11 +50,7 @@ class Capability(NamedTuple):
     @staticmethod
     @lru_cache(maxsize=256)
     def parse(text: str) -> Capability:
-        """Read ``X.Y``.
-
-        Raises:
-            ValueError: the text has another form.
-        """
+        """Read ``X.Y``."""
         found = _CAPABILITY.fullmatch(text)
         if not found:
             raise ValueError(f"expected 'X.Y', got {describe(text)}")
@@ -84,11 +79,7 @@ class Target(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> Target:
-        """Read ``X.Y``, ``X.Ya`` or ``X.Yf``.
-
-        Raises:
-            ValueError: the text has another form.
-        """
+        """Read ``X.Y``, ``X.Ya`` or ``X.Yf``."""
         found = _TARGET.fullmatch(text)
         if not found:
             raise ValueError(f"expected 'X.Y', 'X.Ya' or 'X.Yf', got {describe(text)}")
@@ -116,17 +107,11 @@ def target_for(device: Capability, able: Iterable[Capability]) -> Capability | N
 
 
 class DeviceCode(NamedTuple):
-    """The device code in a binary or in a whole build.
+    """The device code in a binary or in a whole build."""
 
-    Attributes:
-        sass: targets with machine code.
-        ptx: targets with PTX.
-        isa: the CUDA release of the PTX version; ``None`` without PTX.
-    """
-
-    sass: tuple[Target, ...]
-    ptx: tuple[Target, ...] = ()
-    isa: Version | None = None
+    sass: tuple[Target, ...]  # targets with machine code
+    ptx: tuple[Target, ...] = ()  # targets with PTX
+    isa: Version | None = None  # the CUDA release of the PTX version; ``None`` without PTX
 
 
 class Native(NamedTuple):
@@ -142,8 +127,7 @@ class Jit(NamedTuple):
     needs: Version | None
 
 
-Support: TypeAlias = Native | Jit | None
-"""How code runs on a device; ``None`` if it does not."""
+Support: TypeAlias = Native | Jit | None  # how code runs on a device; ``None`` if it does not
 
 
 def support_of(code: DeviceCode, device: Capability) -> Support:
@@ -197,11 +181,7 @@ class _Release(Version):
 
 @lru_cache(maxsize=2048)
 def version(text: str) -> Version:
-    """Read a version according to PEP 440.
-
-    Raises:
-        ValueError: the text is not a version.
-    """
+    """Read a version according to PEP 440."""
     try:
         return _Release(text)
     except InvalidVersion as error:
@@ -236,9 +216,6 @@ def check_driver(text: str) -> str:
     """Return the text of a valid driver version such as 535.129.03.
 
     The text is kept, because ``packaging`` would turn 550.144.03 into 550.144.3.
-
-    Raises:
-        ValueError: the text is not a driver version.
     """
     if not _DRIVER.fullmatch(text):
         raise ValueError(f"expected a driver version such as 535.129.03, got {describe(text)}")
@@ -337,11 +314,7 @@ class VersionSpec(NamedTuple):
 
 
 def _refuse_nicknames(text: str, what: str) -> None:
-    """Refuse the notations of PyTorch's wheels and indexes, which are not versions of conda.
-
-    Raises:
-        UsageError: the text is such a notation; the hint has the right options.
-    """
+    """Refuse the notations of PyTorch's wheels and indexes, which are not versions of conda."""
     release, mark, build = text.lstrip("=v ").partition("+")
     option = what if what.startswith("--") else f"--{what.rsplit(maxsplit=1)[-1]}"
     if mark:

@@ -14,8 +14,7 @@ import yaml
 
 from cuenv.core.errors import InputError
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader that parses YAML; its positions count characters."""
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the loader that parses YAML; its positions count characters
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
 _MAX_DEPTH = 24
 _MAX_NODES = 2_000_000
@@ -29,10 +28,6 @@ def load(text: str, source: str) -> Any:
 
     Returns:
         the value; ``None`` for an empty document.
-
-    Raises:
-        InputError: no YAML; several documents; tags, merge keys or duplicate keys; deeper than 24 or larger than
-            two million nodes, aliases counted with what they stand for.
     """
     if len(text) > _MAX_TEXT:
         raise InputError(f"{source}: {len(text)} characters are more than the limit of {_MAX_TEXT}")
@@ -47,8 +42,7 @@ def load(text: str, source: str) -> Any:
         if mark and "nesting depth" in str(error.problem):  # libyaml's own bound, met while it looks ahead
             problem = f"line {mark.line + 1}: nested deeper than {_MAX_DEPTH}"
         raise InputError(
-            f"{source}: {problem}",
-            hint="YAML is indented with spaces, not tabs" if tab else None,
+            f"{source}: {problem}", hint="YAML is indented with spaces, not tabs" if tab else None
         ) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise InputError(f"{source}: not a text file, or not in UTF-8") from error

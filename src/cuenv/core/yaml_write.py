@@ -10,8 +10,7 @@ from cuenv.core.regex import regex
 
 _PLAIN = regex(r"[A-Za-z_][A-Za-z0-9_./+=<>!~*,|-]*(?:::?[A-Za-z0-9_./+=<>!~*,|-]+)*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
-_ESCAPE = regex(r'[\\"]|[^ -~]')
-"""ASCII characters that must be escaped in double quotes."""
+_ESCAPE = regex(r'[\\"]|[^ -~]')  # ASCII characters that must be escaped in double quotes
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 

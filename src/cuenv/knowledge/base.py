@@ -44,19 +44,14 @@ K = TypeVar("K")
 
 TEGRA_DRIVERS = frozenset({540})
 """First numbers of the drivers of Jetson Linux 36 that are no branch: 540.3.0 supports CUDA 12.2, 540.4.0 12.6."""
-_BRANCHES_AHEAD = 100
-"""From 515 to 615 it took four years: tables as old as that know nothing of a driver beyond."""
+_BRANCHES_AHEAD = 100  # from 515 to 615 it took four years: tables as old as that know nothing of a driver beyond
 
 
 class LazyTable(NamedTuple):
-    """A table that is read on first use.
+    """A table that is read on first use."""
 
-    Attributes:
-        read: reads it.
-        names: whether it has a row about a package, where that can be told without reading it.
-    """
-
-    read: Callable[[], Any]
+    read: Callable[[], Any]  # reads it
+    # whether it has a row about a package, where that can be told without reading it
     names: Callable[[str], bool] | None = None
 
 

@@ -37,8 +37,7 @@ _QUALIFIERS = frozenset(
     "embedded oem lc shared developer kit".split()
 )
 """Words that change no capability: form, bus, memory. A product may carry one in its name all the same."""
-_NUMBERED = regex(r"sxm\d|hbm\de?|nvl\d+|\d{1,3}(?:g|gb|gib)|\d+mib")
-"""Such words with a number."""
+_NUMBERED = regex(r"sxm\d|hbm\de?|nvl\d+|\d{1,3}(?:g|gb|gib)|\d+mib")  # such words with a number
 _FAMILY = frozenset({"pro", "ada", "blackwell", "pascal", "server", "workstation", "jetson"})
 """Words that people leave out."""
 
@@ -61,8 +60,7 @@ _CAPABILITY_OF_A_MACHINE = (
     "give the compute capability instead of the name; on "
     "the machine with the GPU, print it with: nvidia-smi --query-gpu=compute_cap --format=csv,noheader"
 )
-_ALIKE = 0.6
-"""How alike two names must be, from 0 to 1 (and 1 more for a common number), for one to be worth naming."""
+_ALIKE = 0.6  # how alike two names must be, from 0 to 1 (and 1 more for a common number), for one to be worth naming
 
 
 def find_gpu(text: str, gpus: tuple[GpuModel, ...]) -> GpuModel | None:

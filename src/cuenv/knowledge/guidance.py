@@ -12,16 +12,7 @@ from functools import lru_cache
 
 from cuenv.core.record import dataclass
 from cuenv.knowledge.rows import NUMBERS, Row, Source
-from cuenv.knowledge.schema import (
-    FLAG,
-    TEXT,
-    TableRow,
-    column,
-    list_of,
-    matching,
-    one_of,
-    read_all,
-)
+from cuenv.knowledge.schema import FLAG, TEXT, TableRow, column, list_of, matching, one_of, read_all
 
 VERDICTS = ("misleading", "outdated", "overstated", "wrong")
 LAYERS = (
@@ -58,8 +49,7 @@ PROVIDED = (
     "since",
     "until",
 )
-ANY = "any"
-"""In ``follows``: the row follows every cause that stands in the same log."""
+ANY = "any"  # in ``follows``: the row follows every cause that stands in the same log
 
 _CODE = matching(r"CU[1-6][0-9]{2}", "a code such as CU203")
 _WORDS = r"[a-z0-9]+(-[a-z0-9]+)*"
@@ -186,18 +176,16 @@ class Symptom(Row, key=("id",)):
     layer: str = column(one_of(*LAYERS), "where it fails")
     kind: str = column(
         one_of("cause", "effect", "remark", "words", "raised"),
-        "`cause`: a cause; `effect`: the effect of another cause; `remark`: a harmless message; `words`: "
-        "an error of which only the message is known, which counts if no other row does; `raised`: an "
-        "exception that is judged by the file that raised it (`within`), which counts if at most a row "
-        "of `words` does",
+        "`cause`: a cause; `effect`: the effect of another cause; `remark`: a harmless message; `words`: an error of "
+        "which only the message is known, which counts if no other row does; `raised`: an exception that is judged by "
+        "the file that raised it (`within`), which counts if at most a row of `words` does",
         default="cause",
     )
     within: str | None = column(
         one_of("program", "check", "package", "package-code", "setup", "setup-code"),
-        "for `raised`, the last frame of the traceback: in a file of the program (`program`), a `raise` "
-        "or `assert` there (`check`) or in a package that refuses its input (`package`), another line of a "
-        "package (`package-code`), one in a setup.py (`setup`), or a line of a setup.py that Python cannot run "
-        "(`setup-code`)",
+        "for `raised`, the last frame of the traceback: in a file of the program (`program`), a `raise` or `assert` "
+        "there (`check`) or in a package that refuses its input (`package`), another line of a package "
+        "(`package-code`), one in a setup.py (`setup`), or a line of a setup.py that Python cannot run (`setup-code`)",
         default=None,
     )
     says: str = column(TEXT, "the problem, in one sentence")

@@ -15,24 +15,16 @@ from cuenv.knowledge.schema import Cell, parsed
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """A version requirement of a build on a library: ``libcudnn >=9.10.2.21,<10``, or the release inside the build.
+    """A version requirement of a build on a library: ``libcudnn >=9.10.2.21,<10``, or the release inside the build."""
 
-    Attributes:
-        package: the conda package; empty when the library lies inside the build.
-        first, below: the bounds; ``None`` is open.
-    """
-
-    package: str
+    package: str  # the conda package; empty when the library lies inside the build
+    # first, below: the bounds; ``None`` is open
     first: Version | None
     below: Version | None
 
     @staticmethod
     def parse(text: str) -> Requirement:
-        """Read ``[package ]>=A,<B`` or one release.
-
-        Raises:
-            ValueError: the text has another form.
-        """
+        """Read ``[package ]>=A,<B`` or one release."""
         package, _, bounds = text.rpartition(" ")
         first, _, below = bounds.partition(",")
         if not first.startswith((">=", "<")):
@@ -80,8 +72,6 @@ def _span_of(text: str) -> Requirement:
 
 
 REQUIREMENT: Cell = parsed(
-    "`package >=A,<B`, or a release",
-    _requirement_of,
-    lambda value: str(value) if value.package else str(value.first),
+    "`package >=A,<B`, or a release", _requirement_of, lambda value: str(value) if value.package else str(value.first)
 )
 SPAN: Cell = parsed("`>=A,<B`, or a release", _span_of, attrgetter("span"))

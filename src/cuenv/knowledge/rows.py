@@ -26,22 +26,18 @@ from cuenv.knowledge.schema import (
     one_of,
 )
 
-_CUDATOOLKIT = (10, 11)
-"""The CUDA majors that conda-forge has as one package, ``cudatoolkit``, without a compiler."""
+_CUDATOOLKIT = (10, 11)  # the CUDA majors that conda-forge has as one package, ``cudatoolkit``, without a compiler
 
 _OLDEST = version("0")
 
 MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
 """The machine of each platform, as the kernel and wheels name it."""
-PLATFORMS = tuple(MACHINES)
-"""The conda platforms that cuenv resolves for."""
+PLATFORMS = tuple(MACHINES)  # the conda platforms that cuenv resolves for
 
 STACKS = ("conda-forge", "pytorch")
 
-WHEELS = "wheels"
-"""The stack of a torch that pip brings, and the channel that its packages have in messages."""
-EVERY_STACK = (*STACKS, WHEELS)
-"""What may be asked for as the stack: a channel of conda, or wheels."""
+WHEELS = "wheels"  # the stack of a torch that pip brings, and the channel that its packages have in messages
+EVERY_STACK = (*STACKS, WHEELS)  # what may be asked for as the stack: a channel of conda, or wheels
 
 NUMBERS = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4")
 """The kinds of number that tensor cores take, in the order of NVIDIA's table."""
@@ -235,10 +231,9 @@ class TorchBuild(Row, key=("stack", "version", "cuda", "platform")):
     )
     seen: str | None = column(
         DAY,
-        "newest day on which its channel is known to have had it: the day of the upload if the record "
-        "has it, else the day on which the record was read, or the day of the commit by which another "
-        "package of the channel was built against it; left out: only the recipe is known, and cuenv "
-        "prefers a build with a day",
+        "newest day on which its channel is known to have had it: the day of the upload if the record has it, else the "
+        "day on which the record was read, or the day of the commit by which another package of the channel was built "
+        "against it; left out: only the recipe is known, and cuenv prefers a build with a day",
         default=None,
     )
     since: str | None = column(
@@ -418,15 +413,9 @@ class Extension(Row, key=("package", "comes", "first", "cuda", "platforms")):
     )
     serves_from: Capability | None = column(CAPABILITY, "lowest capability that it supports", default=None)
     nvcc: Requirement | None = column(
-        SPAN,
-        "nvcc that it compiles with, on first use or when installed; left out: it compiles nothing",
-        default=None,
+        SPAN, "nvcc that it compiles with, on first use or when installed; left out: it compiles nothing", default=None
     )
-    builds: bool = column(
-        FLAG,
-        "whether it compiles during installation, by a setup that imports torch",
-        default=False,
-    )
+    builds: bool = column(FLAG, "whether it compiles during installation, by a setup that imports torch", default=False)
     repository: str = column(TEXT, "its repository on GitHub, if that has another name: NVIDIA/apex", default="")
     checks: bool = column(
         FLAG,

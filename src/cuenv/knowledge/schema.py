@@ -173,8 +173,7 @@ class _Required:
 
 
 REQUIRED = _Required()
-_CELLS = "_cells"
-"""Where a row keeps its cells, its place in the table, and where faults are noted."""
+_CELLS = "_cells"  # where a row keeps its cells, its place in the table, and where faults are noted
 
 
 class Column:
@@ -210,11 +209,7 @@ class Column:
         return value
 
     def read(self, cells: Mapping[str, Any]) -> Any:
-        """The value of this column among the cells of a row.
-
-        Raises:
-            ValueError: the cell is wrong, or needed and not there.
-        """
+        """The value of this column among the cells of a row."""
         if self.key in cells:
             return self.cell.read(cells[self.key])
         if self.default is REQUIRED:
@@ -226,14 +221,7 @@ class Column:
         return f"{place}.{self.key}{error.where if isinstance(error, CellError) else ''}", str(error)
 
 
-def column(
-    cell: Cell,
-    meaning: str,
-    *,
-    default: Any = REQUIRED,
-    key: str = "",
-    joined: Joined | None = None,
-) -> Any:
+def column(cell: Cell, meaning: str, *, default: Any = REQUIRED, key: str = "", joined: Joined | None = None) -> Any:
     """Declare a column of a row type.
 
     Args:
@@ -247,14 +235,10 @@ def column(
 
 
 class Schema(NamedTuple):
-    """The columns, the key and the defaults that a row type declares.
-
-    Attributes:
-        key: the fields that are unique together, and give the order.
-    """
+    """The columns, the key and the defaults that a row type declares."""
 
     columns: tuple[Column, ...]
-    key: tuple[str, ...]
+    key: tuple[str, ...]  # the fields that are unique together, and give the order
     defaults: Mapping[str, Any]
 
 

@@ -73,28 +73,18 @@ _STOP_WORDS = regex(
     r"until|up|us|versus|vs|want|was|we|were|what|when|where|which|while|who|whose|why|will|with|without|"
     r"would|you|your)"
 )
-_MIN_SHARE = 0.5
-"""The share of a question, by weight, that a page has to cover."""
-_OF_AN_ERROR = 0.75
-"""The same of a page on an error: a question about something else shares words with many."""
-_UNKNOWN = 0.4
-"""The weight of a word that no page has, beside that of the rarest word that one has."""
+_MIN_SHARE = 0.5  # the share of a question, by weight, that a page has to cover
+_OF_AN_ERROR = 0.75  # the same of a page on an error: a question about something else shares words with many
+_UNKNOWN = 0.4  # the weight of a word that no page has, beside that of the rarest word that one has
 
 
 class WordPage(NamedTuple):
-    """A page that the search can find.
+    """A page that the search can find."""
 
-    Attributes:
-        kind: ``answer``, ``erratum``, ``symptom``.
-        key: of the row.
-        titles: texts that say what it is about; their words count in full.
-        body: what it says; its words count half.
-    """
-
-    kind: str
-    key: str
-    titles: tuple[str, ...]
-    body: str = ""
+    kind: str  # ``answer``, ``erratum``, ``symptom``
+    key: str  # of the row
+    titles: tuple[str, ...]  # texts that say what it is about; their words count in full
+    body: str = ""  # what it says; its words count half
 
 
 class Hit(NamedTuple):

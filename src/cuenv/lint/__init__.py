@@ -20,23 +20,16 @@ if TYPE_CHECKING:  # a type alone
 KINDS = ("environment.yml", "conda-lock.yml", "requirements.txt", "pyproject.toml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""
 
-_MAX_ROUNDS = 8
-"""One edit may bare another; no file needs more rounds than this."""
+_MAX_ROUNDS = 8  # one edit may bare another; no file needs more rounds than this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The host that the files are for; a lint that needs a fact which is missing here reports nothing.
+    """The host that the files are for; a lint that needs a fact which is missing here reports nothing."""
 
-    Attributes:
-        gpus: the compute capability of each GPU; empty where no host is named.
-        memory_mib: of the host; ``None`` where it is not known.
-        facts: everything that is known of the host; ``None`` where no host is named.
-    """
-
-    gpus: tuple[Capability, ...] = ()
-    memory_mib: int | None = None
-    facts: HostFacts | None = None
+    gpus: tuple[Capability, ...] = ()  # the compute capability of each GPU; empty where no host is named
+    memory_mib: int | None = None  # of the host; ``None`` where it is not known
+    facts: HostFacts | None = None  # everything that is known of the host; ``None`` where no host is named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +43,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lint:
-    """A finding at a place of a file.
-
-    Attributes:
-        at: index of the character that it is about.
-        edits: what mends it without asking; none where somebody has to choose.
-    """
+    """A finding at a place of a file."""
 
     finding: Finding
-    at: int
-    edits: tuple[Edit, ...] = ()
+    at: int  # index of the character that it is about
+    edits: tuple[Edit, ...] = ()  # what mends it without asking; none where somebody has to choose
 
 
 def make_lint(  # noqa: PLR0917 - in the order in which a finding is told; rules read better without names
@@ -119,22 +107,15 @@ Kind = Literal["text", "plain", "list", "map"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A value and its place in the text.
+    """A value and its place in the text."""
 
-    Attributes:
-        kind: ``text`` is a scalar in quotes, ``plain`` one without.
-        start, end: of the value in the text, quotes and brackets included.
-        text: of a scalar, without quotes.
-        items: of a list.
-        entries: keys and values of a mapping, in order.
-    """
-
-    kind: Kind
+    kind: Kind  # ``text`` is a scalar in quotes, ``plain`` one without
+    # start, end: of the value in the text, quotes and brackets included
     start: int
     end: int
-    text: str = ""
-    items: tuple[Node, ...] = ()
-    entries: tuple[tuple[Node, Node], ...] = ()
+    text: str = ""  # of a scalar, without quotes
+    items: tuple[Node, ...] = ()  # of a list
+    entries: tuple[tuple[Node, Node], ...] = ()  # keys and values of a mapping, in order
 
     def get(self, key: str) -> Node | None:
         """The value of a key of a mapping."""

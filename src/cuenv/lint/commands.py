@@ -60,9 +60,8 @@ def command_lints(text: str, at: int, machine: Machine, nvcc: Version | None, kn
             "warning",
             at + found.start(),
             "nvidia-smi",
-            f"nvidia-smi {found['option']} changes a GPU for every user; it needs root "
-            "and sometimes a reset, which fails "
-            "while the GPU is in use",
+            f"nvidia-smi {found['option']} changes a GPU for every user; it needs root and sometimes a reset, which "
+            "fails while the GPU is in use",
             "leave it to the administrator; cuenv inspect shows the setting",
         )
     for found in _ASSIGNMENT.finditer(text):
@@ -142,8 +141,7 @@ def _broken_release_lints(text: str, at: int, knowledge: Knowledge) -> Iterator[
                         severity="warning",
                         subject=row.package,
                         message=(
-                            f"{requirement} allows {row.package} {names}, "
-                            f"which is broken with {row.when}: {row.says} "
+                            f"{requirement} allows {row.package} {names}, which is broken with {row.when}: {row.says} "
                             f"({row.issue})"
                         ),
                         evidence=row.sources,

@@ -52,17 +52,13 @@ _OLDEST_CUDA_IMAGE = 11
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """One instruction of a Dockerfile.
+    """One instruction of a Dockerfile."""
 
-    Attributes:
-        name: in capitals: ``FROM``, ``RUN``; of ``ONBUILD RUN`` it is ``RUN``.
-        text: its arguments as they stand, with their line breaks, comments and here-documents: an index into it
-            plus ``at`` is an index into the file.
-    """
-
-    name: str
+    name: str  # in capitals: ``FROM``, ``RUN``; of ``ONBUILD RUN`` it is ``RUN``
     start: int
     at: int
+    # its arguments as they stand, with their line breaks, comments and here-documents: an index into it plus ``at`` is
+    # an index into the file
     text: str
 
 
@@ -82,11 +78,7 @@ _INSTRUCTIONS = frozenset(
 
 
 def parse(text: str, source: str) -> tuple[Instruction, ...]:
-    """The instructions of a Dockerfile, in order.
-
-    Raises:
-        InputError: a line that begins no instruction; none at all.
-    """
+    """The instructions of a Dockerfile, in order."""
     lines = lines_of(text)
     starts = [0]
     for line in lines:
@@ -244,17 +236,12 @@ class _Image:
 
 @dataclass(slots=True, kw_only=True)
 class _Stage:
-    """One stage of a build: its image if it is known, its variables and its commands.
-
-    Attributes:
-        named: the image as a variable names it that nobody knows, and where.
-        toolkit: whether one was added.
-        torch: whether commands, of the stage that it is made from as well, install another torch than the image's.
-    """
+    """One stage of a build: its image if it is known, its variables and its commands."""
 
     base: _Image | None = None
-    named: tuple[str, int] = ("", 0)
-    toolkit: bool = False
+    named: tuple[str, int] = ("", 0)  # the image as a variable names it that nobody knows, and where
+    toolkit: bool = False  # whether one was added
+    # whether commands, of the stage that it is made from as well, install another torch than the image's
     torch: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     runs: list[ShellCommands] = field(default_factory=list)

@@ -22,8 +22,7 @@ _DEVICES = ("none", "cpu", "nvme")
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _TOP = "top"
 _TRAINER_KEYS = ("output_dir", "per_device_train_batch_size", "model_name_or_path")
-_BYTES_PER_PARAMETER = 2
-"""Bytes of a parameter in half precision."""
+_BYTES_PER_PARAMETER = 2  # bytes of a parameter in half precision
 _ONE_BIT_OPTIMIZERS = ("onebitadam", "onebitlamb", "zerooneadam")
 _TESTED_OPTIMIZERS = ("adam", "adamw", "adagrad", "lion", "muon", "muadam", "muadamw")
 """Optimizer types that DeepSpeed takes beside ZeRO; those of mup depend on mup."""

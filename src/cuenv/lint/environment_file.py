@@ -82,8 +82,7 @@ def _is_float(node: Node) -> bool:
     return node.kind == "plain" and _FLOAT.fullmatch(node.text) is not None
 
 
-_LOGIN = regex(r"://(?!git@)[^/\s@]+@")
-"""A user in a URL; git is the account of everybody on a server of repositories."""
+_LOGIN = regex(r"://(?!git@)[^/\s@]+@")  # a user in a URL; git is the account of everybody on a server of repositories
 
 
 def credential_lints(tree: Node) -> Iterator[Lint]:
@@ -131,25 +130,20 @@ def login_finding(plain: str, subject: str) -> Finding:
     )
 
 
-_EXACT = regex(r"==|\[")
-"""What makes a version exact for every client."""
+_EXACT = regex(r"==|\[")  # what makes a version exact for every client
 _COMMA_BEFORE = regex(r",[ \t]*\Z")
 _COMMA_AFTER = regex(r"[ \t]*,[ \t]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One requirement: its place and its name; ``pin`` if it is a conda package.
-
-    Attributes:
-        mapping: it is written ``name: version``; what mends that comes first.
-    """
+    """One requirement: its place and its name; ``pin`` if it is a conda package."""
 
     node: Node
     name: str
     pip: bool = False
     pin: Pin | None = None
-    mapping: bool = False
+    mapping: bool = False  # it is written ``name: version``; what mends that comes first
 
 
 def environment_lints(

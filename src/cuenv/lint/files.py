@@ -26,8 +26,7 @@ if TYPE_CHECKING:  # types alone
     from cuenv.lint.documents import LintDocument, LintedFile
     from cuenv.lint.shell import ListReader
 
-LIMIT = 16 * 1024 * 1024
-"""Bytes of a file that is linted."""
+LIMIT = 16 * 1024 * 1024  # bytes of a file that is linted
 
 _NAMES = (
     ("environment.yml", re.compile(r"(environment|env|conda)([._-].*)?\.ya?ml")),
@@ -62,20 +61,14 @@ _EXPECTED_TEXT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Linted:
-    """A file and the findings on it.
-
-    Attributes:
-        text: the text that was read.
-        fixed_text: the text with every edit applied.
-        remaining: the findings on the fixed text.
-    """
+    """A file and the findings on it."""
 
     path: Path
     kind: str
-    text: str
+    text: str  # the text that was read
     lints: tuple[Lint, ...]
-    fixed_text: str
-    remaining: tuple[Lint, ...]
+    fixed_text: str  # the text with every edit applied
+    remaining: tuple[Lint, ...]  # the findings on the fixed text
 
     def result(self, *, fixed: bool) -> CheckResult:
         """The findings with line and column; with ``fixed`` those on the fixed text."""
@@ -168,7 +161,6 @@ def save(linted: Linted) -> None:
     """Write the fixed text to the file, unless nothing changed or the file changed meanwhile.
 
     Raises:
-        InputError: it is another one than was read.
         OutsideError: it cannot be written; the old one stays.
     """
     if linted.fixed_text == linted.text:

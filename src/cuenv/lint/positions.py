@@ -24,18 +24,12 @@ _REST_OF_WORD = regex(r"[^\s,:\[\]{}\"#/]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonFile:
-    """A JSON file as a tree.
-
-    Attributes:
-        comments: where comments begin; strict JSON has none.
-        commas: where there is a comma before a closing bracket; strict JSON has none.
-        duplicates: keys that occur again in the same mapping.
-    """
+    """A JSON file as a tree."""
 
     tree: Node
-    comments: tuple[int, ...]
-    commas: tuple[int, ...]
-    duplicates: tuple[Node, ...]
+    comments: tuple[int, ...]  # where comments begin; strict JSON has none
+    commas: tuple[int, ...]  # where there is a comma before a closing bracket; strict JSON has none
+    duplicates: tuple[Node, ...]  # keys that occur again in the same mapping
 
 
 def parse_json(text: str, source: str) -> JsonFile:

@@ -29,17 +29,11 @@ _PYTORCH_INDEX = "download.pytorch.org/whl/"
 
 
 class _RequirementList(NamedTuple):
-    """Requirements of a project that are installed together.
+    """Requirements of a project that are installed together."""
 
-    Attributes:
-        kind: ``extra`` or ``group``; empty for the dependencies of the project.
-        key: that of the list in its table.
-        lines: of this list alone.
-    """
-
-    kind: str
-    key: str
-    lines: tuple[str, ...]
+    kind: str  # ``extra`` or ``group``; empty for the dependencies of the project
+    key: str  # that of the list in its table
+    lines: tuple[str, ...]  # of this list alone
 
 
 def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowledge) -> Iterator[Lint]:

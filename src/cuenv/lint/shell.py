@@ -91,9 +91,7 @@ CONDA = regex(rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P
 _CHANNEL_CONFIG = regex(
     r"(?<![\w.-])(?:conda|mamba|micromamba)\s+config\s[^\n;&|]*?--(?P<how>add|prepend|append)\s+channels\s+(?P<channel>[^\s;&|]+)"
 )
-_CONDA_VALUED = regex(
-    r"-[cnpfr]|--(?:channel|name|prefix|file|solver|platform|subdir|root-prefix|revision|rc-file)",
-)
+_CONDA_VALUED = regex(r"-[cnpfr]|--(?:channel|name|prefix|file|solver|platform|subdir|root-prefix|revision|rc-file)")
 PIP_VALUED = regex(
     r"-[rcCifpteb]|--(?:requirements?|(?:build-)?constraints?|overrides?|excludes?|(?:extra-)?index-url|(?:default-)?index"
     r"|find-links|target|prefix|root|editable|config-settings?|trusted-host|python|timeout|retries|resume-retries"

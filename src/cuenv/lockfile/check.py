@@ -19,14 +19,7 @@ from cuenv.host.select import HostOptions, checked_host
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.companions import companion_findings
 from cuenv.lockfile.coverage import coverage
-from cuenv.lockfile.files import (
-    LOCK_NAME,
-    environments,
-    is_locked_from,
-    lock_file_there,
-    read_lock,
-    recorded_host,
-)
+from cuenv.lockfile.files import LOCK_NAME, environments, is_locked_from, lock_file_there, read_lock, recorded_host
 from cuenv.lockfile.formats import LockPart, mended_there
 from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.lockfile.host_check import candidate_of, cpu_torch_findings, host_findings

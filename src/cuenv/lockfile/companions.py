@@ -21,8 +21,7 @@ from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock
 
 _SHOWN = 3
-Named: TypeAlias = Callable[[], Iterable[tuple[Path, EnvironmentSpec]]]
-"""Reads the environment files that a lock names."""
+Named: TypeAlias = Callable[[], Iterable[tuple[Path, EnvironmentSpec]]]  # reads the environment files that a lock names
 
 
 def write_formats(

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _CORE = ("python", "pytorch-cuda", "torchtriton", "triton")
 """Parts of the CUDA core that are neither NVIDIA's nor have a CPU build."""
-_LAYERS = ("CU403", "CU405", "CU406")
-"""Findings that say that a component does not support a GPU."""
+_LAYERS = ("CU403", "CU405", "CU406")  # findings that say that a component does not support a GPU
 
 
 def is_core(package: LockedPackage, knowledge: Knowledge) -> bool:
@@ -43,35 +42,27 @@ def is_core(package: LockedPackage, knowledge: Knowledge) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageChange:
-    """One package that is in only one of two locks, or another in the second.
-
-    Attributes:
-        kind: ``added``, ``removed`` or ``changed``.
-        what: of a changed package: ``version``, ``build``, ``channel``, or ``hash`` where nothing else differs.
-        core: it is of the CUDA core.
-    """
+    """One package that is in only one of two locks, or another in the second."""
 
     platform: str
     name: str
-    kind: Literal["added", "removed", "changed"]
-    core: bool
+    kind: Literal["added", "removed", "changed"]  # ``added``, ``removed`` or ``changed``
+    core: bool  # it is of the CUDA core
     old: LockedPackage | None
     new: LockedPackage | None
+    # of a changed package: ``version``, ``build``, ``channel``, or ``hash`` where nothing else differs
     what: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEffect:
-    """What a change means for one host on one platform.
-
-    Attributes:
-        minimum_driver: the lowest driver that runs the old and the new lock there; ``None`` where no row says it.
-        appear, vanish: findings of the rules that only the new, or only the old lock has.
-    """
+    """What a change means for one host on one platform."""
 
     host: HostFacts
     platform: str
+    # the lowest driver that runs the old and the new lock there; ``None`` where no row says it
     minimum_driver: tuple[str | None, str | None]
+    # appear, vanish: findings of the rules that only the new, or only the old lock has
     appear: tuple[Finding, ...]
     vanish: tuple[Finding, ...]
 
@@ -93,23 +84,17 @@ class SupportChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockDiff:
-    """How two locks differ.
+    """How two locks differ."""
 
-    Attributes:
-        changes: for each platform that both have, the CUDA core first, then by name.
-        platforms_added, platforms_removed: those that only one of them has.
-        pip_added, pip_removed: ``name==version`` of the pip part, with the hash where nothing else differs.
-        services: the capabilities that the new lock supports in another way.
-        hosts: the effect on each host that was judged.
-    """
-
-    changes: tuple[PackageChange, ...]
+    changes: tuple[PackageChange, ...]  # for each platform that both have, the CUDA core first, then by name
+    # platforms_added, platforms_removed: those that only one of them has
     platforms_added: tuple[str, ...] = ()
     platforms_removed: tuple[str, ...] = ()
+    # pip_added, pip_removed: ``name==version`` of the pip part, with the hash where nothing else differs
     pip_added: tuple[str, ...] = ()
     pip_removed: tuple[str, ...] = ()
-    services: tuple[SupportChange, ...] = ()
-    hosts: tuple[HostEffect, ...] = ()
+    services: tuple[SupportChange, ...] = ()  # the capabilities that the new lock supports in another way
+    hosts: tuple[HostEffect, ...] = ()  # the effect on each host that was judged
 
     @property
     def equal(self) -> bool:
@@ -317,12 +302,7 @@ def _change(change: PackageChange) -> PackageDifference:
 def _package(package: LockedPackage | None) -> PackageFields | None:
     if package is None:
         return None
-    return {
-        "version": package.version,
-        "build": package.build,
-        "channel": package.channel_name,
-        "url": package.url,
-    }
+    return {"version": package.version, "build": package.build, "channel": package.channel_name, "url": package.url}
 
 
 def _finding(finding: Finding) -> BriefFinding:

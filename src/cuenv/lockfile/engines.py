@@ -18,20 +18,15 @@ _PART = regex(r"\Achannel \S+: |\Achannel \S+, \S+: ")
 _LACKING = regex(r"([a-z0-9_][a-z0-9_.-]*)(?: [^\n]*)?, for which no candidates were found")
 """The name of a package that another one requires, in the words of the solver."""
 _ADDRESS = regex(r" \(\S+://\S+\)\Z")
-_SHOWN = 5
-"""Requirements that a finding names."""
+_SHOWN = 5  # requirements that a finding names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The solver that a lock asks.
+    """The solver that a lock asks."""
 
-    Attributes:
-        name: one of `ENGINES`.
-        conda: the client that conda-lock drives, by path or by name; ``None`` for the one that is found.
-    """
-
-    name: str = ENGINES[0]
+    name: str = ENGINES[0]  # one of `ENGINES`
+    # the client that conda-lock drives, by path or by name; ``None`` for the one that is found
     conda: str | None = None
 
     @property

@@ -417,8 +417,7 @@ def request_of(spec: EnvironmentSpec, knowledge: Knowledge) -> Request:
     )
 
 
-_FIRST_NVCC = 12
-"""The first CUDA major of which conda-forge has an nvcc; an earlier one comes from a channel of NVIDIA."""
+_FIRST_NVCC = 12  # the first CUDA major of which conda-forge has an nvcc; an earlier one comes from a channel of NVIDIA
 
 
 def _nvcc_is_nvidias(spec: EnvironmentSpec) -> bool:

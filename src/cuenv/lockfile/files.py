@@ -30,8 +30,7 @@ _BESIDE = regex(r"[^/\\]+\.(?:ya?ml|txt|in)")
 """The name of an environment file, or of a list of requirements, that lies beside its lock."""
 _PACKAGE = regex(r"^package:", re.MULTILINE)
 _PYTHON_VERSION = ".python-version"
-_PROJECT = 1024 * 1024
-"""Bytes of a ``pyproject.toml``."""
+_PROJECT = 1024 * 1024  # bytes of a ``pyproject.toml``
 _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
 
 
@@ -94,11 +93,7 @@ def _is_conda_list(text: str) -> bool:
 
 
 def _from_conda_list(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
-    """What ``conda list`` printed as an environment, with one remark.
-
-    Raises:
-        InputError: not every line is as that program prints it.
-    """
+    """What ``conda list`` printed as an environment, with one remark."""
     from cuenv.solve.package_list import listed_environment  # noqa: PLC0415 - few files are such
 
     try:
@@ -281,11 +276,7 @@ def _usual_groups(file: Path) -> tuple[str, ...] | None:
 
 
 def existing_lock(path: Path) -> Lock | None:
-    """The lock that would be replaced, or ``None`` where there is none.
-
-    Raises:
-        InputError: it is not valid; the hint puts it aside.
-    """
+    """The lock that would be replaced, or ``None`` where there is none."""
     if not exists(path):
         return None
     try:
@@ -374,8 +365,7 @@ def recorded_host(lock: Lock, here: HostFacts, knowledge: Knowledge) -> HostFact
     )
 
 
-_HEAD = 16384
-"""Characters of a file in which its head is looked for."""
+_HEAD = 16384  # characters of a file in which its head is looked for
 _LOCK_IT = regex(r"^#   (cuenv lock ([A-Za-z0-9._/-]+)((?: --[a-z-]+ [A-Za-z0-9._/][A-Za-z0-9._/-]*)*))$")
 """What cuenv writes, and nothing that a shell would read as more than words, nor a file that is standard input."""
 _FIELDS = {"--gpu": "gpus", "--host": "hosts", "--driver": "driver", "--glibc": "glibc", "--platform": "platform"}

@@ -337,8 +337,7 @@ def _with_glibc_of_packages(
 
 
 _WITH_TORCH = regex(r"torch(?:vision|audio)?|triton|nvidia-.+")
-_OLDER = "take releases of "
-"""How the fix begins of what another torch does not mend."""
+_OLDER = "take releases of "  # how the fix begins of what another torch does not mend
 
 
 def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, facts: HostFacts) -> str | None:

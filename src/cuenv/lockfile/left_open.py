@@ -17,8 +17,7 @@ from cuenv.resolver.conflicts import conflict_bounds
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Solution
 
-PYTHONS_TRIED = 4
-"""Pythons that are tried for a file that conda solves; each is one more solve."""
+PYTHONS_TRIED = 4  # pythons that are tried for a file that conda solves; each is one more solve
 _LIKELY_PYTHONS = tuple(f"3.{minor}" for minor in (12, 11, 10, 9, 8, 7, 6, 13, 14))
 """Files grow old, so older Pythons are tried before newer ones."""
 _OTHER_PYTHON = regex(

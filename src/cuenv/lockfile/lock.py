@@ -74,37 +74,26 @@ if TYPE_CHECKING:  # most locks are no updates
 
 @dataclass(frozen=True, kw_only=True)
 class LockRequest:
-    """What to lock and how.
-
-    Attributes:
-        platforms: to lock for; empty for those of the file, else the host's.
-        allow: codes of error findings that do not refuse.
-        builds: whether torch may be downloaded to read what a source distribution for pip requires.
-        strict: whether a warning refuses as an error does.
-        update: packages of the existing lock that may move; everything else stays. Empty for a plain lock.
-        anew: whether an existing lock counts for nothing.
-        facts: the host, where it is known already; the options count no more.
-        wheels: the lock without conda that is asked for, one of `cuenv.solve.WHEEL_LOCKS`; empty for a usual one.
-        output: its file, where it is not to have its usual name.
-        quick: whether a no of pip is enough, and nobody asks what would end it.
-        unbuilt: what pip could not build so far, by the minor of Python, so that a further lock does not try again.
-        engine: the solver; only the embedded one keeps packages of an existing lock, and updates.
-    """
+    """What to lock and how."""
 
     path: Path
     host: HostOptions
     sources: Sources
-    platforms: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    builds: bool = False
-    strict: bool = False
+    platforms: tuple[str, ...] = ()  # to lock for; empty for those of the file, else the host's
+    allow: tuple[str, ...] = ()  # codes of error findings that do not refuse
+    builds: bool = False  # whether torch may be downloaded to read what a source distribution for pip requires
+    strict: bool = False  # whether a warning refuses as an error does
+    # packages of the existing lock that may move; everything else stays. Empty for a plain lock
     update: tuple[str, ...] = ()
-    anew: bool = False
-    facts: HostFacts | None = None
+    anew: bool = False  # whether an existing lock counts for nothing
+    facts: HostFacts | None = None  # the host, where it is known already; the options count no more
+    # the lock without conda that is asked for, one of `cuenv.solve.WHEEL_LOCKS`; empty for a usual one
     wheels: str = ""
-    output: Path | None = None
-    quick: bool = False
+    output: Path | None = None  # its file, where it is not to have its usual name
+    quick: bool = False  # whether a no of pip is enough, and nobody asks what would end it
+    # what pip could not build so far, by the minor of Python, so that a further lock does not try again
     unbuilt: dict[str, tuple[Unbuilt, ...]] = field(default_factory=dict, compare=False)
+    # the solver; only the embedded one keeps packages of an existing lock, and updates
     engine: Engine = field(default_factory=Engine)
 
     @property
@@ -117,32 +106,21 @@ class LockRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Locked(Drawable):
-    """The result of ``cuenv lock``.
+    """The result of ``cuenv lock``."""
 
-    Attributes:
-        report: findings before and after the solve, without the solver's own no.
-        facts: the host it is locked for.
-        lock: ``None`` when it was refused or cannot be solved.
-        written: the files, in the order they were written.
-        kept: files of other programs that were replaced, and where what they held is kept.
-        unsatisfiable: the solver's no.
-        warnings: what was noticed when the environment file was read.
-        wheels: the kind of lock that was asked for in place of the usual ones.
-        host_named: the host options that the head of the file gave, where nothing else said which host it is for.
-        conda_solutions: what conda's part was solved to, where the file was refused after that.
-    """
-
-    report: Report
+    report: Report  # findings before and after the solve, without the solver's own no
     spec: EnvironmentSpec
-    facts: HostFacts
-    lock: Lock | None = None
-    written: tuple[Path, ...] = ()
+    facts: HostFacts  # the host it is locked for
+    lock: Lock | None = None  # ``None`` when it was refused or cannot be solved
+    written: tuple[Path, ...] = ()  # the files, in the order they were written
+    # files of other programs that were replaced, and where what they held is kept
     kept: tuple[tuple[Path, Path], ...] = ()
-    unsatisfiable: Unsatisfiable | None = None
-    warnings: tuple[str, ...] = ()
+    unsatisfiable: Unsatisfiable | None = None  # the solver's no
+    warnings: tuple[str, ...] = ()  # what was noticed when the environment file was read
+    # the host options that the head of the file gave, where nothing else said which host it is for
     host_named: str = ""
-    wheels: str = ""
-    conda_solutions: tuple[Solution, ...] = ()
+    wheels: str = ""  # the kind of lock that was asked for in place of the usual ones
+    conda_solutions: tuple[Solution, ...] = ()  # what conda's part was solved to, where the file was refused after that
 
     @property
     def whole_report(self) -> Report:
@@ -252,17 +230,13 @@ def lock_spec(
 
 
 class _Job(NamedTuple):
-    """What is locked, with which tables, and for which hosts: the same host with each platform of the lock.
-
-    Attributes:
-        hosts: empty until `_host_findings` has found them.
-    """
+    """What is locked, with which tables, and for which hosts: the same host with each platform of the lock."""
 
     request: LockRequest
     spec: EnvironmentSpec
     knowledge: Knowledge
     progress: Progress | None
-    hosts: tuple[HostFacts, ...] = ()
+    hosts: tuple[HostFacts, ...] = ()  # empty until `_host_findings` has found them
 
     @property
     def name(self) -> str:

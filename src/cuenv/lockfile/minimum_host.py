@@ -24,24 +24,18 @@ from cuenv.solve.model import Lock, Solution
 
 How: TypeAlias = Literal["native", "jit"]
 
-SUPPORTED_GPUS = "cuenv_served_"
-"""Key of ``custom_metadata``, followed by the platform."""
+SUPPORTED_GPUS = "cuenv_served_"  # key of ``custom_metadata``, followed by the platform
 MINIMUM_DRIVER = "cuenv_minimum_driver"
 MINIMUM_GLIBC = "cuenv_minimum_glibc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportedGpu:
-    """A GPU that a lock supports with every component that it holds.
-
-    Attributes:
-        how: whether torch holds machine code for it, or PTX that the driver compiles.
-        driver: the lowest driver that runs it there; ``None`` where no row says.
-    """
+    """A GPU that a lock supports with every component that it holds."""
 
     capability: Capability
-    how: How
-    driver: str | None
+    how: How  # whether torch holds machine code for it, or PTX that the driver compiles
+    driver: str | None  # the lowest driver that runs it there; ``None`` where no row says
 
     def __str__(self) -> str:
         return f"{self.capability}={self.how}" + (f":{self.driver}" if self.driver else "")
@@ -100,11 +94,7 @@ def _case(facts: HostFacts, knowledge: Knowledge) -> Context:
 
 
 def recorded_gpus(metadata: Mapping[str, str], platform: str) -> tuple[SupportedGpu, ...]:
-    """What a lock says of the GPUs that it supports; empty where it says nothing.
-
-    Raises:
-        ValueError: the record is not as cuenv writes it.
-    """
+    """What a lock says of the GPUs that it supports; empty where it says nothing."""
     found = []
     for text in metadata.get(SUPPORTED_GPUS + platform, "").split():
         device, _, rest = text.partition("=")

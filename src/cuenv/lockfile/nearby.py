@@ -28,14 +28,10 @@ _LOOKS, _TRIES = 300, 10
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """An environment that solves in place of the requested one.
+    """An environment that solves in place of the requested one."""
 
-    Attributes:
-        decision: its choice solves on the channels.
-        options: of ``cuenv resolve`` that ask for what the file asks for, less the release that is not there.
-    """
-
-    decision: Decision
+    decision: Decision  # its choice solves on the channels
+    # of ``cuenv resolve`` that ask for what the file asks for, less the release that is not there
     options: tuple[str, ...]
 
 

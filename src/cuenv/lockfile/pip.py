@@ -77,28 +77,19 @@ def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge)
 
 
 class PipJob(NamedTuple):
-    """A pip part to lock.
-
-    Attributes:
-        sources: the authorities to trust, whether the network may be asked, and the day of the builds.
-        old: the lock that would be replaced; its packages for pip stay while they satisfy the file.
-        update: packages of that lock that may move.
-        allow: codes that the user allowed; CU501 leaves the pip part out.
-        builds: whether torch may be downloaded to read what a source distribution requires.
-        quick: whether a conflict is enough, and no repair of it is looked for.
-        unbuilt: what earlier resolutions of the same command could not build, by the minor of Python; it grows.
-    """
+    """A pip part to lock."""
 
     spec: EnvironmentSpec
     folder: Path
     knowledge: Knowledge
     environ: Mapping[str, str]
-    sources: Sources
-    old: Lock | None
-    update: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    builds: bool = False
-    quick: bool = False
+    sources: Sources  # the authorities to trust, whether the network may be asked, and the day of the builds
+    old: Lock | None  # the lock that would be replaced; its packages for pip stay while they satisfy the file
+    update: tuple[str, ...] = ()  # packages of that lock that may move
+    allow: tuple[str, ...] = ()  # codes that the user allowed; CU501 leaves the pip part out
+    builds: bool = False  # whether torch may be downloaded to read what a source distribution requires
+    quick: bool = False  # whether a conflict is enough, and no repair of it is looked for
+    # what earlier resolutions of the same command could not build, by the minor of Python; it grows
     unbuilt: dict[str, tuple[Unbuilt, ...]] | None = None
     progress: Progress | None = None
 
@@ -183,7 +174,6 @@ def _resolve(
 
     Raises:
         ChannelError: a package index cannot be read.
-        OutsideError: uv cannot be run, or too many packages cannot be built.
     """
     from cuenv.solve.io.pip import resolve  # noqa: PLC0415 - only where there are pip packages
 
@@ -295,8 +285,7 @@ def _over_conda(over: list[PipConflict], packages: tuple[PipLocked, ...]) -> Ite
             )
 
 
-_MOST_UNBUILT = 40
-"""Packages whose setup fails, before the whole is given up."""
+_MOST_UNBUILT = 40  # packages whose setup fails, before the whole is given up
 
 
 def _against_torch(packages: tuple[PipLocked, ...], request: PipRequest, job: PipJob) -> dict[str, Unbuilt]:
@@ -343,8 +332,7 @@ def _without_unlockable(
 
 
 _SHOWN = 3
-_PATIENCE = 10
-"""Seconds of silence after which a file that is only read to know more of it is given up."""
+_PATIENCE = 10  # seconds of silence after which a file that is only read to know more of it is given up
 _COMPILED = "its setup.py imports torch and compiles CUDA code"
 
 

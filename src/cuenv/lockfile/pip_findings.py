@@ -64,10 +64,7 @@ def ignored_lines(lines: PipLines) -> Iterator[Finding]:
     """Options that change nothing of what is locked."""
     for text, why in lines.ignored:
         yield Finding(
-            code=SET_ASIDE,
-            severity="info",
-            subject="pip",
-            message=f"pip: the option {text} is not used: {why}",
+            code=SET_ASIDE, severity="info", subject="pip", message=f"pip: the option {text} is not used: {why}"
         )
 
 
@@ -242,8 +239,7 @@ _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
 
 
 _OTHER_PYTHON = regex(r"(\S+==\S+) has no wheels with a matching Python (?:ABI|version|implementation) tag")
-_CONDITION = regex(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*")
-"""What stands before the versions of a requirement."""
+_CONDITION = regex(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*")  # what stands before the versions of a requirement
 
 
 def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = "") -> Finding:

@@ -31,8 +31,7 @@ CUDA_PROGRAMS = CUDNN_USERS - {"keras"} | {"cudf", "cugraph", "cuml", "cupy", "r
 _LOADERS = ("tensorflow", "tensorflow-gpu", "onnxruntime-gpu", "paddlepaddle-gpu")
 """Programs of pip that load the shared libraries of CUDA when they start."""
 _AND_CUDA = "use tensorflow[and-cuda] from 2.14 on: this extra installs its own CUDA"
-_NAMES_ALL = 10
-"""The last CUDA major whose libraries bear the minor in their names."""
+_NAMES_ALL = 10  # the last CUDA major whose libraries bear the minor in their names
 _SHOWN = 3
 
 
@@ -212,11 +211,7 @@ def program_findings(
         because = f"{listed} {verb} for {nothing}: only what contains PTX can run there"
         message = for_host(Verdict(rule="device-code", outcome="unknown", because=because), facts).because
     yield Finding(
-        code="CU403",
-        severity="warning" if newer else "info",
-        subject=names[0],
-        message=message,
-        unknown=True,
+        code="CU403", severity="warning" if newer else "info", subject=names[0], message=message, unknown=True
     )
 
 

@@ -23,8 +23,7 @@ from cuenv.lockfile.files import LOCK_NAME, existing_lock, recorded_host
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, LockedPackage, Solution, SolveRequest, Unsatisfiable
 
-_TRIES = 60
-"""Solves that may be spent on naming the frozen packages that really stand in the way."""
+_TRIES = 60  # solves that may be spent on naming the frozen packages that really stand in the way
 
 Answer: TypeAlias = Solution | Unsatisfiable
 Solve: TypeAlias = Callable[[SolveRequest], Answer]
@@ -32,30 +31,22 @@ Solve: TypeAlias = Callable[[SolveRequest], Answer]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """What to update: the lock beside an environment file.
-
-    Attributes:
-        names: packages that may move, of conda or of the pip part.
-    """
+    """What to update: the lock beside an environment file."""
 
     path: Path
     host: HostOptions
     sources: Sources
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # packages that may move, of conda or of the pip part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """An update that the frozen CUDA core does not allow.
-
-    Attributes:
-        instead: what they would become; a package that would go is not in it.
-    """
+    """An update that the frozen CUDA core does not allow."""
 
     names: tuple[str, ...]
     platform: str
     packages: tuple[LockedPackage, ...]
-    instead: tuple[LockedPackage, ...]
+    instead: tuple[LockedPackage, ...]  # what they would become; a package that would go is not in it
 
 
 def host_of_update(request: Update, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:

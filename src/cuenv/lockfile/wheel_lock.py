@@ -15,15 +15,7 @@ from cuenv.host.facts import HostFacts, virtual_packages
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.files import read_lock, solved_glibc
-from cuenv.lockfile.formats import (
-    ASIDE,
-    LockedFile,
-    LockPart,
-    aside_record,
-    parse_lock,
-    requirements_txt,
-    unlocked_txt,
-)
+from cuenv.lockfile.formats import ASIDE, LockedFile, LockPart, aside_record, parse_lock, requirements_txt, unlocked_txt
 from cuenv.resolver.asked_cuda import version_spec_of
 from cuenv.resolver.asked_torch import torch_asked, wheels_asked
 from cuenv.resolver.candidates import admits, distance
@@ -56,11 +48,7 @@ def wheel_solutions(
             )
         made.append(
             Solution(
-                platform=host.platform,
-                packages=(),
-                virtual_packages=virtual_packages(host),
-                solver="",
-                python=python,
+                platform=host.platform, packages=(), virtual_packages=virtual_packages(host), solver="", python=python
             )
         )
     return made

@@ -16,15 +16,13 @@ if TYPE_CHECKING:  # a conda lock is read without them
 
 T = TypeVar("T")
 
-_FIRST_MINOR, _LAST_MINOR = 8, 14
-"""Minors of Python 3 among which one is chosen where a lock names none."""
+_FIRST_MINOR, _LAST_MINOR = 8, 14  # minors of Python 3 among which one is chosen where a lock names none
 _OLD_NAMES = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 _LAST_GLIBC = 60
 _COMMON_GLIBC = 28
 """The minor of the C library of RHEL 8, for which most wheels are built: https://github.com/pypa/manylinux."""
 _GLIBC = regex(r"manylinux_2_(\d+)_")
-_LONGEST = 20_000
-"""Characters of a marker."""
+_LONGEST = 20_000  # characters of a marker
 _EXTRA = regex(r"\bextra\s*(==|!=)\s*(['\"])([^'\"]*)\2")
 _TRUE, _FALSE = "os_name != ''", "os_name == ''"
 _LAST_PATCH = 20
@@ -41,14 +39,10 @@ class NamedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class WheelTarget:
-    """A platform and a Python.
-
-    Attributes:
-        python: ``3.12``, or with its patch release.
-    """
+    """A platform and a Python."""
 
     platform: str
-    python: str
+    python: str  # ``3.12``, or with its patch release
     _seen: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -176,9 +170,6 @@ def pythons(requires: str) -> list[str]:
 
     Args:
         requires: such as ``>=3.10,<3.14`` or ``==3.12.8``; empty: any.
-
-    Raises:
-        ValueError: it is not a range of versions.
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - as above
 

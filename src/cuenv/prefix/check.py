@@ -100,10 +100,7 @@ def check_prefix(
     findings = fold_effects(finding for check in checks for finding in check.findings)
     looked = (f"{env.prefix.kind} environment", host_line(env.facts))
     return PrefixCheck(
-        prefix=env.prefix,
-        facts=env.facts,
-        checks=checks,
-        report=report(str(path), findings, looked, CODE_ORDER),
+        prefix=env.prefix, facts=env.facts, checks=checks, report=report(str(path), findings, looked, CODE_ORDER)
     )
 
 

@@ -16,8 +16,7 @@ from cuenv.knowledge.rows import PLATFORMS, STACKS
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import build_cuda
 
-CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")
-"""Packages that force CPU builds."""
+CPU_PACKAGES = ("cpuonly", "pytorch-cpu", "cpu-only")  # packages that force CPU builds
 _GPU_PINS = ("pytorch-cuda", "pytorch-gpu")
 NVCC_PACKAGES = ("cuda-nvcc", "cuda-compiler", "cuda-minimal-build", "cuda-toolkit", "cuda", "cudatoolkit-dev")
 """Packages whose number is that of the nvcc that they bring, the compiler itself first."""

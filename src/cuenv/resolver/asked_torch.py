@@ -25,8 +25,7 @@ from cuenv.solve.pip_lines import without_options
 
 _PYTORCH_INDEX = regex(r"https?://download\.pytorch\.org/whl(?:/(?P<tag>cu\d{2,3}|cpu|rocm[0-9.]+|xpu))?(?:/|$)")
 _TAG = regex(r"cu\d{2,3}")
-_OTHERS = ("cpu", "rocm", "xpu")
-"""How the tags begin of wheels that use no NVIDIA GPU."""
+_OTHERS = ("cpu", "rocm", "xpu")  # how the tags begin of wheels that use no NVIDIA GPU
 _FIRST_LISTED_TAG = 100
 _MAIN_INDEX = ("-i", "--index-url")
 _EXACT = regex(r"={2,3}([0-9.]+(?:post[0-9]+)?)")
@@ -43,27 +42,16 @@ CONDA_TORCHES = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 
 
 class AskedTorch(NamedTuple):
-    """What a pip part asks of torch.
+    """What a pip part asks of torch."""
 
-    Attributes:
-        text: the requirement as it is written.
-        demand: its condition on the release, without a local version.
-        exact: the one release that it names; ``None`` for a range.
-        tag: the local version that it names: ``cu118``, ``cpu``; empty for none.
-        tags: the tags of PyTorch's own indexes that the pip part names.
-        pypi: whether PyPI is asked as well.
-        elsewhere: whether it names an index of others, or the page of all tags: nobody knows which wheels are there.
-        anywhere: whether it names one beside PyPI or its mirror, or that page, from which any wheel may come.
-    """
-
-    text: str
-    demand: Demand
-    exact: Version | None
-    tag: str
-    tags: tuple[str, ...]
-    pypi: bool
-    elsewhere: bool
-    anywhere: bool
+    text: str  # the requirement as it is written
+    demand: Demand  # its condition on the release, without a local version
+    exact: Version | None  # the one release that it names; ``None`` for a range
+    tag: str  # the local version that it names: ``cu118``, ``cpu``; empty for none
+    tags: tuple[str, ...]  # the tags of PyTorch's own indexes that the pip part names
+    pypi: bool  # whether PyPI is asked as well
+    elsewhere: bool  # whether it names an index of others, or the page of all tags: nobody knows which wheels are there
+    anywhere: bool  # whether it names one beside PyPI or its mirror, or that page, from which any wheel may come
 
     @property
     def of_cpu(self) -> bool:
@@ -128,8 +116,7 @@ def wheel_as_requirement(line: str) -> str:
     return f"torch=={found['release']}{'+' if found['tag'] else ''}{found['tag'] or ''}" if found else ""
 
 
-_Place: TypeAlias = tuple[str, int]
-"""A machine, and the minor of a Python 3."""
+_Place: TypeAlias = tuple[str, int]  # a machine, and the minor of a Python 3
 _ANYWHERE = frozenset((machine, minor) for machine in ("x86_64", "aarch64") for minor in range(6, 16))
 
 
@@ -243,8 +230,7 @@ def with_companions(finding: Finding, requirements: Iterable[str], knowledge: Kn
     return replace(finding, fix=fix, edits=edits)
 
 
-_BROUGHT = regex(r"nvidia-[a-z]+(?:-[a-z]+)*-cu1\d$")
-"""Wheels of NVIDIA that each torch brings in releases of its own."""
+_BROUGHT = regex(r"nvidia-[a-z]+(?:-[a-z]+)*-cu1\d$")  # wheels of NVIDIA that each torch brings in releases of its own
 
 
 def _wheels(platform: str, python: VersionSpec | None, knowledge: Knowledge) -> Iterator[TorchWheel]:

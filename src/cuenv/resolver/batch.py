@@ -43,31 +43,21 @@ def choices(
 
 
 class _Grouped(NamedTuple):
-    """A rule with the candidates in groups of which it says the same.
-
-    Attributes:
-        left: how many things it leaves open of a candidate, whatever the host; no candidate that it rejects.
-        groups: what it reads of the candidates of a group, and their bits.
-    """
+    """A rule with the candidates in groups of which it says the same."""
 
     rule: Rule
+    # how many things it leaves open of a candidate, whatever the host; no candidate that it rejects
     left: dict[int, int]
-    groups: list[tuple[dict[str, Any], int]]
+    groups: list[tuple[dict[str, Any], int]]  # what it reads of the candidates of a group, and their bits
     known: dict[Hashable, dict[int, int]]
 
 
 class PoolRanking(NamedTuple):
-    """How candidates stand for a host, each a bit.
+    """How candidates stand for a host, each a bit."""
 
-    Attributes:
-        levels: those that fit, in the order of the preference; equals together.
-        served: those that serve its GPUs as well as the best does: what else they are counts for nothing.
-        by_rule: for each rule, in their order, those that it does not reject.
-    """
-
-    levels: tuple[int, ...]
-    served: int
-    by_rule: tuple[int, ...]
+    levels: tuple[int, ...]  # those that fit, in the order of the preference; equals together
+    served: int  # those that serve its GPUs as well as the best does: what else they are counts for nothing
+    by_rule: tuple[int, ...]  # for each rule, in their order, those that it does not reject
 
     @property
     def fits(self) -> int:

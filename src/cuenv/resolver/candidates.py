@@ -12,33 +12,23 @@ from cuenv.core.versions import VersionSpec, version
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import WHEELS, Cuda, LabelFit, TorchBuild
 
-_PYTHON = 12
-"""Python 3.12 is the middle of what the channels build for: the nearest to it wins."""
-_PATCHES = 40
-"""More releases than any Python or CUDA minor has had."""
-NO_TORCH = version("0")
-"""The version that stands for no torch at all."""
+_PYTHON = 12  # Python 3.12 is the middle of what the channels build for: the nearest to it wins
+_PATCHES = 40  # more releases than any Python or CUDA minor has had
+NO_TORCH = version("0")  # the version that stands for no torch at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate:
-    """One possible environment: a torch build with a CUDA toolkit and a Python.
+    """One possible environment: a torch build with a CUDA toolkit and a Python."""
 
-    Attributes:
-        build: the torch build; its channel is its stack.
-        cuda: the toolkit minor of the environment; ``None`` for a CPU build.
-        python: the minor, such as ``3.12``.
-        label: of the nvidia channel, for the stack pytorch; ``None`` where none is proven to fit.
-        cudnn, nccl: releases, when they are known already (a lock is judged); ``None`` while open.
-        compiler: the release of its nvcc, where something says that; ``None`` for that of the toolkit.
-    """
-
-    build: TorchBuild
-    cuda: Version | None
-    python: str
-    label: LabelFit | None = None
+    build: TorchBuild  # the torch build; its channel is its stack
+    cuda: Version | None  # the toolkit minor of the environment; ``None`` for a CPU build
+    python: str  # the minor, such as ``3.12``
+    label: LabelFit | None = None  # of the nvidia channel, for the stack pytorch; ``None`` where none is proven to fit
+    # cudnn, nccl: releases, when they are known already (a lock is judged); ``None`` while open
     cudnn: Version | None = None
     nccl: Version | None = None
+    # the release of its nvcc, where something says that; ``None`` for that of the toolkit
     compiler: Version | None = None
 
     def __str__(self) -> str:

@@ -15,8 +15,7 @@ from cuenv.resolver.requirements import pin_demand
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.model import LockedPackage
 
-_GCC = regex(r"g(?:cc|xx)(?:_linux-(?:64|aarch64))?")
-"""Packages that make a GCC the compiler of an environment."""
+_GCC = regex(r"g(?:cc|xx)(?:_linux-(?:64|aarch64))?")  # packages that make a GCC the compiler of an environment
 _LIBRARIES = ("cudnn", "libcudnn", "nccl")
 _MAJOR = regex(r"cuda_?(1\d)")
 _LAST = version("9999")
@@ -160,10 +159,5 @@ def locked_gcc_findings(packages: Iterable[LockedPackage], knowledge: Knowledge)
 
 def _gcc_finding(subject: str, message: str, row: Cuda, edit: FileEdit, severity: Severity) -> Finding:
     return Finding(
-        code="CU117",
-        severity=severity,
-        subject=subject,
-        message=message,
-        evidence=tuple(row.sources),
-        edits=(edit,),
+        code="CU117", severity=severity, subject=subject, message=message, evidence=tuple(row.sources), edits=(edit,)
     )

@@ -33,11 +33,7 @@ DECIDED = {
 
 
 def environment_of(decision: Decision, name: str, *, header: bool = True) -> EnvironmentSpec:
-    """The environment of a decision, as `compose` writes it, for what a user typed.
-
-    Raises:
-        UsageError: a requested package is no spec or asks for what another option decides, or the name is invalid.
-    """
+    """The environment of a decision, as `compose` writes it, for what a user typed."""
     try:
         check_name(name)
     except ValueError as error:
@@ -54,9 +50,6 @@ def compose(decision: Decision, name: str, *, header: bool = True) -> Environmen
     Args:
         header: whether its head says what it was chosen for: that costs more than all the rest, and is left out where
             many candidates are tried.
-
-    Raises:
-        ValueError: no candidate fits, or a requested package is no spec or asks for what another option decides.
     """
     if decision.chosen is None:
         raise ValueError("no candidate fits")
@@ -329,10 +322,7 @@ def _compiler(candidate: Candidate, context: Context) -> list[Pin]:
         else ("the host compiler",)
     )
     gxx = Pin(
-        name=f"gxx_{candidate.build.platform}",
-        version=f"{limit}.*" if limit else "",
-        channel="conda-forge",
-        why=why,
+        name=f"gxx_{candidate.build.platform}", version=f"{limit}.*" if limit else "", channel="conda-forge", why=why
     )
     return [gxx, Pin(name="ninja", why=("PyTorch builds extensions with ninja",))]
 

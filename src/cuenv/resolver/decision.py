@@ -17,13 +17,9 @@ from cuenv.resolver.rules import RULES, Context, Judge, Remedy, Rule, Verdict, m
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Candidates with one and the same leading objection.
+    """Candidates with one and the same leading objection."""
 
-    Attributes:
-        lead: the objection, as it stands against ``example``.
-    """
-
-    lead: Verdict
+    lead: Verdict  # the objection, as it stands against ``example``
     count: int
     example: Candidate
 
@@ -39,38 +35,27 @@ class Rejection:
 
 
 class NearMiss(NamedTuple):
-    """What would be chosen with a remedy, where that is better.
-
-    Attributes:
-        objection: what leads against it today.
-        then: the host and the request as they would be with the remedy.
-    """
+    """What would be chosen with a remedy, where that is better."""
 
     candidate: Candidate
-    objection: Verdict
+    objection: Verdict  # what leads against it today
     remedy: Remedy
-    then: Context
+    then: Context  # the host and the request as they would be with the remedy
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision(Drawable):
-    """What was chosen, from what, and why.
-
-    Attributes:
-        fitting: the candidates that no rule rejects, best first.
-        skipped: candidates that do not solve on the channels (``--prove``), with what was missing.
-        clash: the requested packages that no channel has or that cannot stand together; else empty.
-        conda: why no conda build was chosen, where nobody asked for wheels and only a wheel fits; else empty.
-        unsolved: requested packages without which the channels satisfy the rest, where they do not satisfy all.
-    """
+    """What was chosen, from what, and why."""
 
     context: Context
     assessments: tuple[Assessment, ...]
-    fitting: tuple[Assessment, ...]
+    fitting: tuple[Assessment, ...]  # the candidates that no rule rejects, best first
+    # candidates that do not solve on the channels (``--prove``), with what was missing
     skipped: tuple[tuple[Candidate, str], ...] = ()
     proven: bool = False
-    clash: str = ""
-    conda: str = ""
+    clash: str = ""  # the requested packages that no channel has or that cannot stand together; else empty
+    conda: str = ""  # why no conda build was chosen, where nobody asked for wheels and only a wheel fits; else empty
+    # requested packages without which the channels satisfy the rest, where they do not satisfy all
     unsolved: tuple[str, ...] = ()
 
     @property

@@ -15,8 +15,7 @@ from cuenv.host.request import pool
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import ComputeCapability
 
-WSL_DRIVER = "WSL2"
-"""The source of a driver that stands for its CUDA version."""
+WSL_DRIVER = "WSL2"  # the source of a driver that stands for its CUDA version
 _FORWARD_COMPAT_KINDS = ("datacenter", "jetson")
 """Kinds of GPU on which forward compatibility works; of RTX cards it does on server versions alone."""
 _DRIVER = ("driver.version", "driver.cuda")

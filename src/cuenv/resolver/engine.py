@@ -29,30 +29,21 @@ RuleFunction: TypeAlias = Callable[..., Any]
 
 
 class Rule(NamedTuple):
-    """A rule; `rule` makes one of a function.
-
-    Attributes:
-        code: of the finding that an objection becomes.
-        about: what a person may ask about to get its verdict, beside ``pytorch``.
-        order: the most basic rules first: the first objection leads.
-        per: what it is asked about: the host, each machine, each GPU, or each capability; the worst verdict counts.
-        unless: answers before, where it is no matter of the host; it names nothing of a host.
-        cites: the reason that comes first in each of its verdicts.
-        without: why it passes where there is nothing to ask it about.
-        locked: it judges a locked environment as well as a choice.
-    """
+    """A rule; `rule` makes one of a function."""
 
     name: str
-    code: str
+    code: str  # of the finding that an objection becomes
     title: str
-    order: int
+    order: int  # the most basic rules first: the first objection leads
     judge: Callable[..., Verdict]
-    about: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()  # what a person may ask about to get its verdict, beside ``pytorch``
+    # what it is asked about: the host, each machine, each GPU, or each capability; the worst verdict counts
     per: Per = "host"
+    # answers before, where it is no matter of the host; it names nothing of a host
     unless: Callable[..., Verdict | None] | None = None
-    cites: RuleFunction | None = None
-    without: str = ""
-    locked: bool = True
+    cites: RuleFunction | None = None  # the reason that comes first in each of its verdicts
+    without: str = ""  # why it passes where there is nothing to ask it about
+    locked: bool = True  # it judges a locked environment as well as a choice
 
     @property
     def questions(self) -> tuple[RuleFunction, ...]:
@@ -345,11 +336,7 @@ class Judge:
         return tuple([found[place] for place in self._places])
 
     def _side(
-        self,
-        known: dict[Hashable, tuple[Verdict, ...]],
-        key: Hashable,
-        memories: list[_Memory],
-        candidate: Candidate,
+        self, known: dict[Hashable, tuple[Verdict, ...]], key: Hashable, memories: list[_Memory], candidate: Candidate
     ) -> tuple[Verdict, ...]:
         """What the rules say that read one side of a candidate."""
         found = known[key] = tuple([self._verdict(memory, candidate) for memory in memories])

@@ -76,8 +76,7 @@ def gpu_support(decision: Decision) -> list[tuple[str, Support]]:
     return [(str(item), support_of(code, item)) for item in decision.context.facts.capabilities] if code else []
 
 
-SKIPPED = 6
-"""How many of the candidates that were skipped are named without ``-v``."""
+SKIPPED = 6  # how many of the candidates that were skipped are named without ``-v``
 
 
 def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bool = False) -> list[str]:

@@ -159,8 +159,7 @@ def _container_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Fi
 
 _GB = 1000**3
 _MIB = 1024**2
-_DEFAULT_SHM_MIB = 64
-"""What a container gets of ``/dev/shm`` when nobody asks for more; see the state ``shm``."""
+_DEFAULT_SHM_MIB = 64  # what a container gets of ``/dev/shm`` when nobody asks for more; see the state ``shm``
 _BY_ADMIN = "# by an administrator"
 
 

@@ -44,16 +44,11 @@ def extension_line(row: Extension) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEntry:
-    """One row of the tables in words, as ``cuenv kb`` prints it.
+    """One row of the tables in words, as ``cuenv kb`` prints it."""
 
-    Attributes:
-        table: the table it stands in; empty for what follows from several.
-        sources: ids of its sources.
-    """
-
-    table: str
+    table: str  # the table it stands in; empty for what follows from several
     says: str
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # ids of its sources
     low: bool = False
     note: str = ""
 

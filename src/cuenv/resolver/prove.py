@@ -34,8 +34,7 @@ from cuenv.solve.io.solver import pins_without_record, solve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
-Unread: TypeAlias = dict[tuple[tuple[str, ...], str], str]
-"""Why channels cannot be read for a platform."""
+Unread: TypeAlias = dict[tuple[tuple[str, ...], str], str]  # why channels cannot be read for a platform
 _NO_CANDIDATES = regex(r"[├└│─\s]*(.+?), for which no candidates were found")
 _HIDDEN = regex(
     r"(?P<name>[a-z0-9_][a-z0-9._-]*) [^\n]*? is excluded because due to strict channel priority not using this option "

@@ -17,15 +17,11 @@ from cuenv.resolver.rules.device import jit_count
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assessment:
-    """A candidate and what every rule said about it, in the order of the rules.
-
-    Attributes:
-        objections: the verdicts that reject it; the first leads.
-    """
+    """A candidate and what every rule said about it, in the order of the rules."""
 
     candidate: Candidate
     verdicts: tuple[Verdict, ...]
-    objections: tuple[Verdict, ...]
+    objections: tuple[Verdict, ...]  # the verdicts that reject it; the first leads
 
     @property
     def fits(self) -> bool:
@@ -43,18 +39,13 @@ class Assessment:
 
 
 class Criterion(NamedTuple):
-    """One named criterion of the preference; a smaller key is better.
-
-    Attributes:
-        key: what it is by; it names in its signature what it reads, as a rule does. ``None`` for what a rule left open.
-        says: how a candidate stands on it, for "why not".
-        reads: the rule whose verdict it is by, where it has no key.
-    """
+    """One named criterion of the preference; a smaller key is better."""
 
     name: str
+    # what it is by; it names in its signature what it reads, as a rule does. ``None`` for what a rule left open
     key: Callable[..., Any] | None
-    says: Callable[[Assessment, Context], str]
-    reads: str = ""
+    says: Callable[[Assessment, Context], str]  # how a candidate stands on it, for "why not"
+    reads: str = ""  # the rule whose verdict it is by, where it has no key
 
 
 def unknown_count(verdict: Verdict) -> int:
@@ -132,9 +123,7 @@ PREFERENCE: tuple[Criterion, ...] = (
     SEEN,
     Criterion("newest PyTorch", _newest, lambda item, _: f"pytorch {item.candidate.build.version}"),
     Criterion(
-        "stack conda-forge",
-        lambda stack: stack != "conda-forge",
-        lambda item, _: f"stack {item.candidate.build.stack}",
+        "stack conda-forge", lambda stack: stack != "conda-forge", lambda item, _: f"stack {item.candidate.build.stack}"
     ),
     NATIVE_LEVEL,
     Criterion(

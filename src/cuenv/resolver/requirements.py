@@ -25,18 +25,12 @@ _TOOLS = {"gxx": ("gxx", "gxx_linux-*", "cxx-compiler", "gxx_impl_linux-*", "com
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """A library that is asked for.
-
-    Attributes:
-        text: as it was asked for.
-        condition: on its releases, in the notation of pip; empty for any.
-        ways: in which it may come, as in `Extension.comes`.
-    """
+    """A library that is asked for."""
 
     name: str
-    text: str
-    condition: str
-    ways: tuple[str, ...]
+    text: str  # as it was asked for
+    condition: str  # on its releases, in the notation of pip; empty for any
+    ways: tuple[str, ...]  # in which it may come, as in `Extension.comes`
 
     def admits(self, release: Version) -> bool:
         """Whether a release satisfies the condition."""
@@ -225,16 +219,11 @@ def pin_without_broken(pin: Pin, when: tuple[str, ...], knowledge: Knowledge) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRequirement:
-    """What a library compiles with and an environment file does not list.
-
-    Attributes:
-        what: the header file, or ``nvcc``, ``ninja``, ``gxx``.
-        holder: a package that brings it; ``None`` when no row knows one.
-    """
+    """What a library compiles with and an environment file does not list."""
 
     package: str
-    what: str
-    holder: str | None
+    what: str  # the header file, or ``nvcc``, ``ninja``, ``gxx``
+    holder: str | None  # a package that brings it; ``None`` when no row knows one
     sources: tuple[str, ...]
 
 

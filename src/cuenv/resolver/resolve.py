@@ -30,23 +30,16 @@ if TYPE_CHECKING:  # only --prove pays for them
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution(Drawable):
-    """The result of ``cuenv resolve``: the decision, and the environment of its choice.
-
-    Attributes:
-        spec: the environment, or ``None`` when nothing fits.
-        findings: what is odd about the machine, or against the policy in what was requested.
-        solution: the solver's answer, when it was asked for one.
-        records: the day of the records at hand that the choice was proven on; empty where it is by the tables alone, or
-            where the channels were asked.
-        lacking: the day of the records at hand that do not satisfy a choice by the tables, and why.
-    """
+    """The result of ``cuenv resolve``: the decision, and the environment of its choice."""
 
     decision: Decision
-    spec: EnvironmentSpec | None
-    findings: tuple[Finding, ...]
-    solution: Solution | None = None
+    spec: EnvironmentSpec | None  # the environment, or ``None`` when nothing fits
+    findings: tuple[Finding, ...]  # what is odd about the machine, or against the policy in what was requested
+    solution: Solution | None = None  # the solver's answer, when it was asked for one
+    # the day of the records at hand that the choice was proven on; empty where it is by the tables alone, or where the
+    # channels were asked
     records: str = ""
-    lacking: str = ""
+    lacking: str = ""  # the day of the records at hand that do not satisfy a choice by the tables, and why
 
     @property
     def fits(self) -> bool:
@@ -175,16 +168,11 @@ def facts_for_decision(facts: HostFacts) -> HostFacts:
     return facts if facts.gpus else replace(facts, driver=None)
 
 
-Row = tuple[Assessment, ...]
-"""One environment on every platform, in the order of the platforms."""
+Row = tuple[Assessment, ...]  # one environment on every platform, in the order of the platforms
 
 
 def decide_together(
-    context: Context,
-    platforms: tuple[str, ...],
-    name: str,
-    prove: Sources | None,
-    progress: Progress | None,
+    context: Context, platforms: tuple[str, ...], name: str, prove: Sources | None, progress: Progress | None
 ) -> tuple[Decision, EnvironmentSpec | None, Solution | None, tuple[Finding, ...]]:
     """Choose for several platforms: the decision of the first, with the candidates that fit on all.
 

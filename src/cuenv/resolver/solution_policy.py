@@ -34,9 +34,8 @@ def undated_findings(solution: Solution, as_of: str) -> Iterator[Finding]:
         severity="warning",
         subject=names[0].partition(" ")[0] if one else solution.platform,
         message=(
-            f"{first_of(names, _SHOWN)} {'is' if one else 'are'} "
-            f"chosen, but it is unknown whether {'it' if one else 'they'} existed as of {as_of}: "
-            "the channel or index gives no date"
+            f"{first_of(names, _SHOWN)} {'is' if one else 'are'} chosen, but it is unknown whether "
+            f"{'it' if one else 'they'} existed as of {as_of}: the channel or index gives no date"
         ),
     )
 

@@ -19,62 +19,42 @@ Outcome = Literal["pass", "warn", "reject", "unknown"]
 
 
 class Reason(NamedTuple):
-    """What a verdict rests on: a fact of the host, a row of a table, or the request (``wish``).
+    """What a verdict rests on: a fact of the host, a row of a table, or the request (``wish``)."""
 
-    Attributes:
-        kind: ``host``, ``row`` or ``wish``.
-        says: the fact in words, with its numbers.
-        sources: ids of the row's sources, or the source of the evidence.
-        low: a row of low confidence.
-    """
-
-    kind: Literal["host", "row", "wish"]
-    says: str
-    sources: tuple[str, ...] = ()
-    low: bool = False
+    kind: Literal["host", "row", "wish"]  # ``host``, ``row`` or ``wish``
+    says: str  # the fact in words, with its numbers
+    sources: tuple[str, ...] = ()  # ids of the row's sources, or the source of the evidence
+    low: bool = False  # a row of low confidence
 
 
 class Remedy(NamedTuple):
-    """What would lift an objection: a driver to install, or an option to give. A wrong GPU has no remedy.
-
-    Attributes:
-        driver: the lowest driver that lifts it (or the highest branch, when ``upto``).
-        option: the option that lifts it.
-    """
+    """What would lift an objection: a driver to install, or an option to give. A wrong GPU has no remedy."""
 
     text: str
-    driver: str | None = None
+    driver: str | None = None  # the lowest driver that lifts it (or the highest branch, when ``upto``)
     upto: bool = False
-    option: str | None = None
+    option: str | None = None  # the option that lifts it
 
 
 class Verdict(NamedTuple):
-    """A rule's word on one candidate.
-
-    Attributes:
-        open: of how many things no row says it; counts where the outcome is unknown.
-    """
+    """A rule's word on one candidate."""
 
     rule: str
     outcome: Outcome
     because: str
     reasons: tuple[Reason, ...] = ()
     remedy: Remedy | None = None
-    open: int = 1
+    open: int = 1  # of how many things no row says it; counts where the outcome is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What every rule may look at, beside the candidate.
+    """What every rule may look at, beside the candidate."""
 
-    Attributes:
-        facts: the host, with the driver that programs there get.
-        proving: the channels are asked for each candidate, so that the tables need not know where it was seen.
-    """
-
-    facts: HostFacts
+    facts: HostFacts  # the host, with the driver that programs there get
     request: Request
     knowledge: Knowledge
+    # the channels are asked for each candidate, so that the tables need not know where it was seen
     proving: bool = False
 
     def __post_init__(self) -> None:

@@ -28,22 +28,16 @@ if TYPE_CHECKING:  # types alone
     from cuenv.solve.io.local_records import LocalRecords
     from cuenv.solve.io.sources import Sources
 
-_LAYERS = ("cudnn", "nccl")
-"""Roles whose package has several names."""
+_LAYERS = ("cudnn", "nccl")  # roles whose package has several names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionChange:
-    """What would be different about the host.
+    """What would be different about the host."""
 
-    Attributes:
-        driver: the driver that every machine would have; ``None`` leaves them theirs.
-        add: GPUs that come.
-        remove: every GPU goes that has the name of one of these, or its capability where it has no name.
-    """
-
-    driver: Driver | None = None
-    add: tuple[Gpu, ...] = ()
+    driver: Driver | None = None  # the driver that every machine would have; ``None`` leaves them theirs
+    add: tuple[Gpu, ...] = ()  # GPUs that come
+    # every GPU goes that has the name of one of these, or its capability where it has no name
     remove: tuple[Gpu, ...] = ()
 
 
@@ -59,32 +53,24 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A version that the environment file asks for only before, or only after.
+    """A version that the environment file asks for only before, or only after."""
 
-    Attributes:
-        before, after: as ``libcudnn<9.11``; ``None`` where the file asks for no version of it.
-        why: the reasons of the pin that holds a version, the later where both do.
-    """
-
+    # before, after: as ``libcudnn<9.11``; ``None`` where the file asks for no version of it
     before: str | None
     after: str | None
-    why: tuple[str, ...]
+    why: tuple[str, ...]  # the reasons of the pin that holds a version, the later where both do
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """What a host gets before and after a change, and the difference.
-
-    Attributes:
-        appear, vanish: candidates that fit only after, or only before; the best first.
-        bounds: what moves in the environment file beside the choice itself.
-    """
+    """What a host gets before and after a change, and the difference."""
 
     before: Resolution
     after: Resolution
+    # appear, vanish: candidates that fit only after, or only before; the best first
     appear: tuple[Group, ...]
     vanish: tuple[Group, ...]
-    bounds: tuple[Bound, ...]
+    bounds: tuple[Bound, ...]  # what moves in the environment file beside the choice itself
 
 
 def changed(facts: HostFacts, change: DecisionChange, knowledge: Knowledge) -> HostFacts:
@@ -92,9 +78,6 @@ def changed(facts: HostFacts, change: DecisionChange, knowledge: Knowledge) -> H
 
     In a pool every machine gets the driver and loses the GPUs that go, and is none when it has no GPU left; a GPU that
     is added comes in a machine of its own, with the pool's driver and C library.
-
-    Raises:
-        ValueError: a GPU that goes is not there.
     """
     for gone in change.remove:
         if not any(_is(gpu, gone, knowledge) for gpu in facts.gpus):
@@ -188,20 +171,15 @@ def _groups(candidates: Iterable[Candidate]) -> tuple[Group, ...]:
     return tuple(Group(stack, pytorch, cuda, count) for (stack, pytorch, cuda), count in counts.items())
 
 
-_BRANCH_DIGITS = 4
-"""A driver of at most so many digits and no dot is a branch."""
+_BRANCH_DIGITS = 4  # a driver of at most so many digits and no dot is a branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOptions:
-    """The change as it was typed.
+    """The change as it was typed."""
 
-    Attributes:
-        driver: a driver, or a branch such as 580, which means its first driver.
-        add, remove: GPUs by product name or capability.
-    """
-
-    driver: str | None = None
+    driver: str | None = None  # a driver, or a branch such as 580, which means its first driver
+    # add, remove: GPUs by product name or capability
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
 
@@ -220,9 +198,6 @@ def what_if(
     Args:
         prove: where to read channels, as in `resolve`.
         local_records: channel records that lie here already, as in `resolve`.
-
-    Raises:
-        UsageError: nothing changes, a GPU that goes is not there, or a text names no GPU or driver.
     """
     if not (options.driver or options.add or options.remove):
         raise UsageError("what-if needs a change of the host", hint="cuenv what-if --driver 580.65.06")

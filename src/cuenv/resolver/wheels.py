@@ -31,10 +31,8 @@ INDEX = "https://download.pytorch.org/whl/"
 
 _TAG = r"cu(?P<major>\d{1,2})(?P<minor>\d)"
 _LOCAL = regex(rf"{_TAG}(?!\d)")
-_MADE_FOR = regex(r"cu(?P<major>1\d|9)(?P<minor>\d)?(?!\d)")
-"""A library may name a CUDA major alone: ``cu12torch2.7``."""
-_NOT_NVIDIA = regex(r"cpu|rocm|xpu|hpu")
-"""How the local versions begin of builds that use no NVIDIA GPU."""
+_MADE_FOR = regex(r"cu(?P<major>1\d|9)(?P<minor>\d)?(?!\d)")  # a library may name a CUDA major alone: ``cu12torch2.7``
+_NOT_NVIDIA = regex(r"cpu|rocm|xpu|hpu")  # how the local versions begin of builds that use no NVIDIA GPU
 _INDEX_FOLDER = regex(rf"/whl/(?:nightly/|test/)?(?:{_TAG}|(?P<cpu>cpu))/")
 _PYTHON = regex(r"-cp(\d)(\d{1,2})-cp\d+[a-z]*-|-cp(\d)(\d{1,2})-abi3-")
 _NUMBERS = regex(r"\d{1,4}\.\d{1,4}")

@@ -39,20 +39,13 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What there is to say to a question.
-
-    Attributes:
-        says: the answer in one sentence.
-        verdicts: with how many candidates each stands for.
-        losses: where preference and not a rule decides.
-        of_choice: whether it depends on what was chosen, and so on whether the channels were asked.
-    """
+    """What there is to say to a question."""
 
     question: str
-    says: str
-    verdicts: tuple[tuple[Verdict, int], ...] = ()
-    losses: tuple[Loss, ...] = ()
-    of_choice: bool = True
+    says: str  # the answer in one sentence
+    verdicts: tuple[tuple[Verdict, int], ...] = ()  # with how many candidates each stands for
+    losses: tuple[Loss, ...] = ()  # where preference and not a rule decides
+    of_choice: bool = True  # whether it depends on what was chosen, and so on whether the channels were asked
 
 
 def why(decision: Decision, subject: str) -> Answer:

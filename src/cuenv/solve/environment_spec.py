@@ -11,8 +11,7 @@ from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 
-LISTS = (".txt", ".in")
-"""How the name of a list of requirements for pip ends."""
+LISTS = (".txt", ".in")  # how the name of a list of requirements for pip ends
 WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
 ADVICE = "Add a package: cuenv resolve --with PACKAGE, which stays when this file is written again, or a line below."
@@ -24,8 +23,7 @@ NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")
 """The version of a pin that names one release, or one series of releases."""
 
-NUMBERS = regex(r"\d+(?:\.\d+)*")
-"""The numbers of a release, wherever they stand."""
+NUMBERS = regex(r"\d+(?:\.\d+)*")  # the numbers of a release, wherever they stand
 
 _NAME = regex(r"[^/ :#]+")
 _PLATFORM = regex(r"(linux|osx|win|freebsd|emscripten|wasi|zos)-[a-z0-9_]+")
@@ -59,22 +57,14 @@ def names_index(text: str) -> bool:
 
 
 def check_name(text: str) -> str:
-    """The name of an environment, as conda takes it.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The name of an environment, as conda takes it."""
     if not _NAME.fullmatch(text) or not text.isprintable():
         raise ValueError(f"expected a name without '/', ' ', ':' and '#', got {describe(text)}")
     return text
 
 
 def check_platform(text: str) -> str:
-    """A platform as it is written.
-
-    Raises:
-        ValueError: conda has none of such a name.
-    """
+    """A platform as it is written."""
     if not _PLATFORM.fullmatch(text):
         raise ValueError(f"expected a platform such as linux-64, got {describe(text)}")
     return text
@@ -91,24 +81,17 @@ def together(conditions: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One requirement on a conda package.
-
-    Attributes:
-        version: in the subset that conda, micromamba and conda-lock read alike: ``2.7.1``, ``2.7.*``,
-            ``>=9,<9.11``; empty for any. As in the file, a bare release is exact beside a build (``=2.7.1=cuda*``)
-            and a prefix without one (``=3.12`` is 3.12.*; ``==3.12`` is exact).
-        build: glob over the build string; empty for any.
-        channel: the channel it must come from (``nvidia/label/cuda-11.8.0``); empty for any.
-        why: the reasons, one sentence each, for the comment above it.
-        role: which of the four roles it fills; empty for none.
-    """
+    """One requirement on a conda package."""
 
     name: str
+    # in the subset that conda, micromamba and conda-lock read alike: ``2.7.1``, ``2.7.*``, ``>=9,<9.11``; empty for
+    # any. As in the file, a bare release is exact beside a build (``=2.7.1=cuda*``) and a prefix without one (``=3.12``
+    # is 3.12.*; ``==3.12`` is exact)
     version: str = ""
-    build: str = ""
-    channel: str = ""
-    why: tuple[str, ...] = ()
-    role: str = ""
+    build: str = ""  # glob over the build string; empty for any
+    channel: str = ""  # the channel it must come from (``nvidia/label/cuda-11.8.0``); empty for any
+    why: tuple[str, ...] = ()  # the reasons, one sentence each, for the comment above it
+    role: str = ""  # which of the four roles it fills; empty for none
 
     def yaml_text(self) -> str:
         """As it stands in ``environment.yml``: ``conda-forge::pytorch=2.7.1=cuda129*``."""
@@ -155,40 +138,27 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSpec:
-    """What goes into ``environment.yml``.
-
-    Attributes:
-        channels: in order of priority, strict.
-        pip: the lines of the pip part, with those of the lists that it names in their place.
-        constraints: conditions on what pip installs, of the lists that it names.
-        constrained: the lines that name those lists (``-c FILE``), for who writes the environment again.
-        unread: lines that name a list that was not read, each with the reason.
-        listed: the pip part as it stands in the file, where it names lists; else empty.
-        variables: literals; conda stores them as they are and expands nothing.
-        header: comment lines at the top: what was decided and why.
-        ours: whether cuenv wrote it, and so promises one channel for CUDA.
-        prefix: the folder of the environment that the file was exported from; empty for none.
-        nodefaults: whether the file forbids that conda adds its default channels.
-        of_cpu: whether the name of the file says that it is for machines without a GPU: ``environment_cpu.yml``.
-        project: whether it stands for a Python project, which uv installs as well as pip.
-    """
+    """What goes into ``environment.yml``."""
 
     name: str
-    channels: tuple[str, ...]
+    channels: tuple[str, ...]  # in order of priority, strict
     pins: tuple[Pin, ...]
     platforms: tuple[str, ...] = ()
-    pip: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()  # the lines of the pip part, with those of the lists that it names in their place
+    constraints: tuple[str, ...] = ()  # conditions on what pip installs, of the lists that it names
+    # the lines that name those lists (``-c FILE``), for who writes the environment again
     constrained: tuple[str, ...] = ()
-    unread: tuple[tuple[str, str], ...] = ()
-    listed: tuple[str, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()  # lines that name a list that was not read, each with the reason
+    listed: tuple[str, ...] = ()  # the pip part as it stands in the file, where it names lists; else empty
+    # literals; conda stores them as they are and expands nothing
     variables: Mapping[str, str] = field(default_factory=dict)
-    header: tuple[str, ...] = ()
-    ours: bool = False
-    prefix: str = ""
-    nodefaults: bool = False
+    header: tuple[str, ...] = ()  # comment lines at the top: what was decided and why
+    ours: bool = False  # whether cuenv wrote it, and so promises one channel for CUDA
+    prefix: str = ""  # the folder of the environment that the file was exported from; empty for none
+    nodefaults: bool = False  # whether the file forbids that conda adds its default channels
+    # whether the name of the file says that it is for machines without a GPU: ``environment_cpu.yml``
     of_cpu: bool = False
-    project: bool = False
+    project: bool = False  # whether it stands for a Python project, which uv installs as well as pip
 
     def pin(self, name: str) -> Pin | None:
         """The pin of a package."""

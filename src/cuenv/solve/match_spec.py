@@ -47,9 +47,6 @@ def parse_spec(text: str) -> Pin:
 
     Returns:
         the pin: name in lower case, the canonical host taken off the channel, the version in one spelling.
-
-    Raises:
-        ValueError: another form; the message quotes it and says what to write instead.
     """
     try:
         return _parse(text)
@@ -146,8 +143,7 @@ def _split_channel(text: str) -> tuple[str, str]:
     return "", text
 
 
-_HERE = ("linux-64", "linux-aarch64", "noarch")
-"""Folders of a channel that a lock of cuenv takes packages from."""
+_HERE = ("linux-64", "linux-aarch64", "noarch")  # folders of a channel that a lock of cuenv takes packages from
 
 
 def _channel(name: str) -> str:

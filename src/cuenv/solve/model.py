@@ -51,28 +51,21 @@ def names_cpu(build: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedPackage:
-    """One conda package, exactly.
-
-    Attributes:
-        channel: base of its URL without subdir, canonical and without credentials
-            (``https://conda.anaconda.org/conda-forge``).
-        depends: dependency specs as the record has them, build strings included.
-        constrains: the record's ``constrains``; a lock file of version 1 cannot carry them.
-        category: in a lock of conda-lock's, where installers leave some out (``dev``); always ``main`` in ours.
-        size: bytes of the archive; ``None`` when the channel does not say.
-    """
+    """One conda package, exactly."""
 
     name: str
     version: str
     build: str
     subdir: str
+    # base of its URL without subdir, canonical and without credentials (``https://conda.anaconda.org/conda-forge``)
     channel: str
     url: str
     md5: str | None
     sha256: str | None
-    size: int | None = None
-    depends: tuple[str, ...] = ()
-    constrains: tuple[str, ...] = ()
+    size: int | None = None  # bytes of the archive; ``None`` when the channel does not say
+    depends: tuple[str, ...] = ()  # dependency specs as the record has them, build strings included
+    constrains: tuple[str, ...] = ()  # the record's ``constrains``; a lock file of version 1 cannot carry them
+    # in a lock of conda-lock's, where installers leave some out (``dev``); always ``main`` in ours
     category: str = "main"
 
     @property
@@ -89,29 +82,21 @@ class LockedPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipLocked:
-    """One package that pip installs over the conda part, exactly.
+    """One package that pip installs over the conda part, exactly."""
 
-    Attributes:
-        name: normalised as PyPI does it: ``huggingface-hub``.
-        url: of the one file that is installed; without credentials. A list of pins names an index, which ends with
-            ``/``, or nothing.
-        sha256: of that file; ``None`` when the lock that was read has none.
-        size: bytes of the file; ``None`` when the index does not say.
-        direct: whether the requirement itself named the URL.
-        depends: what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted.
-        uploaded: the day (UTC) of the upload of that file, right after the index was asked; empty where it tells none.
-        category: as of a conda package.
-    """
-
-    name: str
+    name: str  # normalised as PyPI does it: ``huggingface-hub``
     version: str
+    # of the one file that is installed; without credentials. A list of pins names an index, which ends with ``/``, or
+    # nothing
     url: str
-    sha256: str | None
-    size: int | None = None
+    sha256: str | None  # of that file; ``None`` when the lock that was read has none
+    size: int | None = None  # bytes of the file; ``None`` when the index does not say
+    # the day (UTC) of the upload of that file, right after the index was asked; empty where it tells none
     uploaded: str = ""
-    direct: bool = False
+    direct: bool = False  # whether the requirement itself named the URL
+    # what it requires on this platform, as ``name>=1,<2``, conda's packages included; sorted
     depends: tuple[str, ...] = ()
-    category: str = "main"
+    category: str = "main"  # as of a conda package
 
     @property
     def from_source(self) -> bool:
@@ -128,58 +113,41 @@ class PipLocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A requirement of the pip part that is not locked: pip installs it after all else.
+    """A requirement of the pip part that is not locked: pip installs it after all else."""
 
-    Attributes:
-        text: as pip reads it, without credentials.
-        why: the reason, a main clause.
-        build: whether its setup needs torch, so that pip must build it in the environment (``--no-build-isolation``).
-    """
-
-    text: str
-    why: str
+    text: str  # as pip reads it, without credentials
+    why: str  # the reason, a main clause
+    # whether its setup needs torch, so that pip must build it in the environment (``--no-build-isolation``)
     build: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveRequest:
-    """What is asked of the solver.
-
-    Attributes:
-        prefer: packages of an existing lock that stay while they satisfy the rest.
-        frozen: packages that may stand in the answer in no other version and build.
-    """
+    """What is asked of the solver."""
 
     spec: EnvironmentSpec
     channels: tuple[str, ...]
     platform: str
     virtual_packages: tuple[VirtualPackage, ...]
-    prefer: tuple[LockedPackage, ...] = ()
-    frozen: tuple[LockedPackage, ...] = ()
+    prefer: tuple[LockedPackage, ...] = ()  # packages of an existing lock that stay while they satisfy the rest
+    frozen: tuple[LockedPackage, ...] = ()  # packages that may stand in the answer in no other version and build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """What the solver answered for one platform, sorted by name.
-
-    Attributes:
-        pip: what pip adds to the conda packages, sorted by name.
-        aside: what pip adds after that, and no hash pins.
-        options: where pip finds that, as a list of requirements says it: ``--extra-index-url URL``.
-        python: the Python that the packages for pip were chosen for, where no conda package brings one.
-        undated: packages, by name and version, whose records tell no day, where only builds of a day were asked for.
-        remarks: what is to be said of reading it: the part that was read, packages that have no file for it.
-    """
+    """What the solver answered for one platform, sorted by name."""
 
     platform: str
     packages: tuple[LockedPackage, ...]
     virtual_packages: tuple[VirtualPackage, ...]
     solver: str
-    pip: tuple[PipLocked, ...] = ()
-    aside: tuple[SetAside, ...] = ()
-    options: tuple[str, ...] = ()
-    python: str = ""
+    pip: tuple[PipLocked, ...] = ()  # what pip adds to the conda packages, sorted by name
+    aside: tuple[SetAside, ...] = ()  # what pip adds after that, and no hash pins
+    options: tuple[str, ...] = ()  # where pip finds that, as a list of requirements says it: ``--extra-index-url URL``
+    python: str = ""  # the Python that the packages for pip were chosen for, where no conda package brings one
+    # packages, by name and version, whose records tell no day, where only builds of a day were asked for
     undated: tuple[str, ...] = ()
+    # what is to be said of reading it: the part that was read, packages that have no file for it
     remarks: tuple[Finding, ...] = ()
 
     def package(self, name: str) -> LockedPackage | None:
@@ -207,39 +175,27 @@ class Solved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsatisfiable:
-    """No packages satisfy the requirements, and why the solver says so.
-
-    Attributes:
-        missing: requirements of the environment that no record of the channels satisfies.
-        text: the solver's own words, whole.
-        as_of: the day as of which the channels were read; empty for today.
-    """
+    """No packages satisfy the requirements, and why the solver says so."""
 
     platform: str
-    missing: tuple[str, ...]
-    text: str
-    as_of: str = ""
+    missing: tuple[str, ...]  # requirements of the environment that no record of the channels satisfies
+    text: str  # the solver's own words, whole
+    as_of: str = ""  # the day as of which the channels were read; empty for today
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """The lock of an environment for one or more platforms.
-
-    Attributes:
-        sources: the environment files, relative to the lock.
-        metadata: string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``.
-        program: whose format it is, where it is neither conda-lock's nor an explicit file: ``uv``, ``pixi``, ``pip``.
-        part: what was read of a file that holds more, for people.
-        again: the command by which that program makes it anew.
-    """
+    """The lock of an environment for one or more platforms."""
 
     channels: tuple[str, ...]
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # the environment files, relative to the lock
     solutions: tuple[Solution, ...]
+    # string to string, kept in ``custom_metadata`` (CEP 37); keys of ours begin with ``cuenv_``
     metadata: Mapping[str, str] = field(default_factory=dict)
+    # whose format it is, where it is neither conda-lock's nor an explicit file: ``uv``, ``pixi``, ``pip``
     program: str = ""
-    part: str = ""
-    again: str = ""
+    part: str = ""  # what was read of a file that holds more, for people
+    again: str = ""  # the command by which that program makes it anew
 
     @property
     def pip(self) -> tuple[str, ...]:
@@ -253,11 +209,7 @@ class Lock:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What activation of the environment sets.
-
-        Raises:
-            ValueError: the record is not as cuenv writes it.
-        """
+        """What activation of the environment sets."""
         try:
             found = json.loads(self.metadata.get(VARIABLES, "{}"))
         except RecursionError as error:
@@ -284,8 +236,7 @@ VARIABLES = "cuenv_variables"
 """The key of `Lock.metadata` that keeps the variables of the environment file, which the format has no place for."""
 OF_CPU = "cuenv_of_cpu"
 """The key of `Lock.metadata` under which the packages stand whose CPU builds the environment file asks for."""
-AS_OF = "cuenv_as_of"
-"""The key of `Lock.metadata` that keeps the day as of which channels and indexes were read."""
+AS_OF = "cuenv_as_of"  # the key of `Lock.metadata` that keeps the day as of which channels and indexes were read
 _LEAST = ("cuenv_minimum_", "cuenv_served_")
 """How the keys of `Lock.metadata` begin that say which hosts a lock runs on."""
 
@@ -319,13 +270,9 @@ _URL = regex(r"([a-z][a-z0-9+.-]*://[^\s#]+|/[^\s#]+)/([a-z0-9_-]+)/([^/\s#]+?)(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageUrl:
-    """The parts of a package's URL.
+    """The parts of a package's URL."""
 
-    Attributes:
-        channel: everything before the subdir.
-    """
-
-    channel: str
+    channel: str  # everything before the subdir
     subdir: str
     name: str
     version: str
@@ -333,11 +280,7 @@ class PackageUrl:
 
 
 def parse_package_url(url: str) -> PackageUrl:
-    """Read ``CHANNEL/SUBDIR/NAME-VERSION-BUILD.conda`` (or ``.tar.bz2``).
-
-    Raises:
-        ValueError: the text has another form.
-    """
+    """Read ``CHANNEL/SUBDIR/NAME-VERSION-BUILD.conda`` (or ``.tar.bz2``)."""
     found = _URL.fullmatch(url) if url.isprintable() else None
     parts = _decoded(found[3]).rsplit("-", 2) if found else []
     if not found or len(parts) != 3 or not all(parts):

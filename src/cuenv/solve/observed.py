@@ -30,42 +30,31 @@ _PRE = regex(r"(\.0)?\.?a0\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A package record of a channel, as far as the tables speak of it.
-
-    Attributes:
-        day: of its upload, ``YYYY-MM-DD``; empty when the channel does not say.
-    """
+    """A package record of a channel, as far as the tables speak of it."""
 
     name: str
     version: str
     build: str
     depends: tuple[str, ...] = ()
-    day: str = ""
+    day: str = ""  # of its upload, ``YYYY-MM-DD``; empty when the channel does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelBuild:
-    """The records of one torch build: all that share stack, release, CUDA minor and platform.
-
-    Attributes:
-        cuda: ``None`` for the CPU build.
-        builds: every build string.
-        cudnn, nccl, glibc: what the records ask for; of those that ask for nothing there is no entry.
-        day: of the newest upload; empty when no record tells it.
-        first: the day of the oldest upload; empty as well.
-    """
+    """The records of one torch build: all that share stack, release, CUDA minor and platform."""
 
     stack: str
     version: Version
-    cuda: Version | None
+    cuda: Version | None  # ``None`` for the CPU build
     platform: str
-    builds: tuple[str, ...]
+    builds: tuple[str, ...]  # every build string
     pythons: tuple[str, ...]
+    # cudnn, nccl, glibc: what the records ask for; of those that ask for nothing there is no entry
     cudnn: tuple[Requirement, ...]
     nccl: tuple[Requirement, ...]
     glibc: tuple[Version, ...]
-    day: str = ""
-    first: str = ""
+    day: str = ""  # of the newest upload; empty when no record tells it
+    first: str = ""  # the day of the oldest upload; empty as well
 
     @property
     def key(self) -> BuildKey:

@@ -20,8 +20,7 @@ _TABLED = regex(
 _TABLE = regex(r"# packages in environment at |# Name +Version +Build")
 _PLATFORM = regex(r"# platform: ([a-z0-9-]+)")
 _OF_PYTORCH = regex(r"py\d\.\d+_(?:cuda\d|cpu_)\S*")
-_HEAD = 40
-"""Lines in which the first package stands."""
+_HEAD = 40  # lines in which the first package stands
 
 
 class _Listed(NamedTuple):

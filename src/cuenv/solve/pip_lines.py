@@ -16,8 +16,7 @@ from cuenv.core.urls import one_line, redact
 from cuenv.solve.environment_spec import requirement_name
 from cuenv.solve.model import SetAside
 
-FILES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2")
-"""How the files end that pip installs."""
+FILES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2")  # how the files end that pip installs
 HASHED = regex(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
 _REPOSITORY = regex(r"(?:git|hg|svn|bzr)(?:\+|@|:)")
 _REVISION = regex(r"(?<=[^/@])@([^@/#]+)(?:#.*)?$")
@@ -62,21 +61,13 @@ _PLAIN = {"--no-index": "no_index", "--pre": "pre", "--prefer-binary": "left", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipOptions:
-    """Where packages come from, as a pip part says it.
+    """Where packages come from, as a pip part says it."""
 
-    Attributes:
-        index: the index that stands in for the usual one; empty where none is named.
-        extra: further indexes.
-        links: pages and folders with files.
-        alone: whether only those pages and folders count.
-        flags: further options, as uv takes them.
-    """
-
-    index: str = ""
-    extra: tuple[str, ...] = ()
-    links: tuple[str, ...] = ()
-    alone: bool = False
-    flags: tuple[str, ...] = ()
+    index: str = ""  # the index that stands in for the usual one; empty where none is named
+    extra: tuple[str, ...] = ()  # further indexes
+    links: tuple[str, ...] = ()  # pages and folders with files
+    alone: bool = False  # whether only those pages and folders count
+    flags: tuple[str, ...] = ()  # further options, as uv takes them
 
     def lines(self) -> tuple[str, ...]:
         """As a list of requirements has them, without credentials."""
@@ -97,20 +88,14 @@ class WrongLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipLines:
-    """The lines of a pip part, by what is done with them.
-
-    Attributes:
-        aside: what no hash can pin.
-        wrong: what pip refuses as well.
-        ignored: options that change nothing of what is locked, each with the reason.
-        built: lines that name the folder in which conda built a package, which are taken by its name.
-    """
+    """The lines of a pip part, by what is done with them."""
 
     requirements: tuple[str, ...] = ()
     options: PipOptions = field(default_factory=PipOptions)
-    aside: tuple[SetAside, ...] = ()
-    wrong: tuple[WrongLine, ...] = ()
-    ignored: tuple[tuple[str, str], ...] = ()
+    aside: tuple[SetAside, ...] = ()  # what no hash can pin
+    wrong: tuple[WrongLine, ...] = ()  # what pip refuses as well
+    ignored: tuple[tuple[str, str], ...] = ()  # options that change nothing of what is locked, each with the reason
+    # lines that name the folder in which conda built a package, which are taken by its name
     built: tuple[str, ...] = ()
 
 

@@ -22,73 +22,46 @@ from cuenv.solve.pip_lines import PipOptions
 
 _VARIANT = regex(r"\.post[1-9]\d\d$")
 _PYTHONS = frozenset({"python", "python_abi"})
-_GLIBC = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
-"""The platforms manylinux_X_Y that uv knows."""
+_GLIBC = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))  # the platforms manylinux_X_Y that uv knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provided:
-    """A distribution of PyPI that a conda package already installs.
+    """A distribution of PyPI that a conda package already installs."""
 
-    Attributes:
-        name: on PyPI, normalised.
-        version: as PyPI writes it.
-        conda: the conda package, such as ``pytorch``.
-        shown: its version and channel for people: ``2.5.1 from conda-forge``.
-    """
-
-    name: str
-    version: str
-    conda: str
-    shown: str = ""
+    name: str  # on PyPI, normalised
+    version: str  # as PyPI writes it
+    conda: str  # the conda package, such as ``pytorch``
+    shown: str = ""  # its version and channel for people: ``2.5.1 from conda-forge``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unbuilt:
-    """A package of which only a source distribution exists, and whose setup fails here.
-
-    Attributes:
-        version: of the source distribution; its URL where the requirement names that.
-        why: the reason, a main clause.
-        build: whether its setup needs torch, or another package of the environment.
-    """
+    """A package of which only a source distribution exists, and whose setup fails here."""
 
     name: str
-    version: str
-    why: str
-    build: bool = False
+    version: str  # of the source distribution; its URL where the requirement names that
+    why: str  # the reason, a main clause
+    build: bool = False  # whether its setup needs torch, or another package of the environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipRequest:
-    """What is asked of uv.
+    """What is asked of uv."""
 
-    Attributes:
-        requirements: as pip reads them (PEP 508).
-        python: the locked Python, such as ``3.12.7``.
-        glibc: lowest C library of the hosts, such as ``2.35``; ``None`` where it is unknown.
-        provided: what conda installs; a constraint that is never pulled.
-        prefer: packages of an existing lock that stay while they satisfy the rest.
-        constraints: further conditions on what is installed.
-        options: indexes of the pip part.
-        unbuilt: packages whose requirements nobody can read here; they are taken as they are.
-        builds: whether a build that only tells a package's requirements may download torch and CUDA libraries for it.
-        as_of: the day (UTC) by which a file must have been uploaded to its index; empty for all files.
-        undated: packages that are taken although their index does not say when.
-    """
-
-    requirements: tuple[str, ...]
-    python: str
+    requirements: tuple[str, ...]  # as pip reads them (PEP 508)
+    python: str  # the locked Python, such as ``3.12.7``
     platform: str
-    glibc: str | None = None
-    provided: tuple[Provided, ...] = ()
-    prefer: tuple[PipLocked, ...] = ()
-    constraints: tuple[str, ...] = ()
-    options: PipOptions = field(default_factory=PipOptions)
-    unbuilt: tuple[Unbuilt, ...] = ()
+    glibc: str | None = None  # lowest C library of the hosts, such as ``2.35``; ``None`` where it is unknown
+    provided: tuple[Provided, ...] = ()  # what conda installs; a constraint that is never pulled
+    prefer: tuple[PipLocked, ...] = ()  # packages of an existing lock that stay while they satisfy the rest
+    constraints: tuple[str, ...] = ()  # further conditions on what is installed
+    options: PipOptions = field(default_factory=PipOptions)  # indexes of the pip part
+    unbuilt: tuple[Unbuilt, ...] = ()  # packages whose requirements nobody can read here; they are taken as they are
+    # whether a build that only tells a package's requirements may download torch and CUDA libraries for it
     builds: bool = False
-    as_of: str = ""
-    undated: tuple[str, ...] = ()
+    as_of: str = ""  # the day (UTC) by which a file must have been uploaded to its index; empty for all files
+    undated: tuple[str, ...] = ()  # packages that are taken although their index does not say when
 
     @property
     def machine(self) -> str:
@@ -140,27 +113,17 @@ def unbuilt(text: str, request: PipRequest) -> Unbuilt | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipConflict:
-    """No packages satisfy the pip part, and what contradicts what.
+    """No packages satisfy the pip part, and what contradicts what."""
 
-    Attributes:
-        text: the resolver's own words.
-        parent: what demands it: ``vllm==0.11.1``; empty when only requirements contradict each other.
-        demand: what it demands: ``torch==2.9.0``.
-        provided: what conda gives instead; ``None`` when conda has no part in it.
-        requirement: the line of the pip part that leads there.
-        repair: lines in other releases, proven by resolving again: ``vllm==0.7.0``; none where a few do not help.
-        absent: the package that none of the indexes has, in no release; empty where the trouble is another.
-        then: the resolver's words on what else contradicts, once the lines before it are loosened.
-    """
-
-    text: str
-    parent: str = ""
-    demand: str = ""
-    provided: Provided | None = None
-    requirement: str = ""
+    text: str  # the resolver's own words
+    parent: str = ""  # what demands it: ``vllm==0.11.1``; empty when only requirements contradict each other
+    demand: str = ""  # what it demands: ``torch==2.9.0``
+    provided: Provided | None = None  # what conda gives instead; ``None`` when conda has no part in it
+    requirement: str = ""  # the line of the pip part that leads there
+    # lines in other releases, proven by resolving again: ``vllm==0.7.0``; none where a few do not help
     repair: tuple[str, ...] = ()
-    absent: str = ""
-    then: tuple[str, ...] = ()
+    absent: str = ""  # the package that none of the indexes has, in no release; empty where the trouble is another
+    then: tuple[str, ...] = ()  # the resolver's words on what else contradicts, once the lines before it are loosened
 
     def lines(self, requirements: Iterable[str]) -> Iterator[str]:
         """The lines of a pip part that lead there: the one that is named, then others of which the words speak."""

@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # only with a pip part
     from packaging.pylock import Package, PackageArchive, PackageSdist, PackageWheel
     from packaging.tags import Tag
 
-LOG = "uv_resolver=debug"
-"""The value of ``RUST_LOG``."""
+LOG = "uv_resolver=debug"  # the value of ``RUST_LOG``
 _LEGACY = {(2, 17): "manylinux2014", (2, 12): "manylinux2010", (2, 5): "manylinux1"}
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?(?:\{[^}]*\})?"
 _LINE = regex(rf"DEBUG Adding transitive dependency for {_NAME}==(\S+): {_NAME}((?:[*<>=].*)?)")
@@ -42,9 +41,6 @@ def parse(data: Mapping[str, Any], request: PipRequest, source: str) -> tuple[Pi
 
     Args:
         request: what was asked; it names the Python and the platform that wheels are chosen for.
-
-    Raises:
-        InputError: it is not as PEP 751 says, or no wheel of a package fits.
     """
     from packaging.pylock import Pylock, PylockValidationError  # noqa: PLC0415 - only with a pip part
     from packaging.tags import create_compatible_tags_selector  # noqa: PLC0415 - as above

@@ -16,10 +16,8 @@ from cuenv.core.io.files import path_text
 T = TypeVar("T")
 U = TypeVar("U")
 
-_PAUSE = 0.2
-"""Seconds between two attempts while another run is busy."""
-_MOST = 8
-"""The most threads."""
+_PAUSE = 0.2  # seconds between two attempts while another run is busy
+_MOST = 8  # the most threads
 
 
 def run_parallel(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 DATA = os.path.realpath(f"{__file__}/../../../data")  # a string: pathlib costs a quick command a twentieth of its time
 """What ships with the package: tables, recorded hosts, templates."""
 
-_MOST = 40
-"""Links in one path, as for the kernel."""
+_MOST = 40  # links in one path, as for the kernel
 
 
 class UntrustedError(PermissionError):
@@ -105,8 +104,7 @@ def private_folder(purpose: str) -> Iterator[Path]:
         yield Path(path)
 
 
-LIMIT = 64 * 1024 * 1024
-"""Bytes that a text file may have unless the caller knows better."""
+LIMIT = 64 * 1024 * 1024  # bytes that a text file may have unless the caller knows better
 
 _OTHER = "name a text file in UTF-8"
 _WHY = {
@@ -189,11 +187,7 @@ def is_folder(path: str | Path) -> bool:
 
 
 def exists(path: str | Path) -> bool:
-    """Whether anything lies there; a broken link does not count.
-
-    Raises:
-        InputError: nobody can tell: a folder above may not be searched, or links run in a circle.
-    """
+    """Whether anything lies there; a broken link does not count."""
     try:
         os.stat(path)  # noqa: PTH116 - Path.exists hides the circle, and pathlib is loaded late
     except OSError as error:
@@ -300,9 +294,6 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a file to read it; a named pipe is none, since nobody may ever write to it.
 
     What a shell makes of ``<(command)``, and ``/dev/stdin``, are pipes that have a writer.
-
-    Raises:
-        OSError: it cannot be opened, or is a named pipe.
     """
     stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
     named = not os.path.realpath(path).startswith(("/dev/", "/proc/"))
@@ -314,11 +305,7 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def read_stdin(*, limit: int = LIMIT, lenient: bool = False) -> str:
-    """Standard input to its end, as `read_text` reads a file.
-
-    Raises:
-        InputError: it is closed, cannot be read, is too large, or no UTF-8 text.
-    """
+    """Standard input to its end, as `read_text` reads a file."""
     if sys.stdin is None:
         raise InputError("cannot read standard input: it is closed", hint="name a file instead of -")
     try:
@@ -347,16 +334,11 @@ def _decode(data: bytes, source: str, limit: int, errors: str = "strict") -> str
     return text
 
 
-BLOCK = 1024 * 1024
-"""Bytes that are read at once."""
+BLOCK = 1024 * 1024  # bytes that are read at once
 
 
 def file_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, or of anything that can be read to its end, such as a pipe.
-
-    Raises:
-        InputError: it is missing, a folder, or cannot be read.
-    """
+    """The bytes of a file, or of anything that can be read to its end, such as a pipe."""
     try:
         with path.open("rb", buffering=0) as stream:
             yield from _blocks(stream)
@@ -373,11 +355,7 @@ def size_of(path: Path) -> int:
 
 
 def stdin_blocks() -> Iterator[bytes]:
-    """The bytes of standard input to its end.
-
-    Raises:
-        InputError: it is closed or cannot be read.
-    """
+    """The bytes of standard input to its end."""
     if sys.stdin is None:
         raise InputError("cannot read standard input: it is closed", hint="cuenv diagnose train.log")
     try:
@@ -401,11 +379,7 @@ def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """A TOML document as plain values.
-
-    Raises:
-        ValueError: it is not TOML.
-    """
+    """A TOML document as plain values."""
     if sys.version_info >= (3, 11):
         import tomllib  # noqa: PLC0415 - most commands read none
     else:

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
 
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR")
-LIMIT = 1024 * 1024
-"""Bytes of each stream that are kept; a program that writes more is stopped."""
-_TICK = 1.0
-"""Seconds between two calls of `run`'s ``tick``."""
-_GRACE = 2.0
-"""Seconds that a program which was killed may take to end."""
+LIMIT = 1024 * 1024  # bytes of each stream that are kept; a program that writes more is stopped
+_TICK = 1.0  # seconds between two calls of `run`'s ``tick``
+_GRACE = 2.0  # seconds that a program which was killed may take to end
 
 
 def environment() -> Mapping[str, str]:
@@ -41,21 +38,13 @@ def machine() -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """How a program ended.
+    """How a program ended."""
 
-    Attributes:
-        code: its exit status (negative: the signal); ``None`` when it did not start or was stopped.
-        out: what it wrote on standard output, as text.
-        err: the same for standard error.
-        reason: why there is no good answer, in a few words; ``None`` after exit status 0.
-        late: it was stopped at its time limit.
-    """
-
-    code: int | None
-    out: str = ""
-    err: str = ""
-    reason: str | None = None
-    late: bool = False
+    code: int | None  # its exit status (negative: the signal); ``None`` when it did not start or was stopped
+    out: str = ""  # what it wrote on standard output, as text
+    err: str = ""  # the same for standard error
+    reason: str | None = None  # why there is no good answer, in a few words; ``None`` after exit status 0
+    late: bool = False  # it was stopped at its time limit
 
 
 Run = Callable[[Sequence[str], float, Mapping[str, str]], Completed]

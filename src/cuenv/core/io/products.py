@@ -15,8 +15,7 @@ from cuenv.core.regex import regex
 
 _KEPT = "An edited file is kept as FILE.bak when cuenv writes it again; it was written with sha256"
 _SEAL = regex(rb"^(?:#|//) %s ([0-9a-f]{32})\n" % re.escape(_KEPT.encode()), re.MULTILINE)
-_HEAD = 16384
-"""Bytes at the start of a file in which the digest stands."""
+_HEAD = 16384  # bytes at the start of a file in which the digest stands
 
 
 def add_digest(text: str, advice: str = "") -> str:

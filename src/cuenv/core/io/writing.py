@@ -25,10 +25,8 @@ from cuenv.core.io.files import is_file, ls_command, path_text, reason_of, refus
 
 NAME = ".cuenv-writing"
 """The file that is locked: there only while somebody writes, and after a writer was killed until the next one."""
-LEFTOVERS = ".cuenv-*.tmp"
-"""What a writer that was killed leaves beside its targets."""
-PATIENCE = 30.0
-"""Seconds to wait for another writer, which needs milliseconds."""
+LEFTOVERS = ".cuenv-*.tmp"  # what a writer that was killed leaves beside its targets
+PATIENCE = 30.0  # seconds to wait for another writer, which needs milliseconds
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

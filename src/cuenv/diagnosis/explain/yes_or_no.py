@@ -223,9 +223,8 @@ def _nccl_has_code(asked: AskedQuestion, knowledge: Knowledge, facts: HostFacts 
     if able[-1] is rows[-1] or until is None:
         return True, f"NCCL has code for {capability_text(found, asked)}"
     return True, (
-        f"NCCL before {until} has code for {capability_text(found, asked)}; from "
-        f"{until} on it supports compute capability {rows[-1].serves_from} and "
-        f"later, so use a torch with an older NCCL"
+        f"NCCL before {until} has code for {capability_text(found, asked)}; from {until} on it supports compute "
+        f"capability {rows[-1].serves_from} and later, so use a torch with an older NCCL"
     )
 
 

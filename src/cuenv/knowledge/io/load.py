@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 FOLDER: str | Path = DATA
 """Where `load` finds the tables: those that come with the package. Tests put a frozen copy in their place."""
 
-GUIDANCE = f"{DATA}/guidance"
-"""Where the tables of guidance lie."""
+GUIDANCE = f"{DATA}/guidance"  # where the tables of guidance lie
 
 _HINT = "a table is a file such as torch.json; the README of the knowledge base names their columns"
 

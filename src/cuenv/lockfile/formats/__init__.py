@@ -28,26 +28,20 @@ from cuenv.core.urls import one_line
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec
 from cuenv.solve.model import Lock, SetAside, Solution
 
-PLATFORM = "<platform>"
-"""Stands for the platform in the name of a file that holds one platform."""
+PLATFORM = "<platform>"  # stands for the platform in the name of a file that holds one platform
 CLIENTS = ("cuenv", "conda", "micromamba", "conda-lock")
 """The order in which the commands of clients are shown; further clients follow."""
 
 
 class LockedFile(NamedTuple):
-    """What a file is written from, compared with, and installed as.
-
-    Attributes:
-        solution: the platform of the file; the first one for a file that holds every platform.
-        asked: the environment file that was locked; in a comparison ``None`` where that is gone or changed.
-        origin: the first line of the comment at the top.
-    """
+    """What a file is written from, compared with, and installed as."""
 
     lock: Lock
-    solution: Solution
+    solution: Solution  # the platform of the file; the first one for a file that holds every platform
     folder: Path
+    # the environment file that was locked; in a comparison ``None`` where that is gone or changed
     asked: Callable[[], EnvironmentSpec | None]
-    origin: str = ""
+    origin: str = ""  # the first line of the comment at the top
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -72,27 +66,18 @@ def _always(_: Solution) -> bool:
 
 
 class LockFormat(NamedTuple):
-    """One kind of file that ``cuenv lock`` writes.
+    """One kind of file that ``cuenv lock`` writes."""
 
-    Attributes:
-        file: its name; with `PLATFORM` in it there is one file per platform.
-        order: its place in lists.
-        purpose: what it is for, in the help of ``cuenv lock``.
-        write: the text of the file.
-        holds: whether there is such a file for a platform.
-        install: pairs of a client and the command by which it makes the environment of the file.
-        differences: what a text says otherwise than the lock; ``None`` for the lock that the others are compared with.
-        own: how a file of ours begins, which is replaced without a copy.
-    """
-
-    file: str
-    order: int
-    purpose: str
-    write: Callable[[LockedFile], str]
-    holds: Callable[[Solution], bool] = _always
+    file: str  # its name; with `PLATFORM` in it there is one file per platform
+    order: int  # its place in lists
+    purpose: str  # what it is for, in the help of ``cuenv lock``
+    write: Callable[[LockedFile], str]  # the text of the file
+    holds: Callable[[Solution], bool] = _always  # whether there is such a file for a platform
+    # pairs of a client and the command by which it makes the environment of the file
     install: Callable[[LockedFile], Iterable[tuple[str, str]]] = _no_commands
+    # what a text says otherwise than the lock; ``None`` for the lock that the others are compared with
     differences: Callable[[LockedFile, str], Iterable[str]] | None = None
-    own: str = WRITTEN_BY
+    own: str = WRITTEN_BY  # how a file of ours begins, which is replaced without a copy
 
     def path(self, folder: Path, platform: str) -> Path:
         """The file of a platform in a folder."""
@@ -105,22 +90,14 @@ class LockFormat(NamedTuple):
 
 
 class LockPart(NamedTuple):
-    """The part that is meant of a lock that holds several; empty: what its own program installs when not told.
+    """The part that is meant of a lock that holds several; empty: what its own program installs when not told."""
 
-    Attributes:
-        environment: one of a file of pixi.
-        extras: of a Python project.
-        groups: dependency groups of a Python project, beside those that are installed by default.
-        python: the release of Python, ``3.12``.
-        python_from: what names that Python, for people.
-        usual: the groups that are installed by default, as the project says it; ``None`` where it says nothing.
-    """
-
-    environment: str = ""
-    extras: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    python: str = ""
-    python_from: str = "--python"
+    environment: str = ""  # one of a file of pixi
+    extras: tuple[str, ...] = ()  # of a Python project
+    groups: tuple[str, ...] = ()  # dependency groups of a Python project, beside those that are installed by default
+    python: str = ""  # the release of Python, ``3.12``
+    python_from: str = "--python"  # what names that Python, for people
+    # the groups that are installed by default, as the project says it; ``None`` where it says nothing
     usual: tuple[str, ...] | None = None
 
     @property
@@ -136,29 +113,19 @@ class LockPart(NamedTuple):
 
 
 class LockReader(NamedTuple):
-    """One kind of file that is read as a lock.
+    """One kind of file that is read as a lock."""
 
-    Attributes:
-        file: its usual name, for people.
-        content: what such a text contains.
-        read: the lock in a text, given the name of its source for errors, and the part that is meant.
-        lint: names of files that ``cuenv lint`` takes for locks of this format; ``None`` for a format it leaves alone.
-        program: whose file it is; empty where ``cuenv install`` and the other commands take it as well.
-        again: the command that makes the file anew; empty where cuenv does.
-        parts: the options that choose a part of it.
-        installs: whether ``cuenv install`` takes it, though it is another program's.
-        limit: characters that it may have.
-    """
-
-    file: str
-    content: re.Pattern[str]
+    file: str  # its usual name, for people
+    content: re.Pattern[str]  # what such a text contains
+    # the lock in a text, given the name of its source for errors, and the part that is meant
     read: Callable[[str, str, LockPart], Lock]
+    # names of files that ``cuenv lint`` takes for locks of this format; ``None`` for a format it leaves alone
     lint: re.Pattern[str] | None = None
-    program: str = ""
-    again: str = ""
-    parts: tuple[str, ...] = ()
-    installs: bool = False
-    limit: int = 64 * 1024 * 1024
+    program: str = ""  # whose file it is; empty where ``cuenv install`` and the other commands take it as well
+    again: str = ""  # the command that makes the file anew; empty where cuenv does
+    parts: tuple[str, ...] = ()  # the options that choose a part of it
+    installs: bool = False  # whether ``cuenv install`` takes it, though it is another program's
+    limit: int = 64 * 1024 * 1024  # characters that it may have
 
 
 _HEAD_LINES = 200
@@ -301,11 +268,7 @@ def aside_record(solution: Solution) -> str:
 
 
 def recorded_aside(text: str) -> tuple[tuple[SetAside, ...], tuple[str, ...]]:
-    """What `aside_record` wrote: the requirements that are set aside, and the options for them.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """What `aside_record` wrote: the requirements that are set aside, and the options for them."""
     try:
         found = json.loads(text)
         return (

@@ -112,8 +112,7 @@ def _virtual(package: VirtualPackage, platform: str) -> tuple[str, dict[str, Any
 
 
 VIRTUAL = "cuenv_virtual_packages_"
-SOLVER = "cuenv_solver_"
-"""Keys of ``custom_metadata``, followed by the platform."""
+SOLVER = "cuenv_solver_"  # keys of ``custom_metadata``, followed by the platform
 
 
 def parse(text: str, source: str) -> Lock:
@@ -282,13 +281,7 @@ def _locked(name: str, version: str, url: str, platform: str, **more: Any) -> Lo
     if parts.subdir not in (platform, "noarch"):
         raise ValueError(f"it is a package for {parts.subdir}, but locked for {platform}")
     return LockedPackage(
-        name=name,
-        version=version,
-        build=parts.build,
-        subdir=parts.subdir,
-        channel=parts.channel,
-        url=clean,
-        **more,
+        name=name, version=version, build=parts.build, subdir=parts.subdir, channel=parts.channel, url=clean, **more
     )
 
 

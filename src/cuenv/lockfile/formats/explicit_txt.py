@@ -160,8 +160,4 @@ FORMAT = LockFormat(
     install=_install,
     differences=_differences,
 )
-READER = LockReader(
-    file="explicit file",
-    content=regex(rf"(?m)^\s*{_MARK}\s*$"),
-    read=_read,
-)
+READER = LockReader(file="explicit file", content=regex(rf"(?m)^\s*{_MARK}\s*$"), read=_read)

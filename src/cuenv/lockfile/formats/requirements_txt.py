@@ -22,10 +22,8 @@ from cuenv.lockfile.formats import PLATFORM, LockedFile, LockFormat, LockPart, L
 from cuenv.solve.environment_spec import WRITTEN_BY, EnvironmentSpec, names_index, normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 
-UNLOCKED = "CU501"
-"""Allowing this code leaves the pip part out of the lock."""
-LEFT_OUT = f"--allow {UNLOCKED} leaves the pip part out of the lock"
-"""Why each line of it is set aside then."""
+UNLOCKED = "CU501"  # allowing this code leaves the pip part out of the lock
+LEFT_OUT = f"--allow {UNLOCKED} leaves the pip part out of the lock"  # why each line of it is set aside then
 
 
 def lines(packages: Iterable[PipLocked]) -> tuple[str, ...]:
@@ -139,17 +137,12 @@ _AGAIN = "uv pip compile --generate-hashes requirements.in --output-file require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One requirement, pinned to one release.
+    """One requirement, pinned to one release."""
 
-    Attributes:
-        at: number of its first line.
-        url: of its file, where the line names one.
-    """
-
-    at: int
+    at: int  # number of its first line
     name: str
     version: str
-    url: str
+    url: str  # of its file, where the line names one
     marker: str
     sha256: str | None
 
@@ -299,9 +292,8 @@ def _open(names: list[str], pinned: int, again: str) -> Iterator[Finding]:
             severity="error",
             subject="packages",
             message=(
-                f"{count} {'is' if len(names) == 1 else 'are'} not pinned "
-                "to one release by ==, so pip installs the newest that "
-                f"fits, which was not checked: {first_of(names, _SHOWN)}"
+                f"{count} {'is' if len(names) == 1 else 'are'} not pinned to one release by ==, so pip installs the "
+                f"newest that fits, which was not checked: {first_of(names, _SHOWN)}"
             ),
             fix=again,
             unknown=True,

@@ -23,15 +23,10 @@ _HINT = "remove --engine conda-lock: the embedded solver needs no conda"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program that solves for conda-lock.
+    """A program that solves for conda-lock."""
 
-    Attributes:
-        path: absolute.
-        kind: ``conda``, ``mamba`` or ``micromamba``.
-    """
-
-    path: str
-    kind: str
+    path: str  # absolute
+    kind: str  # ``conda``, ``mamba`` or ``micromamba``
     version: str
 
     def __str__(self) -> str:
@@ -43,7 +38,6 @@ def find_client(asked: str | None, environ: Mapping[str, str]) -> Client:
 
     Raises:
         UsageError: what is asked for is no program.
-        OutsideError: there is none, or it does not say its version.
     """
     path = _asked(asked, environ) if asked else next(_around(environ), None)
     if path is None:

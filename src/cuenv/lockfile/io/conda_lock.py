@@ -81,21 +81,14 @@ def _version(package: VirtualPackage) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CondaChannels:
-    """How conda reaches channels.
+    """How conda reaches channels."""
 
-    Attributes:
-        channels: what it is told to read, in order of priority.
-        names: what it calls each channel of a requirement.
-        settings: the content of its settings file; credentials included, so never shown.
-        links: links to make, and the folders that they lead to.
-        origins: pairs of a URL that conda will name and the canonical one that it stands for.
-    """
-
-    channels: tuple[str, ...]
-    names: Mapping[str, str]
+    channels: tuple[str, ...]  # what it is told to read, in order of priority
+    names: Mapping[str, str]  # what it calls each channel of a requirement
+    # the content of its settings file; credentials included, so never shown
     settings: Mapping[str, Any] = field(repr=False)
-    links: tuple[tuple[Path, Path], ...]
-    origins: tuple[tuple[str, str], ...]
+    links: tuple[tuple[Path, Path], ...]  # links to make, and the folders that they lead to
+    origins: tuple[tuple[str, str], ...]  # pairs of a URL that conda will name and the canonical one that it stands for
 
     def canonical(self, package: LockedPackage) -> LockedPackage:
         """The package with the canonical URL of its channel."""
@@ -233,8 +226,7 @@ _FAR = regex(
     r"status code: [45]\d\d|Transfer finalized|Timeout was reached|timed out|File not found"
 )
 _USER = regex(r"//[^\s/@'\"]*@")
-_TOKEN = regex(r"/t/[\w-]{8,}")
-"""Credentials in what is nearly a URL: conda mangles some when it says them."""
+_TOKEN = regex(r"/t/[\w-]{8,}")  # credentials in what is nearly a URL: conda mangles some when it says them
 _FRAMES = (
     " ",
     "Traceback",

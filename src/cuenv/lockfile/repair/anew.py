@@ -40,13 +40,11 @@ from cuenv.solve.model import Choice, Solved, Unsatisfiable
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import RecordIndex
 
-_LOCKS = 6
-"""Candidates that are locked; one that does not lock though its entries can be had is rare."""
+_LOCKS = 6  # candidates that are locked; one that does not lock though its entries can be had is rare
 
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
 
-_RELEASE = regex(r"\d.*")
-"""The release of CUDA in a pattern of build strings, and what follows."""
+_RELEASE = regex(r"\d.*")  # the release of CUDA in a pattern of build strings, and what follows
 
 
 class ChoosingAnew(Mending):
@@ -304,18 +302,12 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Beside:
-    """What is asked of the solver for some candidates of the same channels.
+    """What is asked of the solver for some candidates of the same channels."""
 
-    Attributes:
-        spec: of the first of them, for its channels.
-        fixed: entries that have to be there, and ``free`` those that may.
-        choice: the candidates, each with the entries whose form depends on it.
-    """
-
-    spec: EnvironmentSpec
-    fixed: tuple[Pin, ...]
+    spec: EnvironmentSpec  # of the first of them, for its channels
+    fixed: tuple[Pin, ...]  # entries that have to be there, and ``free`` those that may
     free: tuple[ListedEntry, ...]
-    choice: Choice
+    choice: Choice  # the candidates, each with the entries whose form depends on it
 
 
 def _kind(row: _Row) -> tuple[object, ...]:
@@ -328,8 +320,7 @@ def _loose(pin: Pin) -> Pin:
     return Pin(name=pin.name, channel=pin.channel, build=_RELEASE.sub("*", pin.build))
 
 
-_NOTHING = Pin(name="cuenv-nothing")
-"""No channel has it."""
+_NOTHING = Pin(name="cuenv-nothing")  # no channel has it
 
 
 def _by_channels(rows: Sequence[_Row]) -> dict[tuple[str, ...], list[int]]:
@@ -350,10 +341,7 @@ def _case(decision: Decision, item: Assessment, intent: Intent) -> Decision:
 
 
 def _nearest(
-    decision: Decision,
-    intent: Intent,
-    lost: Callable[[str], int],
-    variants: dict[tuple[Candidate, str], Assessment],
+    decision: Decision, intent: Intent, lost: Callable[[str], int], variants: dict[tuple[Candidate, str], Assessment]
 ) -> list[Assessment]:
     """Each candidate with each of its Pythons, nearest to what was meant first.
 

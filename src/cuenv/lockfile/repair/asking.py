@@ -27,8 +27,7 @@ from cuenv.solve.model import Choice, Solved, SolveRequest, Unsatisfiable
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import RecordIndex
 
-FIRST = frozenset({*CORE, *OF_TORCH})
-"""Packages that are near before all others are."""
+FIRST = frozenset({*CORE, *OF_TORCH})  # packages that are near before all others are
 
 CHOOSING, TRYING, SECONDS, PROVING = 8, 10, 12, 18
 """Seconds after which no further releases of torch and Python are looked at for what would stay beside them, no further

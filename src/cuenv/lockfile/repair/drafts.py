@@ -25,8 +25,7 @@ from cuenv.solve.model import Solution, build_cuda, names_cpu, names_cuda
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import RecordIndex
 
-_OLDEST, _NEWEST = 5, 20
-"""Minors of Python 3 that are looked for."""
+_OLDEST, _NEWEST = 5, 20  # minors of Python 3 that are looked for
 FORGE = "conda-forge"
 CORE = (*CONDA_TORCHES, "python", "pytorch-cuda", "cuda-version", "cudatoolkit")
 """Packages whose release is meant as it is written, as long as that can be."""
@@ -54,22 +53,14 @@ class Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An environment that may take the place of the file.
-
-    Attributes:
-        bound: names of pins that stand as they are.
-        why: by name, why an entry is not as it was.
-        anew: torch and its CUDA were decided anew, by what the file meant.
-        lost: names of entries that the solver could not install.
-        near: the minors of torch and of Python that it keeps to.
-    """
+    """An environment that may take the place of the file."""
 
     spec: EnvironmentSpec
-    bound: frozenset[str] = frozenset()
-    why: tuple[tuple[str, str], ...] = ()
-    anew: bool = False
-    lost: frozenset[str] = frozenset()
-    near: Near = field(default_factory=Near)
+    bound: frozenset[str] = frozenset()  # names of pins that stand as they are
+    why: tuple[tuple[str, str], ...] = ()  # by name, why an entry is not as it was
+    anew: bool = False  # torch and its CUDA were decided anew, by what the file meant
+    lost: frozenset[str] = frozenset()  # names of entries that the solver could not install
+    near: Near = field(default_factory=Near)  # the minors of torch and of Python that it keeps to
 
     def noting(self, names: Iterable[str], why: str) -> Draft:
         """With a reason for what became of some entries, where none was given."""

@@ -27,13 +27,10 @@ _RUNTIME = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-runtime", "cuda
 _COMPILERS = ("cudatoolkit-dev", "cuda", "cuda-compiler", "cuda-libraries-dev", "cuda-nvcc-dev", "nvcc_linux-64")
 _CPU = ("cpuonly", "cpu-only", "pytorch-cpu", "pytorch-mutex")
 _OURS = ("conda-forge", "pytorch", "defaults", "nvidia")
-_NAME = regex(r"[ =<>!~\[@;]")
-"""What ends the name of a package in an entry."""
+_NAME = regex(r"[ =<>!~\[@;]")  # what ends the name of a package in an entry
 _LACKED = regex(r"the channels have no \S+ for (\S+): .*")
-_SHOWN = 6
-"""Names of each reason that are shown."""
-OF_CHANNELS = "channels:"
-"""What the reason for other channels stands under; no package has such a name."""
+_SHOWN = 6  # names of each reason that are shown
+OF_CHANNELS = "channels:"  # what the reason for other channels stands under; no package has such a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,24 +66,17 @@ def dropped(changes: Iterable[EntryChange]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What a file requests.
+    """What a file requests."""
 
-    Attributes:
-        pytorch, python: as requested, when a version is named; ``release`` is the number in the version spec of torch.
-        cuda: the CUDA minor that is named.
-        packages: further conda packages, without foreign channels and build strings of CPU twins.
-        pip: requirements for pip as they will stand.
-        channels: listed channels that hold no part of CUDA.
-    """
-
+    # pytorch, python: as requested, when a version is named; ``release`` is the number in the version spec of torch
     pytorch: VersionSpec | None
     release: Version | None
     python: VersionSpec | None
-    cuda: Version | None
+    cuda: Version | None  # the CUDA minor that is named
     dev: bool
-    packages: tuple[Pin, ...]
-    pip: tuple[str, ...]
-    channels: tuple[str, ...]
+    packages: tuple[Pin, ...]  # further conda packages, without foreign channels and build strings of CPU twins
+    pip: tuple[str, ...]  # requirements for pip as they will stand
+    channels: tuple[str, ...]  # listed channels that hold no part of CUDA
 
     def profile(self) -> Request:
         """What decides which candidates fit at all; versions only say what is nearer."""

@@ -27,11 +27,9 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import names_cpu
 
-_ROUNDS = 10
-"""Times that one environment is mended by what its lock would say of it."""
+_ROUNDS = 10  # times that one environment is mended by what its lock would say of it
 
-_LOOSENING = 30
-"""Seconds after which no further line of the pip part is given up: each costs a resolution."""
+_LOOSENING = 30  # seconds after which no further line of the pip part is given up: each costs a resolution
 
 
 class Mending(Asking):

@@ -93,8 +93,7 @@ def _in_pip(spec: EnvironmentSpec, edit: FileEdit) -> EnvironmentSpec:
     return replace(spec, pip=lines)
 
 
-_PARTS = regex(r"\s*([\w.-]+)\s*(\[[^\]]*\])?[^;]*(;.*)?")
-"""The name, the extras and the condition of a requirement."""
+_PARTS = regex(r"\s*([\w.-]+)\s*(\[[^\]]*\])?[^;]*(;.*)?")  # the name, the extras and the condition of a requirement
 
 
 def _like(line: str, text: str) -> str:

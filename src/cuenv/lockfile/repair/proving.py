@@ -18,12 +18,10 @@ from cuenv.solve.model import Choice, Solved, Unsatisfiable, names_cuda
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import RecordIndex
 
-_SHOWN = 4
-"""Entries that are looked at, or named, as those with which another one conflicts."""
+_SHOWN = 4  # entries that are looked at, or named, as those with which another one conflicts
 _LACKS = regex(r"─ ([A-Za-z0-9_][\w.-]*) ([^\n]*?), for which no candidates were found")
 
-ReadIndex = Callable[[Sequence[str], Sequence[str]], "RecordIndex"]
-"""Reads the records of some names in some channels."""
+ReadIndex = Callable[[Sequence[str], Sequence[str]], "RecordIndex"]  # reads the records of some names in some channels
 
 
 def odds(spec: EnvironmentSpec, name: str, ask: Ask, index: ReadIndex, bound: Collection[str] = ()) -> str:

@@ -17,10 +17,8 @@ from cuenv.solve.model import Choice, Solution, Solved, Unsatisfiable, names_cpu
 
 _YEAR = 1990
 """From here on the first number of a release is a year (``ca-certificates 2022.4.26``), and ends no compatibility."""
-SWAPS = 5
-"""Entries that are tried in place of others."""
-_NEARER = 4
-"""How often the rest is looked at again for what is nearer."""
+SWAPS = 5  # entries that are tried in place of others
+_NEARER = 4  # how often the rest is looked at again for what is nearer
 
 
 class Records(Protocol):
@@ -36,30 +34,19 @@ Ask = Callable[[Sequence[Pin], Sequence[Choice]], Solved | Unsatisfiable]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedEntry:
-    """One entry of a file.
+    """One entry of a file."""
 
-    Attributes:
-        pin: as it is written.
-        forms: what may stand for it, nearest first; only such as a record satisfies.
-        needed: whether the environment is not what was meant without it.
-    """
-
-    pin: Pin
-    forms: tuple[Pin, ...]
-    needed: bool = False
+    pin: Pin  # as it is written
+    forms: tuple[Pin, ...]  # what may stand for it, nearest first; only such as a record satisfies
+    needed: bool = False  # whether the environment is not what was meant without it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxed:
-    """The entries of an environment file, relaxed until the channels satisfy them.
+    """The entries of an environment file, relaxed until the channels satisfy them."""
 
-    Attributes:
-        pins: for each entry what stands for it; ``None`` where it had to go.
-        solution: of these pins.
-    """
-
-    pins: tuple[Pin | None, ...]
-    solution: Solution
+    pins: tuple[Pin | None, ...]  # for each entry what stands for it; ``None`` where it had to go
+    solution: Solution  # of these pins
 
 
 def forms_of(pin: Pin) -> Iterator[Pin]:

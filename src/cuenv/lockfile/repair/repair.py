@@ -31,38 +31,27 @@ from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Solution
 
-_TWICE = 2
-"""Drafts that are tried once more, without what a finding refuses."""
-_NEEDED = frozenset({"python", *OF_TORCH})
-"""Packages without which the environment is not what was meant."""
+_TWICE = 2  # drafts that are tried once more, without what a finding refuses
+_NEEDED = frozenset({"python", *OF_TORCH})  # packages without which the environment is not what was meant
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repaired:
-    """What came of a repair.
+    """What came of a repair."""
 
-    Attributes:
-        report: what is wrong with the file as it is.
-        spec: the environment in its place, which locks; ``None`` when there is none, and the file itself when nothing
-            is wrong.
-        changes: what became of each entry; empty when only ``pins`` were added.
-        pins: the smallest set of pins that mends what a component lacks, and ``tried`` the smaller sets that do not.
-        components: how each component of the lock supports the GPUs, as it would be without the repair.
-        skipped: nearer environments, and why each does not lock.
-        obstacles: where nothing locks, the entries that are in the way, and why.
-        has_torch: whether the file takes torch from conda.
-    """
-
-    report: Report
+    report: Report  # what is wrong with the file as it is
     facts: HostFacts
+    # the environment in its place, which locks; ``None`` when there is none, and the file itself when nothing is wrong
     spec: EnvironmentSpec | None
-    changes: tuple[EntryChange, ...] = ()
+    changes: tuple[EntryChange, ...] = ()  # what became of each entry; empty when only ``pins`` were added
+    # the smallest set of pins that mends what a component lacks, and ``tried`` the smaller sets that do not
     pins: tuple[Pin, ...] = ()
     tried: int = 0
+    # how each component of the lock supports the GPUs, as it would be without the repair
     components: tuple[ComponentSupport, ...] = ()
-    skipped: tuple[tuple[str, str], ...] = ()
-    obstacles: tuple[tuple[str, str], ...] = ()
-    has_torch: bool = False
+    skipped: tuple[tuple[str, str], ...] = ()  # nearer environments, and why each does not lock
+    obstacles: tuple[tuple[str, str], ...] = ()  # where nothing locks, the entries that are in the way, and why
+    has_torch: bool = False  # whether the file takes torch from conda
 
     @property
     def needed(self) -> bool:
@@ -245,17 +234,12 @@ class _Repair(Keeping, ChoosingAnew):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Less:
-    """A draft without what cannot be had, and the whole of which it is less.
-
-    Attributes:
-        cost: what the releases are worth that it does not keep to; less than any entry.
-        misses: how many entries it lost that the channels have.
-    """
+    """A draft without what cannot be had, and the whole of which it is less."""
 
     base: Draft
     draft: Draft
-    cost: int
-    misses: int
+    cost: int  # what the releases are worth that it does not keep to; less than any entry
+    misses: int  # how many entries it lost that the channels have
 
     @property
     def worth(self) -> tuple[int, int, int]:

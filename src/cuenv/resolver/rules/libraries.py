@@ -23,17 +23,12 @@ _NAMES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 
 
 class Range(NamedTuple):
-    """Which releases of a library support a GPU.
+    """Which releases of a library support a GPU."""
 
-    Attributes:
-        answer: ``any`` release that the build admits, only those ``below`` a release, ``none``, or ``unknown``.
-        below: the first release that no longer supports it.
-        rows: the rows that say so.
-    """
-
+    # ``any`` release that the build admits, only those ``below`` a release, ``none``, or ``unknown``
     answer: Literal["any", "below", "none", "unknown"]
-    below: Version | None = None
-    rows: tuple[LibrarySupport, ...] = ()
+    below: Version | None = None  # the first release that no longer supports it
+    rows: tuple[LibrarySupport, ...] = ()  # the rows that say so
 
 
 def range_for(

@@ -102,14 +102,7 @@ def _no_day(as_of: str) -> Verdict | None:
     return None if as_of else _NO_DAY
 
 
-@rule(
-    "as-of",
-    code="CU110",
-    order=45,
-    title="the build existed on the requested day",
-    unless=_no_day,
-    locked=False,
-)
+@rule("as-of", code="CU110", order=45, title="the build existed on the requested day", unless=_no_day, locked=False)
 def existed(build: TorchBuild, cuda: Version | None, as_of: str, kb: Knowledge, *, proving: bool) -> Verdict:
     """The build existed on the day of --as-of: PyTorch was released by then, or its channel had the build."""
     asked = Reason("wish", f"--as-of {as_of} was given")

@@ -20,8 +20,7 @@ KINDS: Mapping[str, str] = {
     "pkgs": "unpacked packages; environments keep the files that they share with them",
 }
 """The folders in the cache, and what they hold."""
-TAG = "CACHEDIR.TAG"
-"""The file by which programs for backups know a cache, and cuenv knows that it made the folder."""
+TAG = "CACHEDIR.TAG"  # the file by which programs for backups know a cache, and cuenv knows that it made the folder
 _SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55"
 _TEXT = f"{_SIGNATURE}\n# The cache of cuenv: see `cuenv cache info`. About this file: https://bford.info/cachedir/\n"
 _IN_USE = ".cuenv-in-use"
@@ -76,7 +75,6 @@ def clean(folder: Path, kinds: Iterable[str] = KINDS) -> tuple[Stored, ...]:
     Raises:
         InputError: the folder is not a cache that cuenv made.
         BusyError: another cuenv uses it.
-        OutsideError: something cannot be removed.
     """
     if not is_folder(folder):
         return ()
@@ -102,11 +100,7 @@ def clean(folder: Path, kinds: Iterable[str] = KINDS) -> tuple[Stored, ...]:
 
 
 def refuse_odd(folder: Path) -> None:
-    """Refuse a folder that cuenv did not make, and a home.
-
-    Raises:
-        InputError: it is one, or a kind of cached data is a link there.
-    """
+    """Refuse a folder that cuenv did not make, and a home."""
     real, home = folder.resolve(), expand_home("~").resolve()
     name = path_text(folder)
     if real == home or real in home.parents:

@@ -42,14 +42,10 @@ _BIN32 = b"\xc4\x20"
 _MAX_NAME = 128
 
 
-IN_USE = ".cuenv-in-use"
-"""The file in a folder of repodata that everybody holds who reads channels into it."""
-_ABANDONED = ".tmp*"
-"""What rattler leaves behind when it is stopped."""
-_PARTIAL = "coming/*"
-"""Downloads that broke off, which the next run goes on with."""
-_PARTIAL_DAYS = 7
-"""Days after which nobody does."""
+IN_USE = ".cuenv-in-use"  # the file in a folder of repodata that everybody holds who reads channels into it
+_ABANDONED = ".tmp*"  # what rattler leaves behind when it is stopped
+_PARTIAL = "coming/*"  # downloads that broke off, which the next run goes on with
+_PARTIAL_DAYS = 7  # days after which nobody does
 _cache_locks: dict[Path, int] = {}
 
 
@@ -526,8 +522,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-_PATIENCE = 2
-"""Seconds in which what was cancelled tidies up."""
+_PATIENCE = 2  # seconds in which what was cancelled tidies up
 
 
 @contextmanager

@@ -36,15 +36,11 @@ T = TypeVar("T")
 
 _CONNECT = 20
 _CHUNK = 1 << 16
-_LIMIT = 1 << 36
-"""Bytes that no package has: a server that never ends is stopped."""
+_LIMIT = 1 << 36  # bytes that no package has: a server that never ends is stopped
 _RANGE = regex(r"bytes (\d+)-")
-ENVIRONMENT = Lock()
-"""Held while the proxies of this process are read, or set for a moment."""
-PAUSE = 0.25
-"""Seconds before the second attempt; it doubles with each that fails."""
-_PROGRESS_BYTES = 1 << 18
-"""Bytes that make an attempt that broke off count as none."""
+ENVIRONMENT = Lock()  # held while the proxies of this process are read, or set for a moment
+PAUSE = 0.25  # seconds before the second attempt; it doubles with each that fails
+_PROGRESS_BYTES = 1 << 18  # bytes that make an attempt that broke off count as none
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -108,8 +104,6 @@ class Connection:
         """Ask for a file from a byte on; where the answer really begins, its bytes, and the size of the whole.
 
         Raises:
-            RetryError: it may work in a moment.
-            ChannelError: it will not.
             InputError: credentials would go over a connection that is not checked.
         """
         import requests  # noqa: PLC0415 - only to download
@@ -130,11 +124,7 @@ class Connection:
             raise RetryError(error_text(error)) from error
 
     def send(self, place: Place, headers: Mapping[str, str], *, method: str = "GET") -> requests.Response:
-        """Ask for a file, with the login that its host gets. Whatever requests raises passes.
-
-        Raises:
-            InputError: credentials would go over a connection that is not checked.
-        """
+        """Ask for a file, with the login that its host gets. Whatever requests raises passes."""
         import requests  # noqa: PLC0415 - only to download
 
         login = self.logins.get(origin(place.url)) or requests.utils.get_netrc_auth(place.url)
@@ -336,9 +326,6 @@ def make_client(sources: Sources) -> Client:
 
     The mirror middleware drops ``user:password@`` of a mirror's URL (rattler 0.28), so a header brings it, to that
     host alone. Proxies and certificates reach rattler through the environment of this process.
-
-    Raises:
-        InputError: a mirror with credentials and no check of certificates: the password would go to anybody.
     """
     mirrors = {f"{mirror.origin}/": [f"{mirror.target}/"] for mirror in sources.mirrors if not mirror.local}
     headers = _headers(sources)

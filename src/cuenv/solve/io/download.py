@@ -28,34 +28,24 @@ from cuenv.solve.io.unpacking import readable_size
 
 JOBS = 4
 _CHUNK = 1 << 20
-_LONGEST = 30.0
-"""Seconds that are waited before the next attempt, however many a server asks for."""
-_LIMIT = 1 << 34
-"""Bytes that no package has: a server that never ends is stopped."""
+_LONGEST = 30.0  # seconds that are waited before the next attempt, however many a server asks for
+_LIMIT = 1 << 34  # bytes that no package has: a server that never ends is stopped
 _SPARE = 1 << 20
 """Bytes that may come beyond twice of what the channel says of a file: only a server without end is stopped by it."""
 _TICK = 0.2
-_LEFT = 2 * 86400
-"""Seconds after which nobody writes a growing file any more."""
+_LEFT = 2 * 86400  # seconds after which nobody writes a growing file any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A file to download, and where it goes.
+    """A file to download, and where it goes."""
 
-    Attributes:
-        url: canonical; where it is really read is said by the `Sources`.
-        path: where it shall lie.
-        size: bytes that it has; ``None`` when nobody says.
-        seeds: files that may hold the same bytes already.
-    """
-
-    url: str
-    path: Path
+    url: str  # canonical; where it is really read is said by the `Sources`
+    path: Path  # where it shall lie
     sha256: str | None
     md5: str | None = None
-    size: int | None = None
-    seeds: tuple[Path, ...] = ()
+    size: int | None = None  # bytes that it has; ``None`` when nobody says
+    seeds: tuple[Path, ...] = ()  # files that may hold the same bytes already
 
     @property
     def limit(self) -> int:
@@ -69,20 +59,13 @@ class _TooLargeError(ChannelError):
 
 @dataclass(slots=True)
 class _Count:
-    """What all workers have done so far, and whether they shall stop.
-
-    Attributes:
-        moved: bytes that were sent or copied in this run.
-        grown: bytes that each file has, by its path.
-        sizes: bytes that each file will have, as far as anybody says.
-        waits: what is waited for, by path.
-    """
+    """What all workers have done so far, and whether they shall stop."""
 
     files: int = 0
-    moved: int = 0
-    grown: dict[Path, int] = field(default_factory=dict)
-    sizes: dict[Path, int] = field(default_factory=dict)
-    waits: dict[Path, str] = field(default_factory=dict)
+    moved: int = 0  # bytes that were sent or copied in this run
+    grown: dict[Path, int] = field(default_factory=dict)  # bytes that each file has, by its path
+    sizes: dict[Path, int] = field(default_factory=dict)  # bytes that each file will have, as far as anybody says
+    waits: dict[Path, str] = field(default_factory=dict)  # what is waited for, by path
     stop: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
 

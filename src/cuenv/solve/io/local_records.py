@@ -17,25 +17,18 @@ if TYPE_CHECKING:  # where nothing lies here, nothing is loaded
 
     from cuenv.solve.io.sources import Sources
 
-_DAYS = 7
-"""Records that are older say too little of what a channel has now."""
+_DAYS = 7  # records that are older say too little of what a channel has now
 _LARGEST = 64 * 1024 * 1024
 """Bytes of a whole repodata file that is read in passing; the sharded form is small whatever the channel."""
-_HEAD = 4096
-"""Bytes of a cache file in which its URL stands."""
+_HEAD = 4096  # bytes of a cache file in which its URL stands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRecords:
-    """Records that need no network.
+    """Records that need no network."""
 
-    Attributes:
-        sources: to read them, and nothing else.
-        day: of the oldest part, ``YYYY-MM-DD``.
-    """
-
-    sources: Sources
-    day: str
+    sources: Sources  # to read them, and nothing else
+    day: str  # of the oldest part, ``YYYY-MM-DD``
 
 
 def cache_is_empty(folder: str | None) -> bool:

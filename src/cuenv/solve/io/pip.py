@@ -35,10 +35,8 @@ from cuenv.solve.model import PipLocked
 from cuenv.solve.pip_lines import PipOptions
 from cuenv.solve.pip_part import LARGE, PipConflict, PipRequest, Provided, Unbuilt, conflict, loosened, unbuilt
 
-_TIMEOUT = 1800.0
-"""Seconds for one run: a package may be built to learn what it requires."""
-_LOG_LIMIT = 64 * 1024 * 1024
-"""Bytes of uv's log, which also tells every release that was tried and given up."""
+_TIMEOUT = 1800.0  # seconds for one run: a package may be built to learn what it requires
+_LOG_LIMIT = 64 * 1024 * 1024  # bytes of uv's log, which also tells every release that was tried and given up
 _ALWAYS = {"UV_PYTHON_DOWNLOADS": "never", "PYTHONDONTWRITEBYTECODE": "1", "RUST_LOG": uv_output.LOG}
 _LOGIN = regex(r"401 Unauthorized|403 Forbidden|lack of valid authentication")
 _FAR = regex(r"Failed to fetch|error sending request|Request failed|Network connectivity is disabled")
@@ -96,10 +94,8 @@ def resolve(
     return replace(answer, repair=tuple(text for text in lines if text not in request.requirements), then=tuple(then))
 
 
-_MOVED = 4
-"""Lines of a pip part that are loosened together to end a conflict; each is one more resolution."""
-_ENOUGH = 20
-"""Seconds after which no second line is loosened."""
+_MOVED = 4  # lines of a pip part that are loosened together to end a conflict; each is one more resolution
+_ENOUGH = 20  # seconds after which no second line is loosened
 
 
 def _compile(
@@ -202,12 +198,7 @@ def _stub(folder: Path, item: Provided) -> None:
 
 
 def _failed(
-    done: Completed,
-    request: PipRequest,
-    environ: Mapping[str, str],
-    variables: Mapping[str, str],
-    *,
-    offline: bool,
+    done: Completed, request: PipRequest, environ: Mapping[str, str], variables: Mapping[str, str], *, offline: bool
 ) -> PipConflict | Unbuilt:
     """The value or the error that a failed run stands for. Order matters: a login also reads as "not found"."""
     text = _clean(uv_output.without_log(done.err), environ)

@@ -94,10 +94,8 @@ def sizes_of(packages: Iterable[LockedPackage], platform: str, sources: Sources)
 
 _PYTHON = re.compile(r"python(?:_abi)?\s+(.*)")
 _LOW, _HIGH, _ONE = (re.compile(text) for text in (r">=?\s*3\.(\d+)", r"<\s*3\.(\d+)", r"^={0,2}3\.(\d+)(?:[.*\s]|$)"))
-_ELSEWHERE = frozenset({"__win", "__osx"})
-"""Packages for every platform that require another system than Linux."""
-_LAST = 30
-"""A minor of Python that no release will have soon."""
+_ELSEWHERE = frozenset({"__win", "__osx"})  # packages for every platform that require another system than Linux
+_LAST = 30  # a minor of Python that no release will have soon
 
 
 def _python_minors(depends: Iterable[str]) -> range:

@@ -34,8 +34,7 @@ from cuenv.solve.io.sources import Sources, place_of
 from cuenv.solve.io.unpacking import ALL, TooMuchError, readable_size
 
 _KEY = b"shards_base_url"
-_LONGEST = 2000
-"""Characters of an address; a longer one is left as it is, and the relay refuses it."""
+_LONGEST = 2000  # characters of an address; a longer one is left as it is, and the relay refuses it
 
 
 def through_relay(found: Fetched, url: str, elsewhere: Callable[[str], str]) -> Fetched:
@@ -91,8 +90,7 @@ def _packed(text: bytes) -> bytes:
     return b"\xda" + len(text).to_bytes(2, "big") + text
 
 
-_EVERY = 0.2
-"""Seconds between two lines."""
+_EVERY = 0.2  # seconds between two lines
 
 
 class Counter:
@@ -131,10 +129,8 @@ class Counter:
         return f"downloading records of {name}: {readable_size(have)}{of}{rate}"
 
 
-_AT_ONCE = 16
-"""Connections to servers at the same time."""
-_NEVER = 7 * 24 * 3600
-"""Seconds that rattler waits for the relay, which itself knows when to give up."""
+_AT_ONCE = 16  # connections to servers at the same time
+_NEVER = 7 * 24 * 3600  # seconds that rattler waits for the relay, which itself knows when to give up
 _POLL = 0.05
 ELSEWHERE = ".cuenv-elsewhere"
 """A folder that no channel has: what stands behind it is the address of a host that an index of shards names."""

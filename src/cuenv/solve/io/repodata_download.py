@@ -23,20 +23,14 @@ from cuenv.solve.io.unpacking import SMALL, Limits, TooMuchError, check, limits_
 if TYPE_CHECKING:
     import requests
 
-KEPT = ("ETag", "Last-Modified", "Cache-Control", "Expires", "Age", "Date")
-"""Headers of an answer that caches live on."""
-ASKED = ("If-None-Match", "If-Modified-Since", "Cache-Control", "Pragma")
-"""Headers of a question that caches live on."""
-COMING = "coming"
-"""The folder in the cache of what is not whole yet."""
+KEPT = ("ETag", "Last-Modified", "Cache-Control", "Expires", "Age", "Date")  # headers of an answer that caches live on
+ASKED = ("If-None-Match", "If-Modified-Since", "Cache-Control", "Pragma")  # headers of a question that caches live on
+COMING = "coming"  # the folder in the cache of what is not whole yet
 _CHUNK = 1 << 16
-_LEAST = 100
-"""Bytes a second below which a server counts as silent."""
-_LONGEST = 10.0
-"""Seconds that a server may ask to wait before the next attempt."""
+_LEAST = 100  # bytes a second below which a server counts as silent
+_LONGEST = 10.0  # seconds that a server may ask to wait before the next attempt
 
-Tell = Callable[[int, int | None], None]
-"""Told how many bytes came, and how many there will be when the server says so."""
+Tell = Callable[[int, int | None], None]  # told how many bytes came, and how many there will be when the server says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +60,6 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
         tell: told how far it is.
 
     Raises:
-        FailedError: it cannot be had.
         TooMuchError: it is larger than such a file is.
         InputError: a login would go over a connection that is not checked.
         OSError: it cannot be kept.
@@ -92,11 +85,7 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
 
 
 def status(place: Place, connection: Connection) -> int:
-    """What a server answers to the question whether it has a file.
-
-    Raises:
-        FailedError: it does not answer.
-    """
+    """What a server answers to the question whether it has a file."""
     left = connection.sources.retries
     while True:
         found, why = _status_once(place, connection)

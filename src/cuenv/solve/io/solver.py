@@ -34,11 +34,7 @@ _BUILD_NUMBER = regex(r"_?(\d+)$")
 
 
 def record_of(package: LockedPackage) -> RepoDataRecord:
-    """The package for rattler. A lock does not keep the build number; by convention it ends the build string.
-
-    Raises:
-        InputError: a field is none: a name with spaces, a hash of the wrong length.
-    """
+    """The package for rattler. A lock does not keep the build number; by convention it ends the build string."""
     number = _BUILD_NUMBER.search(package.build)
     try:
         base = PackageRecord(
@@ -59,8 +55,7 @@ def record_of(package: LockedPackage) -> RepoDataRecord:
         raise InputError(f"{shown} is not a package: {printable(str(error))}") from error
 
 
-_NOWHERE = "https://virtual.invalid"
-"""The channel of virtual packages: a record needs one."""
+_NOWHERE = "https://virtual.invalid"  # the channel of virtual packages: a record needs one
 
 
 def unmet(pins: Iterable[Pin], solution: Solution, channels: Sequence[str], sources: Sources) -> Iterator[str]:
@@ -120,8 +115,7 @@ def _found_text(package: LockedPackage | None) -> str:
     return f"there is {home}{package.name} {package.version} {package.build}"
 
 
-SOLVER = f"py-rattler {_rattler_version}"
-"""What `Solution.solver` says."""
+SOLVER = f"py-rattler {_rattler_version}"  # what `Solution.solver` says
 
 _INDEX = "index the channel again: conda index DIR, or read it elsewhere: --mirror"
 _UNSOLVABLE = "Cannot solve the request because of:"
@@ -312,11 +306,7 @@ def _url(record: RepoDataRecord, sources: Sources) -> str:
 
 
 def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPackage:
-    """A record as a lock keeps it.
-
-    Raises:
-        ChannelError: a lock cannot keep it: it has no hash, or is not what its file name says.
-    """
+    """A record as a lock keeps it."""
     channel = strip_credentials(record.channel or "").rstrip("/")
     package = LockedPackage(
         name=record.name.normalized,
@@ -339,10 +329,7 @@ def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> L
         raise ChannelError(f"{where} has control characters or spaces in its record", hint=_INDEX)
     if _parts_of_file_name(package.url) != (package.name, package.version.lower(), package.build):
         file = printable(package.url.rpartition("/")[2])
-        raise ChannelError(
-            f"{where} {package.build} does not match its file name: {file}",
-            hint=_INDEX,
-        )
+        raise ChannelError(f"{where} {package.build} does not match its file name: {file}", hint=_INDEX)
     if package.subdir not in {platform, "noarch"}:
         raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}", hint=_INDEX)
     if not (package.sha256 or package.md5):

@@ -19,12 +19,9 @@ from cuenv.solve.io.download import Wanted, fetch
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import PipLocked
 
-_LARGEST = 64 << 20
-"""Bytes of a file that is fetched to be read."""
-_UNPACKED = 1 << 30
-"""Bytes of the unpacked file within which the two files have to lie."""
-_LONGEST = 1 << 20
-"""Bytes of one of them."""
+_LARGEST = 64 << 20  # bytes of a file that is fetched to be read
+_UNPACKED = 1 << 30  # bytes of the unpacked file within which the two files have to lie
+_LONGEST = 1 << 20  # bytes of one of them
 _IMPORTS = regex(r"(?m)^(?:import|from)[ \t]+torch\b")
 
 

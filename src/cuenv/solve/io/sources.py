@@ -25,17 +25,11 @@ from cuenv.core.urls import CANONICAL, channel_url, printable, redact, strip_cre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place to read a file.
+    """A place to read a file."""
 
-    Attributes:
-        url: with credentials, never shown; empty for a path.
-        path: of a file on this machine; ``None`` for the network.
-        shown: for people.
-    """
-
-    url: str = field(repr=False)
-    path: Path | None
-    shown: str
+    url: str = field(repr=False)  # with credentials, never shown; empty for a path
+    path: Path | None  # of a file on this machine; ``None`` for the network
+    shown: str  # for people
 
 
 def place_of(url: str, sources: Sources) -> Place:
@@ -52,8 +46,7 @@ def place_of(url: str, sources: Sources) -> Place:
 DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
 """What the channel name ``defaults`` means. Source: conda documentation, settings, default_channels."""
 
-HOST = CANONICAL.rstrip("/")
-"""The host that ``channel_alias`` replaces."""
+HOST = CANONICAL.rstrip("/")  # the host that ``channel_alias`` replaces
 
 _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_.+-]+)*")
 _HINT = "write --mirror conda-forge=https://mirror.example.com/conda-forge or --mirror conda-forge=/srv/conda-forge"
@@ -61,14 +54,10 @@ _HINT = "write --mirror conda-forge=https://mirror.example.com/conda-forge or --
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """A replacement for the beginning of channel URLs.
+    """A replacement for the beginning of channel URLs."""
 
-    Attributes:
-        origin: canonical URL, without credentials and without a slash at the end.
-        target: ``http(s)://`` URL, credentials included (never shown), or the absolute path of a folder.
-    """
-
-    origin: str
+    origin: str  # canonical URL, without credentials and without a slash at the end
+    # ``http(s)://`` URL, credentials included (never shown), or the absolute path of a folder
     target: str = field(repr=False)
 
     @property
@@ -79,30 +68,19 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """How to reach channels.
-
-    Attributes:
-        default_channels: what the name ``defaults`` stands for.
-        proxies: pairs of scheme (``http``, ``https``) and proxy URL.
-        verify: check TLS certificates; ``False`` only when somebody asked for it.
-        certificates: file with the authorities to trust; ``None`` for the system's.
-        as_of: the day ``YYYY-MM-DD`` (UTC) by which a build must have been there to count; empty for all builds.
-        offline: use only what the cache holds, whatever its age.
-        cache: folder of the repodata cache; empty for the user's cache folder.
-        timeout: seconds of silence after which a server is given up.
-        retries: how often a request that failed for the moment is made again.
-    """
+    """How to reach channels."""
 
     mirrors: tuple[Mirror, ...] = ()
-    default_channels: tuple[str, ...] = DEFAULTS
+    default_channels: tuple[str, ...] = DEFAULTS  # what the name ``defaults`` stands for
+    # pairs of scheme (``http``, ``https``) and proxy URL
     proxies: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    verify: bool = True
-    certificates: str | None = None
-    as_of: str = ""
-    offline: bool = False
-    cache: str = ""
-    timeout: int = 60
-    retries: int = 2
+    verify: bool = True  # check TLS certificates; ``False`` only when somebody asked for it
+    certificates: str | None = None  # file with the authorities to trust; ``None`` for the system's
+    as_of: str = ""  # the day ``YYYY-MM-DD`` (UTC) by which a build must have been there to count; empty for all builds
+    offline: bool = False  # use only what the cache holds, whatever its age
+    cache: str = ""  # folder of the repodata cache; empty for the user's cache folder
+    timeout: int = 60  # seconds of silence after which a server is given up
+    retries: int = 2  # how often a request that failed for the moment is made again
 
     def urls(self, channels: Iterable[str]) -> tuple[str, ...]:
         """The canonical URLs of channels, each once, in order; ``defaults`` becomes what it stands for."""
@@ -179,11 +157,7 @@ def parse_mirror(text: str) -> Mirror:
 
 
 def parse_mirrors(texts: Iterable[str]) -> tuple[Mirror, ...]:
-    """Read several ``FROM=TO``.
-
-    Raises:
-        UsageError: a text has another form, or two replace the same channel.
-    """
+    """Read several ``FROM=TO``."""
     mirrors = tuple(parse_mirror(text) for text in texts)
     seen: set[str] = set()
     for mirror in mirrors:
@@ -204,11 +178,7 @@ def _origin(text: str) -> str:
 
 
 def place(text: str) -> str:
-    """A place as `Mirror.target` wants it: an http(s) URL, or the absolute path that a file URL or a path means.
-
-    Raises:
-        ValueError: it is a URL of another kind, or one without a host.
-    """
+    """A place as `Mirror.target` wants it: an http(s) URL, or the absolute path that a file URL or a path means."""
     scheme, mark, rest = text.partition("://")
     if not mark:
         return str(expand_home(text).absolute())
@@ -228,36 +198,25 @@ def _covers(origin: str, url: str) -> bool:
 
 _NAMES = (".condarc", "condarc", "condarc.d")
 _VARIABLE = regex(r"\$(?:\{([^}]+)\}|(\w+))")
-VERIFY = ("CONDA_SSL_VERIFY", "MAMBA_SSL_VERIFY")
-"""The variables that say ``ssl_verify``, in their order."""
-_VERIFY: Mapping[str, bool] = {
-    **dict.fromkeys(FALSE, False),
-    **dict.fromkeys((*TRUE, "system", "truststore"), True),
-}
+VERIFY = ("CONDA_SSL_VERIFY", "MAMBA_SSL_VERIFY")  # the variables that say ``ssl_verify``, in their order
+_VERIFY: Mapping[str, bool] = {**dict.fromkeys(FALSE, False), **dict.fromkeys((*TRUE, "system", "truststore"), True)}
 _SCHEMES = ("http://", "https://", "file://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condarc:
-    """The settings of all files together; ``None`` and empty mean that no file says anything.
+    """The settings of all files together; ``None`` and empty mean that no file says anything."""
 
-    Attributes:
-        channel_alias: URL that channel names are put behind, credentials included.
-        custom_channels: pairs of channel name and the URL that the name is put behind.
-        proxies: pairs of scheme and proxy URL.
-        ssl_verify: ``True``, ``False``, or the path of a file with authorities.
-        envs_dirs: the folders that hold environments by name; ``~`` as it is written.
-        files: the files that were read, lowest priority first.
-    """
-
+    # URL that channel names are put behind, credentials included
     channel_alias: str | None = field(default=None, repr=False)
+    # pairs of channel name and the URL that the name is put behind
     custom_channels: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     default_channels: tuple[str, ...] = field(default=(), repr=False)
-    proxies: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    ssl_verify: bool | str | None = None
+    proxies: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # pairs of scheme and proxy URL
+    ssl_verify: bool | str | None = None  # ``True``, ``False``, or the path of a file with authorities
     offline: bool | None = None
-    envs_dirs: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    envs_dirs: tuple[str, ...] = ()  # the folders that hold environments by name; ``~`` as it is written
+    files: tuple[str, ...] = ()  # the files that were read, lowest priority first
 
 
 def condarc_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
@@ -326,19 +285,12 @@ def sources_from(
     offline: bool = False,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Sources:
-    """How to reach channels: the mirrors of the command line first, then the variables, then what ``.condarc`` says.
-
-    Raises:
-        InputError: a variable names authorities that are not there.
-    """
+    """How to reach channels: the mirrors of the command line first, then the variables, then what ``.condarc`` says."""
     chosen = {mirror.origin: mirror for mirror in _mirrors_of(condarc)} | {mirror.origin: mirror for mirror in mirrors}
     told = ssl_verify_of(environment)
     verify = told[1] if told else condarc.ssl_verify
     if told and isinstance(verify, str) and not (is_file(expand_home(verify)) or is_folder(expand_home(verify))):
-        raise InputError(
-            f"{told[0]} names {path_text(verify)}, which does not exist",
-            hint=f"unset {told[0]}",
-        )
+        raise InputError(f"{told[0]} names {path_text(verify)}, which does not exist", hint=f"unset {told[0]}")
     return Sources(
         mirrors=tuple(chosen.values()),
         default_channels=condarc.default_channels or DEFAULTS,

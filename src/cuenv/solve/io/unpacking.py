@@ -10,10 +10,8 @@ from cuenv.core.record import dataclass
 
 _MIB = 1 << 20
 _CHUNK = 1 << 18
-_FREE = 16 * _MIB
-"""Unpacked bytes up to which no ratio counts: small files of equal lines pack very well."""
-_RATIO = 100
-"""How often packed bytes may grow. A record of a channel holds hashes, which pack to no less than 48 bytes."""
+_FREE = 16 * _MIB  # unpacked bytes up to which no ratio counts: small files of equal lines pack very well
+_RATIO = 100  # how often packed bytes may grow. A record of a channel holds hashes, which pack to no less than 48 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +26,7 @@ REPODATA = Limits(packed=1024 * _MIB, unpacked=1024 * _MIB)
 """conda-forge's largest ``repodata.json`` has some 400 MB, its ``.zst`` some 60 MB."""
 SMALL = Limits(packed=32 * _MIB, unpacked=128 * _MIB)
 """An index of shards, or a shard. conda-forge's largest have about 2 MB."""
-ALL = 2048 * _MIB
-"""Unpacked bytes of one channel for one platform, all its shards together."""
+ALL = 2048 * _MIB  # unpacked bytes of one channel for one platform, all its shards together
 
 
 class TooMuchError(Exception):
@@ -71,11 +68,7 @@ def measure(stream: IO[bytes], name: str, limits: Limits, *, sent: int) -> int:
 
 
 def check(size: int, limits: Limits, *, sent: int) -> None:
-    """Refuse what unpacks to more than a channel can have.
-
-    Raises:
-        TooMuchError: it is more than it may be.
-    """
+    """Refuse what unpacks to more than a channel can have."""
     if size > limits.unpacked:
         raise TooMuchError(
             f"the answer unpacks to more than {readable_size(limits.unpacked)}, more than any channel has"

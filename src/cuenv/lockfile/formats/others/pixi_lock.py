@@ -26,17 +26,14 @@ from cuenv.solve.pip_part import provided
 
 _VERSIONS = (4, 5, 6, 7)
 MANIFEST, LOCK = "pixi.toml", "pixi.lock"
-_WITHOUT_PLATFORMS = 6
-"""The version that knows subdirs alone."""
-_DEFAULT = "default"
-"""The environment that pixi takes when none is named."""
+_WITHOUT_PLATFORMS = 6  # the version that knows subdirs alone
+_DEFAULT = "default"  # the environment that pixi takes when none is named
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ARCHIVES = (".conda", ".tar.bz2")
 _MIRRORED = frozenset({"conda-forge", "nvidia", "pytorch"})
 _TORCH = frozenset({"pytorch", "torch"})
 _SHOWN = 8
-_DIRECT = "direct+"
-"""How the place of a file begins that the manifest names by its URL."""
+_DIRECT = "direct+"  # how the place of a file begins that the manifest names by its URL
 
 
 def _read(text: str, source: str, part: LockPart) -> Lock:
@@ -290,35 +287,25 @@ def install_command(folder: Path) -> str:
 
 
 class PixiPlatform(NamedTuple):
-    """A platform of a pixi workspace.
-
-    Attributes:
-        virtual: what it declares beside pixi's defaults, as ``__cuda=12.2``, in the order of the manifest.
-    """
+    """A platform of a pixi workspace."""
 
     name: str
     subdir: str
+    # what it declares beside pixi's defaults, as ``__cuda=12.2``, in the order of the manifest
     virtual: tuple[str, ...] = ()
 
 
 class PixiEnvironment(NamedTuple):
-    """An environment of a pixi workspace, solved.
-
-    Attributes:
-        solved: its platforms, each with the answer.
-        indexes: of packages for pip, in their order; none where there are no such packages.
-        links: pages with files for pip.
-    """
+    """An environment of a pixi workspace, solved."""
 
     name: str
     channels: tuple[str, ...]
-    solved: tuple[tuple[PixiPlatform, Solution], ...]
-    indexes: tuple[str, ...] = ()
-    links: tuple[str, ...] = ()
+    solved: tuple[tuple[PixiPlatform, Solution], ...]  # its platforms, each with the answer
+    indexes: tuple[str, ...] = ()  # of packages for pip, in their order; none where there are no such packages
+    links: tuple[str, ...] = ()  # pages with files for pip
 
 
-_TRAILING = regex(r"(?:^|_)(\d+)$")
-"""A build number where pixi finds it by itself."""
+_TRAILING = regex(r"(?:^|_)(\d+)$")  # a build number where pixi finds it by itself
 _NUMBER = regex(r"^(\d+)_|_(\d+)_(?:cpython|cp\d+t?|pypy\w*)$")
 _FREE_THREADING = regex(r"_cp3\d+t$")
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:  # only this format needs them
 _AGAIN = "uv export --format pylock.toml --output-file pylock.toml"
 _OWN_AGAIN = "--format pylock"
 _TORCH = "torch"
-_LONGEST = 20_000
-"""Characters of a marker."""
+_LONGEST = 20_000  # characters of a marker
 
 
 _OURS = "cuenv"

@@ -20,15 +20,12 @@ from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import Lock, PipLocked, Solution
 
 _VERSION = 1
-_USUAL_GROUP = "dev"
-"""The dependency group that uv installs when it is told of none."""
-EVERY = "all"
-"""How a project says that all of its groups are installed by default."""
+_USUAL_GROUP = "dev"  # the dependency group that uv installs when it is told of none
+EVERY = "all"  # how a project says that all of its groups are installed by default
 _LOCAL = ("editable", "virtual", "directory")
 _TORCH = "torch"
 _SHOWN = 8
-_MOST_TRIED = 40
-"""Extras and groups that are searched for torch, where what is installed by default has none."""
+_MOST_TRIED = 40  # extras and groups that are searched for torch, where what is installed by default has none
 _AGAIN = "uv lock"
 
 
@@ -41,15 +38,11 @@ def toml_document(text: str, source: str, again: str) -> dict[str, Any]:
 
 
 class _Edge(NamedTuple):
-    """A requirement of one package on another.
-
-    Attributes:
-        source: as the file writes it, where it is needed to tell packages of one name apart.
-    """
+    """A requirement of one package on another."""
 
     name: str
     version: str | None
-    source: object
+    source: object  # as the file writes it, where it is needed to tell packages of one name apart
     extras: tuple[str, ...]
     marker: str
 
