@@ -80,6 +80,9 @@ def test_a_check_is_a_raise_in_the_line_of_the_frame() -> None:
     assert read(apart.encode()).causes[0].symptom.id == "value-refused"
     of_install = checked.replace("the two lists differ", "foo needs a newer version of bar")
     assert read(of_install.encode()).causes[0].symptom.id != "value-refused"
+    unlike = "Quantization is not supported for this model"
+    assert read(checked.replace("the two lists differ", unlike).encode()).causes[0].symptom.id == "value-refused"
+    assert read(checked.replace("the two lists differ", f"{unlike} on this device").encode()).in_words
     fell = f'  File "{SITE}/foo/a.py", line 9, in f\n    x = max(y)\nValueError: max() of an empty list is not known\n'
     assert read(fell.encode()).in_words
 

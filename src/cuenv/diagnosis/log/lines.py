@@ -193,7 +193,7 @@ _ENVELOPE = regex(
     rb"Error in sys\.excepthook:|EngineDeadError|BrokenPipeError|\bEOFError\s*$|"
     rb"ConnectionResetError: \[Errno 104\]|"
     rb"See (?:the )?(?:stack trace|root cause) \(?above|FAILED with no error file|"
-    rb"srun: error: [\w.,\[\]-]{1,200}: tasks? [0-9,\[\]-]{1,80}: (?:Terminated|Exited)|"
+    rb"srun: error: [\w.,\[\]-]{1,200}: tasks? [0-9,\[\]-]{1,80}: (?:Terminated|Exited)|failure (?:in|of) the peer\b|"
     rb"Unhandled error \(suppress with|[Ll]ast error:\s*$|usually means the child failed|"
     rb"-- Process [0-9]{1,5} terminated with the following error|output_handler failed|"
     rb"Error in inspecting model architecture|WorkerProc initialization failed|Intercepted XLA runtime error|"
@@ -222,9 +222,12 @@ _USERS_OWN = regex(
     rb"LocalEntryNotFoundError|"
     rb"ValidationError|KeyboardInterrupt|EOFError|UnpicklingError|DatasetNotFoundError|DataFilesNotFoundError)\b"
 )
+_SUPPORTING = rb"\b(?:platform|hardware|device|system|architecture|bf16|bfloat16|fp8|float16|dtype|python|torch)\b"
+"""What must support a feature, where the installation or the GPU decides whether it does."""
 _OF_INSTALLATION = regex(
-    rb"(?i)install|version|upgrade|import|compil|availab|support|recogni[sz]|driver|cuda|(?<!per_)gpu|nvcc|kernel|"
-    rb"capabilit|attribute|no module|module ['`]|unexpected keyword|positional"
+    rb"(?i)install|version|upgrade|import|compil|availab|recogni[sz]|driver|cuda|(?<!per_)gpu|nvcc|kernel|"
+    rb"capabilit|attribute(?!error)|no module|module ['`]|unexpected keyword|positional|"
+    rb"support\w*[^\n]{0,80}" + _SUPPORTING + rb"|" + _SUPPORTING + rb"[^\n]{0,80}support"
 )
 _CUDA_FILE = regex(rb"\.so\b|nvcc|nvidia|cuda|ninja|gcc|g\+\+|torch_extensions")
 _STATUS = regex(
