@@ -1454,3 +1454,21 @@ def test_a_newer_meson_and_a_newer_swig_are_installed_where_the_old_one_is_refus
 def test_a_build_that_asks_for_the_gpu_gets_its_compute_capability() -> None:
     asks = "`nvidia-smi` failed. Ensure that you have CUDA installed\n"
     assert not led(asks).command
+
+
+def test_an_index_that_pip_searched_is_not_told_again() -> None:
+    lacks = (
+        "ERROR: Could not find a version that satisfies the requirement torchvision==0.20.1+cu121 (from versions: {})\n"
+    )
+    assert "--index-url" in led(lacks.format("0.1.6, 0.21.0")).command
+    assert "--index-url" not in led(lacks.format("0.1.6, 0.19.0+cu121")).command
+
+
+def test_a_build_with_make_alone_is_not_told_to_ask_torch() -> None:
+    lacks = "a.h:40:1: fatal error: cuda_runtime.h: No such file or directory\n"
+    assert led(f"Building wheel for apex (setup.py)\n{lacks}make: *** [a.dep] Error 1\n").command
+    assert not led(f"{lacks}make: *** [a.dep] Error 1\n").command
+
+
+def test_a_runfile_that_fills_the_disk_reads_no_variable() -> None:
+    assert not led("[ERROR]: boost::filesystem::copy_file: No space left on device: '/tmp/cuda'\n").command

@@ -89,6 +89,9 @@ def toolchain(context: LogContext) -> CureResult:
     if "asked" in context.groups and not mentioned & {"torch", "companions", "python"}:  # a program that make links
         package = "cuda-cudart-dev" if context.groups["asked"] == "cudart" else f"lib{context.groups['asked']}-dev"
         return CureResult(because=tuple(because), command=f"conda install -c conda-forge {package}{_EXPORT_PATHS}")
+    if cuda is None and "make" in context.mentions and not mentioned & {"building", "companions", "python"}:
+        remedy = "set CUDA_HOME to a toolkit with nvcc and headers (a directory that contains include/cuda_runtime.h)"
+        return CureResult(because=tuple(because), remedy=remedy, command="")
     elsewhere = " && export CUDA_HOME=$CONDA_PREFIX" if "/bin/nvcc" in context.line else ""
     if cuda is None:
         return CureResult(because=tuple(because), command=install_torch_toolkit() + elsewhere)

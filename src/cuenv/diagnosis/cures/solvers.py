@@ -113,7 +113,7 @@ def lacking(context: LogContext) -> CureResult:
         return CureResult(
             remedy=remedy, command=f"{PIP} install torch=={release} --extra-index-url {INDEX}{release.local}"
         )
-    if found := _LOCAL_VERSION.search(context.line):
+    if "indexed" not in context.mentions and (found := _LOCAL_VERSION.search(context.line)):
         because = (f"versions with +{found['tag']} are not on PyPI",)
         index = f"--index-url {INDEX}{found['tag']}" if name.startswith("torch") else f"-f {_JAX_INDEX}"
         remedy = "add the index that has the builds for this CUDA"

@@ -287,6 +287,9 @@ def disk(context: LogContext) -> CureResult:
         return CureResult(remedy="let enroot unpack on a large disk: set ENROOT_TEMP_PATH and ENROOT_CACHE_PATH")
     if in_docker_build(context):
         return CureResult(command="docker builder prune -f")
+    if "boost::filesystem" in context.line:  # of NVIDIA's runfile, which reads no TMPDIR
+        remedy = "free the disk that the line names: the installer needs twice its own size; --tmpdir moves its files"
+        return CureResult(remedy=remedy, command="")
     if re.search(
         r"install packages due to|pip|tmp|/include/|error while writing generated|when writing output", context.line
     ):

@@ -475,6 +475,7 @@ _SOFTWARE = {
             "lacks",
             "step",
             "panic",
+            "indexed",
             "apt-cuda",
             "uninstallable",
             "cross",
