@@ -16,7 +16,11 @@ _OPTION = regex(r"(?<![\w-])--(?:gpu|driver|glibc|platform|host|mirror|with|allo
 
 
 def text(value: object, what: str, example: str) -> str:
-    """Return an argument that must be a string."""
+    """Return an argument that must be a string.
+
+    Raises:
+        TypeError: it is not a string.
+    """
     if isinstance(value, str):
         return value
     raise TypeError(f"{what} takes a text such as {example!r}, got {_describe(value)}")
@@ -32,7 +36,11 @@ def text_or_none(value: object, what: str, example: str) -> str | None:
 
 
 def several(values: object, what: str, example: str = "") -> tuple[str, ...]:
-    """Return one string or path, or several, as a tuple; a string is not split into its letters."""
+    """Return one string or path, or several, as a tuple; a string is not split into its letters.
+
+    Raises:
+        TypeError: it is neither.
+    """
     if _is_path(values):
         return (_fspath(values),)
     if isinstance(values, (bytes, Mapping)) or not hasattr(values, "__iter__"):
@@ -53,6 +61,9 @@ def instance(value: Any, kind: type[T], what: str, where: str) -> T:
         kind: the class.
         what: the function and the argument, for the error.
         where: the function that makes such a value, for the error.
+
+    Raises:
+        TypeError: it is something else.
     """
     if isinstance(value, kind):
         return value
@@ -84,7 +95,11 @@ def _describe(value: object) -> str:
 
 @contextmanager
 def naming_arguments() -> Iterator[None]:
-    """Replace options by arguments in the usage errors of a block."""
+    """Replace options by arguments in the usage errors of a block.
+
+    Raises:
+        UsageError: the error of the block with the replaced words.
+    """
     try:
         yield
     except UsageError as error:

@@ -76,7 +76,11 @@ def describe(value: object) -> str:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The ``object_pairs_hook`` that refuses duplicate keys, of which json silently keeps the last."""
+    """The ``object_pairs_hook`` that refuses duplicate keys, of which json silently keeps the last.
+
+    Raises:
+        ValueError: a key appears twice.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -86,7 +90,11 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> Any:
-    """The ``parse_constant`` that refuses NaN and Infinity, which json accepts but JSON does not have."""
+    """The ``parse_constant`` that refuses NaN and Infinity, which json accepts but JSON does not have.
+
+    Raises:
+        ValueError: always.
+    """
     raise ValueError(f"{name} is not a JSON number")
 
 

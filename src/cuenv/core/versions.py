@@ -50,7 +50,11 @@ class Capability(NamedTuple):
     @staticmethod
     @lru_cache(maxsize=256)
     def parse(text: str) -> Capability:
-        """Read ``X.Y``."""
+        """Read ``X.Y``.
+
+        Raises:
+            ValueError: the text has another form.
+        """
         found = _CAPABILITY.fullmatch(text)
         if not found:
             raise ValueError(f"expected 'X.Y', got {describe(text)}")
@@ -79,7 +83,11 @@ class Target(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> Target:
-        """Read ``X.Y``, ``X.Ya`` or ``X.Yf``."""
+        """Read ``X.Y``, ``X.Ya`` or ``X.Yf``.
+
+        Raises:
+            ValueError: the text has another form.
+        """
         found = _TARGET.fullmatch(text)
         if not found:
             raise ValueError(f"expected 'X.Y', 'X.Ya' or 'X.Yf', got {describe(text)}")
@@ -181,7 +189,11 @@ class _Release(Version):
 
 @lru_cache(maxsize=2048)
 def version(text: str) -> Version:
-    """Read a version according to PEP 440."""
+    """Read a version according to PEP 440.
+
+    Raises:
+        ValueError: the text is not a version.
+    """
     try:
         return _Release(text)
     except InvalidVersion as error:
@@ -216,6 +228,9 @@ def check_driver(text: str) -> str:
     """Return the text of a valid driver version such as 535.129.03.
 
     The text is kept, because ``packaging`` would turn 550.144.03 into 550.144.3.
+
+    Raises:
+        ValueError: the text is not a driver version.
     """
     if not _DRIVER.fullmatch(text):
         raise ValueError(f"expected a driver version such as 535.129.03, got {describe(text)}")
@@ -314,7 +329,11 @@ class VersionSpec(NamedTuple):
 
 
 def _refuse_nicknames(text: str, what: str) -> None:
-    """Refuse the notations of PyTorch's wheels and indexes, which are not versions of conda."""
+    """Refuse the notations of PyTorch's wheels and indexes, which are not versions of conda.
+
+    Raises:
+        UsageError: the text is such a notation; the hint has the right options.
+    """
     release, mark, build = text.lstrip("=v ").partition("+")
     option = what if what.startswith("--") else f"--{what.rsplit(maxsplit=1)[-1]}"
     if mark:

@@ -28,6 +28,10 @@ def load(text: str, source: str) -> Any:
 
     Returns:
         the value; ``None`` for an empty document.
+
+    Raises:
+        InputError: no YAML; several documents; tags, merge keys or duplicate keys; deeper than 24 or larger than
+            two million nodes, aliases counted with what they stand for.
     """
     if len(text) > _MAX_TEXT:
         raise InputError(f"{source}: {len(text)} characters are more than the limit of {_MAX_TEXT}")

@@ -24,7 +24,11 @@ class Requirement:
 
     @staticmethod
     def parse(text: str) -> Requirement:
-        """Read ``[package ]>=A,<B`` or one release."""
+        """Read ``[package ]>=A,<B`` or one release.
+
+        Raises:
+            ValueError: the text has another form.
+        """
         package, _, bounds = text.rpartition(" ")
         first, _, below = bounds.partition(",")
         if not first.startswith((">=", "<")):

@@ -209,7 +209,11 @@ class Column:
         return value
 
     def read(self, cells: Mapping[str, Any]) -> Any:
-        """The value of this column among the cells of a row."""
+        """The value of this column among the cells of a row.
+
+        Raises:
+            ValueError: the cell is wrong, or needed and not there.
+        """
         if self.key in cells:
             return self.cell.read(cells[self.key])
         if self.default is REQUIRED:

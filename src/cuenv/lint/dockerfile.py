@@ -78,7 +78,11 @@ _INSTRUCTIONS = frozenset(
 
 
 def parse(text: str, source: str) -> tuple[Instruction, ...]:
-    """The instructions of a Dockerfile, in order."""
+    """The instructions of a Dockerfile, in order.
+
+    Raises:
+        InputError: a line that begins no instruction; none at all.
+    """
     lines = lines_of(text)
     starts = [0]
     for line in lines:

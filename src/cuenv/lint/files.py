@@ -161,6 +161,7 @@ def save(linted: Linted) -> None:
     """Write the fixed text to the file, unless nothing changed or the file changed meanwhile.
 
     Raises:
+        InputError: it is another one than was read.
         OutsideError: it cannot be written; the old one stays.
     """
     if linted.fixed_text == linted.text:

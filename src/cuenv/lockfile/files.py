@@ -93,7 +93,11 @@ def _is_conda_list(text: str) -> bool:
 
 
 def _from_conda_list(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
-    """What ``conda list`` printed as an environment, with one remark."""
+    """What ``conda list`` printed as an environment, with one remark.
+
+    Raises:
+        InputError: not every line is as that program prints it.
+    """
     from cuenv.solve.package_list import listed_environment  # noqa: PLC0415 - few files are such
 
     try:
@@ -276,7 +280,11 @@ def _usual_groups(file: Path) -> tuple[str, ...] | None:
 
 
 def existing_lock(path: Path) -> Lock | None:
-    """The lock that would be replaced, or ``None`` where there is none."""
+    """The lock that would be replaced, or ``None`` where there is none.
+
+    Raises:
+        InputError: it is not valid; the hint puts it aside.
+    """
     if not exists(path):
         return None
     try:

@@ -94,7 +94,11 @@ def _case(facts: HostFacts, knowledge: Knowledge) -> Context:
 
 
 def recorded_gpus(metadata: Mapping[str, str], platform: str) -> tuple[SupportedGpu, ...]:
-    """What a lock says of the GPUs that it supports; empty where it says nothing."""
+    """What a lock says of the GPUs that it supports; empty where it says nothing.
+
+    Raises:
+        ValueError: the record is not as cuenv writes it.
+    """
     found = []
     for text in metadata.get(SUPPORTED_GPUS + platform, "").split():
         device, _, rest = text.partition("=")

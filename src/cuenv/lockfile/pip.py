@@ -174,6 +174,7 @@ def _resolve(
 
     Raises:
         ChannelError: a package index cannot be read.
+        OutsideError: uv cannot be run, or too many packages cannot be built.
     """
     from cuenv.solve.io.pip import resolve  # noqa: PLC0415 - only where there are pip packages
 

@@ -170,6 +170,9 @@ def pythons(requires: str) -> list[str]:
 
     Args:
         requires: such as ``>=3.10,<3.14`` or ``==3.12.8``; empty: any.
+
+    Raises:
+        ValueError: it is not a range of versions.
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - as above
 

@@ -33,7 +33,11 @@ DECIDED = {
 
 
 def environment_of(decision: Decision, name: str, *, header: bool = True) -> EnvironmentSpec:
-    """The environment of a decision, as `compose` writes it, for what a user typed."""
+    """The environment of a decision, as `compose` writes it, for what a user typed.
+
+    Raises:
+        UsageError: a requested package is no spec or asks for what another option decides, or the name is invalid.
+    """
     try:
         check_name(name)
     except ValueError as error:
@@ -50,6 +54,9 @@ def compose(decision: Decision, name: str, *, header: bool = True) -> Environmen
     Args:
         header: whether its head says what it was chosen for: that costs more than all the rest, and is left out where
             many candidates are tried.
+
+    Raises:
+        ValueError: no candidate fits, or a requested package is no spec or asks for what another option decides.
     """
     if decision.chosen is None:
         raise ValueError("no candidate fits")

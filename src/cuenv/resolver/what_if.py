@@ -78,6 +78,9 @@ def changed(facts: HostFacts, change: DecisionChange, knowledge: Knowledge) -> H
 
     In a pool every machine gets the driver and loses the GPUs that go, and is none when it has no GPU left; a GPU that
     is added comes in a machine of its own, with the pool's driver and C library.
+
+    Raises:
+        ValueError: a GPU that goes is not there.
     """
     for gone in change.remove:
         if not any(_is(gpu, gone, knowledge) for gpu in facts.gpus):
@@ -198,6 +201,9 @@ def what_if(
     Args:
         prove: where to read channels, as in `resolve`.
         local_records: channel records that lie here already, as in `resolve`.
+
+    Raises:
+        UsageError: nothing changes, a GPU that goes is not there, or a text names no GPU or driver.
     """
     if not (options.driver or options.add or options.remove):
         raise UsageError("what-if needs a change of the host", hint="cuenv what-if --driver 580.65.06")

@@ -57,14 +57,22 @@ def names_index(text: str) -> bool:
 
 
 def check_name(text: str) -> str:
-    """The name of an environment, as conda takes it."""
+    """The name of an environment, as conda takes it.
+
+    Raises:
+        ValueError: it is none.
+    """
     if not _NAME.fullmatch(text) or not text.isprintable():
         raise ValueError(f"expected a name without '/', ' ', ':' and '#', got {describe(text)}")
     return text
 
 
 def check_platform(text: str) -> str:
-    """A platform as it is written."""
+    """A platform as it is written.
+
+    Raises:
+        ValueError: conda has none of such a name.
+    """
     if not _PLATFORM.fullmatch(text):
         raise ValueError(f"expected a platform such as linux-64, got {describe(text)}")
     return text

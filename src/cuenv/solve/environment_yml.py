@@ -93,6 +93,9 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
 
     Returns:
         the environment, and warnings: what was ignored or means something else to another client.
+
+    Raises:
+        InputError: all faults of the file at once, each with its place.
     """
     from cuenv.core.yaml_read import load  # noqa: PLC0415 - writing, as `cuenv resolve` does, needs no YAML library
 

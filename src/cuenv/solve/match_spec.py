@@ -47,6 +47,9 @@ def parse_spec(text: str) -> Pin:
 
     Returns:
         the pin: name in lower case, the canonical host taken off the channel, the version in one spelling.
+
+    Raises:
+        ValueError: another form; the message quotes it and says what to write instead.
     """
     try:
         return _parse(text)

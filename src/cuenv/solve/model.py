@@ -209,7 +209,11 @@ class Lock:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What activation of the environment sets."""
+        """What activation of the environment sets.
+
+        Raises:
+            ValueError: the record is not as cuenv writes it.
+        """
         try:
             found = json.loads(self.metadata.get(VARIABLES, "{}"))
         except RecursionError as error:
@@ -280,7 +284,11 @@ class PackageUrl:
 
 
 def parse_package_url(url: str) -> PackageUrl:
-    """Read ``CHANNEL/SUBDIR/NAME-VERSION-BUILD.conda`` (or ``.tar.bz2``)."""
+    """Read ``CHANNEL/SUBDIR/NAME-VERSION-BUILD.conda`` (or ``.tar.bz2``).
+
+    Raises:
+        ValueError: the text has another form.
+    """
     found = _URL.fullmatch(url) if url.isprintable() else None
     parts = _decoded(found[3]).rsplit("-", 2) if found else []
     if not found or len(parts) != 3 or not all(parts):

@@ -41,6 +41,9 @@ def parse(data: Mapping[str, Any], request: PipRequest, source: str) -> tuple[Pi
 
     Args:
         request: what was asked; it names the Python and the platform that wheels are chosen for.
+
+    Raises:
+        InputError: it is not as PEP 751 says, or no wheel of a package fits.
     """
     from packaging.pylock import Pylock, PylockValidationError  # noqa: PLC0415 - only with a pip part
     from packaging.tags import create_compatible_tags_selector  # noqa: PLC0415 - as above

@@ -187,7 +187,11 @@ def is_folder(path: str | Path) -> bool:
 
 
 def exists(path: str | Path) -> bool:
-    """Whether anything lies there; a broken link does not count."""
+    """Whether anything lies there; a broken link does not count.
+
+    Raises:
+        InputError: nobody can tell: a folder above may not be searched, or links run in a circle.
+    """
     try:
         os.stat(path)  # noqa: PTH116 - Path.exists hides the circle, and pathlib is loaded late
     except OSError as error:
@@ -294,6 +298,9 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a file to read it; a named pipe is none, since nobody may ever write to it.
 
     What a shell makes of ``<(command)``, and ``/dev/stdin``, are pipes that have a writer.
+
+    Raises:
+        OSError: it cannot be opened, or is a named pipe.
     """
     stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
     named = not os.path.realpath(path).startswith(("/dev/", "/proc/"))
@@ -305,7 +312,11 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def read_stdin(*, limit: int = LIMIT, lenient: bool = False) -> str:
-    """Standard input to its end, as `read_text` reads a file."""
+    """Standard input to its end, as `read_text` reads a file.
+
+    Raises:
+        InputError: it is closed, cannot be read, is too large, or no UTF-8 text.
+    """
     if sys.stdin is None:
         raise InputError("cannot read standard input: it is closed", hint="name a file instead of -")
     try:
@@ -338,7 +349,11 @@ BLOCK = 1024 * 1024  # bytes that are read at once
 
 
 def file_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, or of anything that can be read to its end, such as a pipe."""
+    """The bytes of a file, or of anything that can be read to its end, such as a pipe.
+
+    Raises:
+        InputError: it is missing, a folder, or cannot be read.
+    """
     try:
         with path.open("rb", buffering=0) as stream:
             yield from _blocks(stream)
@@ -355,7 +370,11 @@ def size_of(path: Path) -> int:
 
 
 def stdin_blocks() -> Iterator[bytes]:
-    """The bytes of standard input to its end."""
+    """The bytes of standard input to its end.
+
+    Raises:
+        InputError: it is closed or cannot be read.
+    """
     if sys.stdin is None:
         raise InputError("cannot read standard input: it is closed", hint="cuenv diagnose train.log")
     try:
@@ -379,7 +398,11 @@ def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """A TOML document as plain values."""
+    """A TOML document as plain values.
+
+    Raises:
+        ValueError: it is not TOML.
+    """
     if sys.version_info >= (3, 11):
         import tomllib  # noqa: PLC0415 - most commands read none
     else:

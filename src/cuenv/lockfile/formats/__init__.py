@@ -268,7 +268,11 @@ def aside_record(solution: Solution) -> str:
 
 
 def recorded_aside(text: str) -> tuple[tuple[SetAside, ...], tuple[str, ...]]:
-    """What `aside_record` wrote: the requirements that are set aside, and the options for them."""
+    """What `aside_record` wrote: the requirements that are set aside, and the options for them.
+
+    Raises:
+        ValueError: it is something else.
+    """
     try:
         found = json.loads(text)
         return (

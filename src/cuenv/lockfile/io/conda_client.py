@@ -38,6 +38,7 @@ def find_client(asked: str | None, environ: Mapping[str, str]) -> Client:
 
     Raises:
         UsageError: what is asked for is no program.
+        OutsideError: there is none, or it does not say its version.
     """
     path = _asked(asked, environ) if asked else next(_around(environ), None)
     if path is None:

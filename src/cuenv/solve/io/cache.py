@@ -75,6 +75,7 @@ def clean(folder: Path, kinds: Iterable[str] = KINDS) -> tuple[Stored, ...]:
     Raises:
         InputError: the folder is not a cache that cuenv made.
         BusyError: another cuenv uses it.
+        OutsideError: something cannot be removed.
     """
     if not is_folder(folder):
         return ()
@@ -100,7 +101,11 @@ def clean(folder: Path, kinds: Iterable[str] = KINDS) -> tuple[Stored, ...]:
 
 
 def refuse_odd(folder: Path) -> None:
-    """Refuse a folder that cuenv did not make, and a home."""
+    """Refuse a folder that cuenv did not make, and a home.
+
+    Raises:
+        InputError: it is one, or a kind of cached data is a link there.
+    """
     real, home = folder.resolve(), expand_home("~").resolve()
     name = path_text(folder)
     if real == home or real in home.parents:

@@ -104,6 +104,8 @@ class Connection:
         """Ask for a file from a byte on; where the answer really begins, its bytes, and the size of the whole.
 
         Raises:
+            RetryError: it may work in a moment.
+            ChannelError: it will not.
             InputError: credentials would go over a connection that is not checked.
         """
         import requests  # noqa: PLC0415 - only to download
@@ -124,7 +126,11 @@ class Connection:
             raise RetryError(error_text(error)) from error
 
     def send(self, place: Place, headers: Mapping[str, str], *, method: str = "GET") -> requests.Response:
-        """Ask for a file, with the login that its host gets. Whatever requests raises passes."""
+        """Ask for a file, with the login that its host gets. Whatever requests raises passes.
+
+        Raises:
+            InputError: credentials would go over a connection that is not checked.
+        """
         import requests  # noqa: PLC0415 - only to download
 
         login = self.logins.get(origin(place.url)) or requests.utils.get_netrc_auth(place.url)
@@ -326,6 +332,9 @@ def make_client(sources: Sources) -> Client:
 
     The mirror middleware drops ``user:password@`` of a mirror's URL (rattler 0.28), so a header brings it, to that
     host alone. Proxies and certificates reach rattler through the environment of this process.
+
+    Raises:
+        InputError: a mirror with credentials and no check of certificates: the password would go to anybody.
     """
     mirrors = {f"{mirror.origin}/": [f"{mirror.target}/"] for mirror in sources.mirrors if not mirror.local}
     headers = _headers(sources)

@@ -60,6 +60,7 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
         tell: told how far it is.
 
     Raises:
+        FailedError: it cannot be had.
         TooMuchError: it is larger than such a file is.
         InputError: a login would go over a connection that is not checked.
         OSError: it cannot be kept.
@@ -85,7 +86,11 @@ def fetch(place: Place, asked: Mapping[str, str], connection: Connection, folder
 
 
 def status(place: Place, connection: Connection) -> int:
-    """What a server answers to the question whether it has a file."""
+    """What a server answers to the question whether it has a file.
+
+    Raises:
+        FailedError: it does not answer.
+    """
     left = connection.sources.retries
     while True:
         found, why = _status_once(place, connection)

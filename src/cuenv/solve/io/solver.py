@@ -34,7 +34,11 @@ _BUILD_NUMBER = regex(r"_?(\d+)$")
 
 
 def record_of(package: LockedPackage) -> RepoDataRecord:
-    """The package for rattler. A lock does not keep the build number; by convention it ends the build string."""
+    """The package for rattler. A lock does not keep the build number; by convention it ends the build string.
+
+    Raises:
+        InputError: a field is none: a name with spaces, a hash of the wrong length.
+    """
     number = _BUILD_NUMBER.search(package.build)
     try:
         base = PackageRecord(
@@ -306,7 +310,11 @@ def _url(record: RepoDataRecord, sources: Sources) -> str:
 
 
 def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> LockedPackage:
-    """A record as a lock keeps it."""
+    """A record as a lock keeps it.
+
+    Raises:
+        ChannelError: a lock cannot keep it: it has no hash, or is not what its file name says.
+    """
     channel = strip_credentials(record.channel or "").rstrip("/")
     package = LockedPackage(
         name=record.name.normalized,

@@ -157,7 +157,11 @@ def parse_mirror(text: str) -> Mirror:
 
 
 def parse_mirrors(texts: Iterable[str]) -> tuple[Mirror, ...]:
-    """Read several ``FROM=TO``."""
+    """Read several ``FROM=TO``.
+
+    Raises:
+        UsageError: a text has another form, or two replace the same channel.
+    """
     mirrors = tuple(parse_mirror(text) for text in texts)
     seen: set[str] = set()
     for mirror in mirrors:
@@ -178,7 +182,11 @@ def _origin(text: str) -> str:
 
 
 def place(text: str) -> str:
-    """A place as `Mirror.target` wants it: an http(s) URL, or the absolute path that a file URL or a path means."""
+    """A place as `Mirror.target` wants it: an http(s) URL, or the absolute path that a file URL or a path means.
+
+    Raises:
+        ValueError: it is a URL of another kind, or one without a host.
+    """
     scheme, mark, rest = text.partition("://")
     if not mark:
         return str(expand_home(text).absolute())
@@ -285,7 +293,11 @@ def sources_from(
     offline: bool = False,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Sources:
-    """How to reach channels: the mirrors of the command line first, then the variables, then what ``.condarc`` says."""
+    """How to reach channels: the mirrors of the command line first, then the variables, then what ``.condarc`` says.
+
+    Raises:
+        InputError: a variable names authorities that are not there.
+    """
     chosen = {mirror.origin: mirror for mirror in _mirrors_of(condarc)} | {mirror.origin: mirror for mirror in mirrors}
     told = ssl_verify_of(environment)
     verify = told[1] if told else condarc.ssl_verify

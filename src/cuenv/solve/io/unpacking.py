@@ -68,7 +68,11 @@ def measure(stream: IO[bytes], name: str, limits: Limits, *, sent: int) -> int:
 
 
 def check(size: int, limits: Limits, *, sent: int) -> None:
-    """Refuse what unpacks to more than a channel can have."""
+    """Refuse what unpacks to more than a channel can have.
+
+    Raises:
+        TooMuchError: it is more than it may be.
+    """
     if size > limits.unpacked:
         raise TooMuchError(
             f"the answer unpacks to more than {readable_size(limits.unpacked)}, more than any channel has"
