@@ -1472,3 +1472,15 @@ def test_a_build_with_make_alone_is_not_told_to_ask_torch() -> None:
 
 def test_a_runfile_that_fills_the_disk_reads_no_variable() -> None:
     assert not led("[ERROR]: boost::filesystem::copy_file: No space left on device: '/tmp/cuda'\n").command
+
+
+def test_a_binary_without_torch_that_needs_a_newer_glibc_is_not_mended_by_an_environment() -> None:
+    needs = "ImportError: /lib/x86_64-linux-gnu/libm.so.6: version `GLIBC_2.33' not found (required by /opt/{}.so)\n"
+    assert not led(needs.format("_dynet")).command
+    assert led(needs.format("libtorch")).command
+
+
+def test_the_libstdcxx_of_conda_is_made_newer_only_in_conda() -> None:
+    lacks = "ImportError: {}/_driver.so: undefined symbol: __gxx_personality_v0\n"
+    assert led(lacks.format("/opt/conda/lib")).command == "conda install -c conda-forge libstdcxx-ng"
+    assert not led(lacks.format("/usr/lib/x")).command

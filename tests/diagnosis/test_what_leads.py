@@ -1034,3 +1034,12 @@ def test_cmake_that_found_nvcc_and_no_headers_lacks_no_compiler() -> None:
     said = 'Could NOT find CUDA (missing: CUDA_{}) (found version "10.1")\n'
     assert [cause.symptom.id for cause in read(said.format("INCLUDE_DIRS").encode()).causes] == ["header-missing"]
     assert [cause.symptom.id for cause in read(said.format("NVCC").encode()).causes] == ["nvcc-not-found"]
+
+
+def test_a_container_without_nvidia_smi_has_no_driver_that_is_too_old() -> None:
+    found = read(b"CUDA driver version is insufficient for CUDA runtime version\nbash: nvidia-smi: command not found\n")
+    assert [cause.symptom.id for cause in found.causes] == ["smi-missing"]
+
+
+def test_a_warning_of_a_future_error_is_no_failure() -> None:
+    assert read(b"CMake Warning:\n  this warning will become a fatal error in future CMake releases.\n").fine

@@ -226,7 +226,8 @@ def glibc(context: LogContext) -> CureResult:
     found = _libc(context)
     package = package_in(context.line)
     if not package or package.startswith(("nvidia", "torch")):
-        return found
+        of_torch = re.search(r"torch|nvidia|cuda", context.line) or {"torch", "companions"} & context.mentions.keys()
+        return found if of_torch or "torch" in context.frameworks else replace(found, command="")
     forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if package == "flash-attn" else ""  # its setup.py takes a wheel else
     pip = f"{forced}{PIP} install --no-build-isolation --no-deps --no-cache-dir --force-reinstall"
     command = f"{pip} --no-binary {package} {pip_requirement(context, package)}"

@@ -332,6 +332,13 @@ def libstdcxx(context: LogContext) -> CureResult:
     )
 
 
+@cure
+def libstdcxx_of_conda(context: LogContext) -> CureResult:
+    """Suggest the newest libstdc++ of conda-forge, if the library lies in a conda environment."""
+    conda = re.search(r"conda|/envs/|forge", context.line)
+    return CureResult(command="conda install -c conda-forge libstdcxx-ng" if conda else "")
+
+
 def add_to_search_path() -> str:
     """Return the command that adds the libraries of NVIDIA's wheels and of torch to the search path."""
     folders = "glob.glob(root + '/nvidia/*/lib') + [root + '/torch/lib']"
