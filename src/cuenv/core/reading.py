@@ -20,8 +20,6 @@ T = TypeVar("T")
 _NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
 _MAX_FAULTS = 12
 _HEXADECIMAL = frozenset("0123456789abcdef")
-
-
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})  # the words for yes and no in settings and variables, in lower case
 

@@ -175,8 +175,6 @@ class _LibraryFields:
 
 
 _library_fields = _LibraryFields()
-
-
 if TYPE_CHECKING:
     from dataclasses import asdict, dataclass, field, replace
 else:

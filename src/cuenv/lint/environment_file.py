@@ -177,7 +177,8 @@ def environment_lints(
     for item in _policy_lints(text, tree, entries, judged):
         yield _without_macos_edit(item, text, spec)
     yield from _set_aside_lints(tree, spec, folder, knowledge)
-    yield from _frozen_channel_lints(tree, spec, knowledge, machine)
+    if frozen := frozen_channel_finding(spec, knowledge, machine):
+        yield Lint(finding=frozen, at=(tree.get("channels") or tree).start)
     yield from _post_link_lints(entries, judged, knowledge)
     variables = tree.get("variables")
     if variables is not None and variables.kind == "map":
@@ -395,12 +396,6 @@ def _variable_lints(tree: Node) -> Iterator[Lint]:
                 ),
                 at=value.start,
             )
-
-
-def _frozen_channel_lints(tree: Node, spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Iterator[Lint]:
-    finding = frozen_channel_finding(spec, knowledge, machine)
-    if finding:
-        yield Lint(finding=finding, at=(tree.get("channels") or tree).start)
 
 
 def frozen_channel_finding(spec: EnvironmentSpec, knowledge: Knowledge, machine: Machine) -> Finding | None:

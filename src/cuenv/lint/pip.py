@@ -96,7 +96,8 @@ def wheel_lints(
             there &= not _LEAVES_IMAGE.search(run.text, 0, found.start())
             asked = _new_torch_request(lines, found["rest"], there=there)
             if asked and not NO_DEPS.search(found["rest"]):
-                yield from _pair_lints(words, packages, knowledge)
+                pairs = pair_findings(_spec_of_lines(packages), knowledge)
+                yield from (Lint(finding=finding, at=_start_within(finding, words)) for finding in pairs)
             elif not NO_DEPS.search(found["rest"]):
                 yield from _later_pair_lints(words, packages, before, knowledge)
             unlisted = asked_torch_not_in_tables(_spec_of_lines(lines), knowledge)
@@ -117,7 +118,8 @@ def wheel_lints(
             at = _start_of_word(asked.text, words)
             indexes = tuple(index_findings(lines, python, knowledge, of_image=True))
             where = f"{source}: " if source and all(word.text != asked.text for word in words) else ""
-            for finding in indexes or _pip_findings_on_host(lines, python, machine, knowledge, compat=compat):
+            spec = _spec_of_lines(lines, (Pin(name="python", version=str(python)),) if python else ())
+            for finding in indexes or findings_on_host(spec, machine, knowledge, compat=compat):
                 yield Lint(
                     finding=replace(finding, message=where + finding.message, fix=fix_for_commands(finding)), at=at
                 )
@@ -234,14 +236,6 @@ def _same_major_fix(asked: AskedTorch, cuda: Version, nvcc: Version, knowledge: 
     return ", or ".join(filter(None, ways))
 
 
-def _pip_findings_on_host(
-    lines: Sequence[str], python: VersionSpec | None, machine: Machine, knowledge: Knowledge, *, compat: bool
-) -> Iterator[Finding]:
-    """Why no torch that a pip command allows runs on the host."""
-    pins = (Pin(name="python", version=str(python)),) if python else ()
-    yield from findings_on_host(_spec_of_lines(lines, pins), machine, knowledge, compat=compat)
-
-
 def findings_on_host(
     spec: EnvironmentSpec, machine: Machine, knowledge: Knowledge, *, compat: bool
 ) -> Iterator[Finding]:
@@ -285,12 +279,6 @@ def _newest_for_each_python(wheels: Iterable[Candidate], python: VersionSpec | N
         for text in [item.python] if python else item.build.pythons:
             found[text] = max(found.get(text, item.build.version), item.build.version)
     return sorted({*found.values()}, reverse=True)
-
-
-def _pair_lints(words: Sequence[Word], lines: Sequence[str], knowledge: Knowledge) -> Iterator[Lint]:
-    """Libraries for another torch in the same command, which pip refuses."""
-    for finding in pair_findings(_spec_of_lines(lines), knowledge):
-        yield Lint(finding=finding, at=_start_within(finding, words))
 
 
 def _later_pair_lints(
@@ -347,8 +335,6 @@ _LOCK_OF_TOOL = {
 """Programs that install a project, and the file that they install."""
 _REQUIRE_EXACT_TORCH = ("torchaudio", "torchvision", "vllm")
 """Packages on PyPI of which each release requires one exact release of torch; xformers does so no more."""
-
-
 _UNINSTALLS_TORCH = rf"\bpip[0-9.]*\s+uninstall\b{REST_OF_COMMAND}?\storch(?=[\s;&|]|$)"
 _LEAVES_IMAGE = regex(
     rf"{_UNINSTALLS_TORCH}|-m\s+venv\b|\bvirtualenv\b|\buv\s+venv\b"

@@ -25,7 +25,6 @@ from cuenv.lockfile.formats.requirements_txt import UNLOCKED
 from cuenv.lockfile.host_check import candidate_of, cpu_torch_findings, host_findings
 from cuenv.lockfile.minimum_host import record_findings
 from cuenv.lockfile.setups import build_findings
-from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.effective_driver import with_effective_driver
 from cuenv.resolver.health import driver_findings, machine_findings
 from cuenv.resolver.solution_policy import edit_findings, lock_findings
@@ -84,11 +83,9 @@ class CheckedLock:
         self.lock = lock = read_lock(path, part or LockPart(), words=words)
         self._knowledge = knowledge
         asked = cache(lambda: tuple(environments(lock, path.parent)))
-        self._own = (
-            *edit_findings(lock),
-            *companion_findings(lock, path, asked),
-            *_environment_findings(lock, asked()),
-        )
+        changed = [(file, spec) for file, spec in asked() if not is_locked_from(lock, spec)]
+        unsatisfied = (item for file, spec in changed for item in _unsatisfied_findings(lock, spec, file))
+        self._own = (*edit_findings(lock), *companion_findings(lock, path, asked), *unsatisfied)
         self._alone: dict[str, tuple[Finding, ...]] = {}
 
     def check(
@@ -99,7 +96,8 @@ class CheckedLock:
         judged = with_effective_driver(facts, knowledge)
         found = [*notes, *self._own]
         chosen = _checked_solutions(lock, facts, options)
-        if not lock.solution(facts.platform):  # nothing else is true of packages that the host cannot install
+        mine = lock.solution(facts.platform)
+        if not mine:  # nothing else is true of packages that the host cannot install
             found.append(_platform_finding(lock, facts))
             chosen = ()
         for solution in chosen:
@@ -115,9 +113,8 @@ class CheckedLock:
                 one = [mended_there(item, lock) for item in one]
             other = len(lock.solutions) > 1 and solution.platform != facts.platform
             found += (named_platform(item, solution.platform) for item in one) if other else one
-        mine = lock.solution(facts.platform)
         components = coverage(mine, judged, knowledge) if mine else ()
-        found += machine_findings(facts, _torch_candidate(lock, facts, knowledge), knowledge, request)
+        found += machine_findings(facts, candidate_of(mine, knowledge) if mine else None, knowledge, request)
         looked = (_summary(chosen, lock), host_line(facts))
         lenient = allowed(_joined_with_missing_files(found), lock.allowed)
         told = report(str(self.path), lenient, looked)
@@ -135,14 +132,11 @@ class CheckedLock:
                 of_cpu=lock.metadata.get(OF_CPU, "").split(),
             )
             # what another solver mixed at flexible channel priority, cuenv locks at strict priority
-            ours = alone if "cuenv_content" in lock.metadata else map(_with_lock_fix, alone)
-            whole = (*solution.remarks, *ours, *_pip_findings(solution, lock.program, self.path.parent))
+            if "cuenv_content" not in lock.metadata:
+                alone = tuple(replace(item, fix="cuenv lock") if item.code == "CU101" else item for item in alone)
+            whole = (*solution.remarks, *alone, *_pip_findings(solution, lock.program, self.path.parent))
             self._alone[solution.platform] = whole
         return self._alone[solution.platform]
-
-
-def _with_lock_fix(finding: Finding) -> Finding:
-    return replace(finding, fix="cuenv lock") if finding.code == "CU101" else finding
 
 
 def named_platform(finding: Finding, platform: str) -> Finding:
@@ -195,19 +189,6 @@ def _recorded_host_finding(facts: HostFacts) -> Finding:
         subject="host",
         message=f"this machine has no NVIDIA GPU; the lock was checked for {host_line(facts)}",
     )
-
-
-def _torch_candidate(lock: Lock, facts: HostFacts, knowledge: Knowledge) -> Candidate | None:
-    """The candidate that the solution for the platform of the host is."""
-    solution = lock.solution(facts.platform)
-    return candidate_of(solution, knowledge) if solution else None
-
-
-def _environment_findings(lock: Lock, named: Iterable[tuple[Path, EnvironmentSpec]]) -> Iterator[Finding]:
-    """The lock against the environment files that it names, where they lie beside it."""
-    for file, spec in named:
-        if not is_locked_from(lock, spec):
-            yield from _unsatisfied_findings(lock, spec, file)
 
 
 def _record_findings(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:

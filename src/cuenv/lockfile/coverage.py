@@ -29,8 +29,6 @@ _COMPONENTS = {"device-code": "torch", "cudnn": "cuDNN", "nccl": "NCCL", "nvcc":
 _PACKAGES = {"device-code": ("pytorch",), "cudnn": ("libcudnn", "cudnn"), "nccl": ("nccl",), "nvcc": NVCC}
 _WHEELS = {"device-code": "torch", "cudnn": r"nvidia-cudnn-cu\d\d", "nccl": r"nvidia-nccl-cu\d\d"}
 """What stands for a package where torch comes by pip."""
-
-
 _DEVELOPING = Request(dev=True)
 RANK: dict[How, int] = {"no": 0, "unknown": 1, "jit": 2, "native": 3}  # how a GPU is supported, the worst first
 

@@ -24,8 +24,6 @@ from cuenv.solve.model import Lock, LockedPackage, Solution
 if TYPE_CHECKING:
     from cuenv.core.documents import BriefFinding
     from cuenv.lockfile.documents import DiffDocument, PackageDifference, PackageFields
-
-
 _CORE = ("python", "pytorch-cuda", "torchtriton", "triton")
 """Parts of the CUDA core that are neither NVIDIA's nor have a CPU build."""
 _LAYERS = ("CU403", "CU405", "CU406")  # findings that say that a component does not support a GPU

@@ -83,14 +83,18 @@ def judge_file(
         alone: nothing is solved afterwards, so that what pip takes, and what nobody can judge, is said as well.
     """
     spec = _with_torch(spec)
-    found = _without_double_cudnn(
-        [*judge_spec(spec, facts, knowledge), *_judge_pip_torch(spec, facts, knowledge, alone=alone)]
-    )
+    found = [*judge_spec(spec, facts, knowledge), *_judge_pip_torch(spec, facts, knowledge, alone=alone)]
+    mends = {item.fix for item in found if item.code == "CU403"}
+    found = [item for item in found if item.code != "CU405" or item.fix not in mends]  # another torch mends both
     told = any(item.severity == "error" for item in found)
     listed = torch_in_tables(spec) and not any(item.code == "CU111" for item in found)
     found += () if told else _judge_cuda(spec, facts, knowledge, listed=listed)
     if alone and facts.gpus and not any(item.severity == "error" or item.unknown for item in found):
-        found += [*_other_channel_findings(spec), *_unlisted_program_findings(spec, facts, knowledge)]
+        torch = spec.pin("pytorch")
+        if torch and not torch_in_tables(spec) and not asks_for_cpu(spec):
+            what = f"{torch.yaml_text()} of the channel {torch_channel(spec) or 'defaults'}"
+            found.append(torch_not_in_tables(what, "pytorch"))
+        found += _unlisted_program_findings(spec, facts, knowledge)
     if alone:
         found = [*(with_companions(item, spec.pip, knowledge) for item in found), *_too_old(spec, facts, knowledge)]
     return (*_cpu_asked_findings(spec, facts), *found)
@@ -113,19 +117,6 @@ def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> I
             candidate = bare_candidate(knowledge.cudas[-1].version, facts.platform)
             context = Context(facts=facts, request=Request(dev=True, pip=(demand.text,)), knowledge=knowledge)
             yield from (replace(item, subject=demand.name) for item in as_findings(found, candidate, context))
-
-
-def _without_double_cudnn(found: list[Finding]) -> list[Finding]:
-    """Without the cuDNN of a torch that has no code for the GPU either: another torch mends both."""
-    mends = {item.fix for item in found if item.code == "CU403"}
-    return [item for item in found if item.code != "CU405" or item.fix not in mends]
-
-
-def _other_channel_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
-    """A torch of a channel whose builds the tables do not list, such as ``defaults``."""
-    torch = spec.pin("pytorch")
-    if torch and not torch_in_tables(spec) and not asks_for_cpu(spec):
-        yield torch_not_in_tables(f"{torch.yaml_text()} of the channel {torch_channel(spec) or 'defaults'}", "pytorch")
 
 
 def _unlisted_program_findings(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -161,13 +152,14 @@ def _cpu_asked_findings(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Fin
         return
     torch = spec.pin("pytorch")
     if torch and spec.pin("cpuonly") and "cpu" not in torch.build and torch_channel(spec) == "conda-forge":
+        cpu_build = replace(torch, version=torch.condition().removeprefix("=="), build="cpu*").exact_text()
         yield Finding(
             code="CU103",
             severity="warning",
             subject="pytorch",
             message="cpuonly of the channel pytorch selects only among builds of that channel, but conda-forge comes "
             "first here and may provide a CUDA build of pytorch",
-            edits=(FileEdit(how="write", entries=(_with_cpu_build(torch),)),),
+            edits=(FileEdit(how="write", entries=(cpu_build,)),),
         )
     elif any(map(spec.pin, CONDA_TORCHES)) or not spec.of_cpu:
         yield Finding(
@@ -176,10 +168,6 @@ def _cpu_asked_findings(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Fin
             subject="pytorch",
             message=f"the file requests a CPU build of PyTorch, which does not use the GPUs of {facts.label}",
         )
-
-
-def _with_cpu_build(torch: Pin) -> str:
-    return replace(torch, version=torch.condition().removeprefix("=="), build="cpu*").exact_text()
 
 
 def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, listed: bool) -> Iterator[Finding]:
@@ -209,18 +197,15 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
     unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown" and verdict.rule == "cudnn"]
     for verdict in rejects or unknown:
         found = [*as_findings(verdict, candidate, context)]
-        if exact and not release:
-            found = [
-                *_naming_cudnn_source(next(pin.yaml_text() for pin in cuda_pins(spec) if release_of_pin(pin)), found)
-            ]
-        elif not exact and not oldest_cuda(spec):
-            found = [replace(item, message=f"{wheel}: {item.message}") for item in found]
-        if any(map(spec.pin, CONDA_TORCHES)) or verdict.remedy:
-            yield from found
-        else:  # another torch is no help for a program that is none
-            yield from (
-                replace(item, fix=newer_cuda(_package_names(spec), facts, knowledge), edits=()) for item in found
-            )
+        brings = "" if exact or oldest_cuda(spec) else wheel  # what the file names in place of the CUDA or cuDNN
+        if exact and not release and verdict.rule == "cudnn":
+            brings = next(pin.yaml_text() for pin in cuda_pins(spec) if release_of_pin(pin))
+        if brings:
+            found = [replace(item, message=f"{brings}: {item.message}") for item in found]
+        if not (verdict.remedy or any(map(spec.pin, CONDA_TORCHES))):  # another torch is no help for a program
+            better = newer_cuda(_package_names(spec), facts, knowledge)
+            found = [replace(item, fix=better, edits=()) for item in found]
+        yield from found
 
 
 def _judge_programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -290,11 +275,12 @@ def _judge_wheels(
     """Findings on the wheels of torch that a pip part admits, of which none exists, uses a GPU or runs on the host."""
     if asked.of_cpu:
         if facts.gpus and not asks_for_cpu(spec):
+            index = "" if asked.tag else f" of the index {asked.tags[0]}"
             yield Finding(
                 code="CU103",
                 severity="info" if spec.ours else "warning",
                 subject="torch",
-                message=f"the file asks {'' if spec.project else 'pip '}for {asked.text}{_of_what(asked)}, which is "
+                message=f"the file asks {'' if spec.project else 'pip '}for {asked.text}{index}, which is "
                 f"not a CUDA build and does not use the GPUs of {facts.label}",
             )
         return
@@ -365,16 +351,6 @@ def runnable_torch(
     why = next((item.message for verdict in objections for item in as_findings(verdict, newest, context)), "")
     told = f"the file leaves torch open, and {last} is the newest that runs on the host: {why}"
     return first, last, Finding(code="CU520", severity="info", subject="torch", message=told)
-
-
-def _of_what(asked: AskedTorch) -> str:
-    return "" if asked.tag else f" of the index {asked.tags[0]}"
-
-
-def _naming_cudnn_source(what: str, found: Iterable[Finding]) -> Iterator[Finding]:
-    """Findings about a cuDNN that the file does not name, with what brings it."""
-    for item in found:
-        yield replace(item, message=f"{what}: {item.message}") if item.subject == "cudnn" else item
 
 
 def _no_wheel_findings(

@@ -32,8 +32,6 @@ _PACKAGE = regex(r"^package:", re.MULTILINE)
 _PYTHON_VERSION = ".python-version"
 _PROJECT = 1024 * 1024  # bytes of a ``pyproject.toml``
 _PINNED = regex(r"\s*(?:cpython-)?(3\.\d{1,2}(?:\.\d{1,3})?)\s*(?:\n|$)")
-
-
 _REQUIREMENTS = regex(
     r"(?:\s*(?:#[^\n]*)?\n)*\s*(?:--?[a-zA-Z][a-zA-Z-]*[ =]\S|[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]\n]*\])?\s*"
     r"(?:[=<>!~;@][^\n]*)?(?:\n|\Z)|(?:git|hg|svn|bzr)\+[a-z]+://\S)"
@@ -66,7 +64,7 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
         hint = shlex.join(["cuenv", "lock", *words, *host])
         raise InputError(f"{path} does not exist, so there is nothing to lock", hint=hint)
     text = read_text(path)
-    if _is_conda_list(text):
+    if _CONDA_LIST.match(text.lstrip("\ufeff")):
         return _from_conda_list(text, path)
     named: tuple[str, ...] = ()
     if path.suffix in LISTS and _is_list(text, path):
@@ -85,11 +83,6 @@ def read_environment(path: Path, host: tuple[str, ...] = ()) -> tuple[Environmen
 
         spec = with_lists(spec, path.parent)
     return spec, (*named, *warnings) if spec.channels else (*warnings, _NO_CHANNELS)
-
-
-def _is_conda_list(text: str) -> bool:
-    """Whether a text begins as no environment file does, but as what ``conda list`` prints."""
-    return _CONDA_LIST.match(text.lstrip("\ufeff")) is not None
 
 
 def _from_conda_list(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str, ...]]:
@@ -234,7 +227,8 @@ def read_lock(
     if reader and to_install and (reader.installs or to_install.options):
         part = to_install
     if part and reader and not part.python and "--python" in reader.parts:
-        part = _with_python(part, path.parent / _PYTHON_VERSION)
+        python = _pinned_python(path.parent / _PYTHON_VERSION)  # as uv does
+        part = part._replace(python=python, python_from=_PYTHON_VERSION) if python else part
     if part and reader and reader.program == "uv":
         part = part._replace(usual=_usual_groups(path.parent / "pyproject.toml"))
     lock = parse_lock(text, str(path), part)
@@ -249,12 +243,6 @@ def read_lock(
             hint=f"cuenv check {shlex.quote(str(path))}",
         )
     return lock
-
-
-def _with_python(part: LockPart, file: Path) -> LockPart:
-    """The part for the Python that a project pins, as uv does."""
-    python = _pinned_python(file)
-    return part._replace(python=python, python_from=file.name) if python else part
 
 
 def _pinned_python(file: Path) -> str:

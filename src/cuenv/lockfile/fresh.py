@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuenv.core.findings import Finding, Report, report
 from cuenv.core.io.files import exists
-from cuenv.core.record import NamedTuple, replace
+from cuenv.core.record import replace
 from cuenv.host.describe import host_options
 from cuenv.host.facts import HostFacts
 from cuenv.host.select import HostOptions, host_facts
@@ -61,45 +61,36 @@ def out_of_date(
         missing = output or (wheel_path(wheels, path.parent) if wheels else target)
         again = ["cuenv", "lock", str(path), *(["--format", wheels] if wheels else [])]
         again += ["-o", str(output)] if output else []
-        found.append(
-            Finding(
-                code="CU107",
-                severity="error",
-                subject=missing.name,
-                message=f"{missing} does not exist",
-                fix=shlex.join(again),
-            )
-        )
+        message, fix = f"{missing} does not exist", shlex.join(again)
+        found.append(Finding(code="CU107", severity="error", subject=missing.name, message=message, fix=fix))
         return report(str(missing), found)
     there = [item for item in (*usual, *others) if exists(item)]
     for item in there:
         # a lock without conda is for one platform: its siblings are the others that were asked for
         own = platforms if item == target else ()
-        found += _lock_findings(_LockOfFile(item, path, spec, knowledge, as_of), options, own, output)
+        found += _lock_findings(item, path, spec, knowledge, options, platforms=own, output=output, as_of=as_of)
     have = {solution.platform for item in others for solution in read_lock(item, LockPart()).solutions}
     for name in platforms if wheels else ():
         if name not in have:
             message = f"{path.name} has no lock of the format {wheels} for {name}"
-            also = shlex.join(["cuenv", "lock", str(path), "--format", wheels, *_repeated(platforms)])
+            every = [word for each in platforms for word in ("--platform", each)]
+            also = shlex.join(["cuenv", "lock", str(path), "--format", wheels, *every])
             found.append(Finding(code="CU107", severity="error", subject=name, message=message, fix=also))
     return report(", ".join(map(str, there)), found)
 
 
-class _LockOfFile(NamedTuple):
-    """One lock and the file that it is compared with, and the day that is asked for."""
-
-    target: Path
-    path: Path
-    spec: EnvironmentSpec
-    knowledge: Knowledge
-    as_of: str
-
-
 def _lock_findings(
-    of: _LockOfFile, options: HostOptions, platforms: tuple[str, ...], output: Path | None
+    target: Path,
+    path: Path,
+    spec: EnvironmentSpec,
+    knowledge: Knowledge,
+    options: HostOptions,
+    *,
+    platforms: tuple[str, ...],
+    output: Path | None,
+    as_of: str,
 ) -> Iterator[Finding]:
     """Where one lock does not belong to its environment file, the day or the options any more."""
-    target, path, spec, knowledge, _ = of
     own = target == path.parent / LOCK_NAME
     lock = read_lock(target, None if own else LockPart())
     facts = (
@@ -113,7 +104,7 @@ def _lock_findings(
     if not own:
         again += f" --format {WHEEL_LOCKS[target.suffix != '.toml']}"
         again += f" -o {shlex.quote(str(output))}" if output else ""
-    day, locked_day = of.as_of or day_in(path), lock.metadata.get(AS_OF, "")
+    day, locked_day = as_of or day_in(path), lock.metadata.get(AS_OF, "")
     again += f" --as-of {day or locked_day}" if day or locked_day else ""
     yield from (replace(item, fix=again) if not own else item for item in edit_findings(lock))
     yield from companion_findings(lock, target)
@@ -135,10 +126,6 @@ def _lock_findings(
             for name, value in asked.items()
             if value != (old := _recorded_host_value(lock, name))
         )
-
-
-def _repeated(platforms: tuple[str, ...]) -> list[str]:
-    return [word for name in platforms for word in ("--platform", name)]
 
 
 def _asked_host(

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
@@ -68,9 +67,6 @@ from cuenv.solve.model import (
 )
 from cuenv.solve.pip_part import Unbuilt
 
-if TYPE_CHECKING:  # most locks are no updates
-    from cuenv.lockfile.update import Update
-
 
 @dataclass(frozen=True, kw_only=True)
 class LockRequest:
@@ -95,13 +91,6 @@ class LockRequest:
     unbuilt: dict[str, tuple[Unbuilt, ...]] = field(default_factory=dict, compare=False)
     # the solver; only the embedded one keeps packages of an existing lock, and updates
     engine: Engine = field(default_factory=Engine)
-
-    @property
-    def as_update(self) -> Update:
-        """The same as what is asked of an update."""
-        from cuenv.lockfile.update import Update  # noqa: PLC0415 - only for an update
-
-        return Update(path=self.path, host=self.host, sources=self.sources, names=self.update)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,7 +453,7 @@ def _host(job: _Job) -> tuple[tuple[str, ...], HostFacts, str]:
         return (), *host_for(request.path, request.host, job.knowledge, request.platforms or job.spec.platforms)
     from cuenv.lockfile.update import host_of_update  # noqa: PLC0415 - most locks are no updates
 
-    return *host_of_update(request.as_update, job.knowledge), ""
+    return *host_of_update(request.path, request.host, job.knowledge), ""
 
 
 def _open_ahead(job: _Job) -> None:
@@ -502,7 +491,15 @@ def _solve(job: _Job) -> list[Solution] | Unsatisfiable | Finding:
         if request.update:
             from cuenv.lockfile.update import solve_update  # noqa: PLC0415 - most locks are no updates
 
-            return solve_update(request.as_update, question, old, job.knowledge)
+            return solve_update(
+                question,
+                old,
+                job.knowledge,
+                path=request.path,
+                options=request.host,
+                sources=request.sources,
+                names=request.update,
+            )
         return solve_with(request.engine, question, request.sources, request.host.environ, job.progress)
 
     def attempt(host: HostFacts) -> Solution | None:

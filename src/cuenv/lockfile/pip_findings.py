@@ -236,8 +236,6 @@ def _of_elsewhere(conflict: PipConflict) -> tuple[FileEdit, ...]:
 
 
 _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
-
-
 _OTHER_PYTHON = regex(r"(\S+==\S+) has no wheels with a matching Python (?:ABI|version|implementation) tag")
 _CONDITION = regex(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*")  # what stands before the versions of a requirement
 

@@ -18,7 +18,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Program
 from cuenv.resolver.requirements import pip_demand
 from cuenv.resolver.rules import Verdict
-from cuenv.resolver.rules.libraries import younger
+from cuenv.resolver.rules.libraries import program_verdict, younger
 from cuenv.resolver.verdict import for_host, of_capability
 from cuenv.resolver.wheels import gpu_programs
 from cuenv.solve.environment_spec import requirement_name
@@ -31,7 +31,6 @@ CUDA_PROGRAMS = CUDNN_USERS - {"keras"} | {"cudf", "cugraph", "cuml", "cupy", "r
 _LOADERS = ("tensorflow", "tensorflow-gpu", "onnxruntime-gpu", "paddlepaddle-gpu")
 """Programs of pip that load the shared libraries of CUDA when they start."""
 _AND_CUDA = "use tensorflow[and-cuda] from 2.14 on: this extra installs its own CUDA"
-_NAMES_ALL = 10  # the last CUDA major whose libraries bear the minor in their names
 _SHOWN = 3
 
 
@@ -79,45 +78,34 @@ def loader_findings(
     if not facts.gpus or not solution.platform.startswith("linux"):
         return
     for item, row in programs_of(solution.pip, knowledge):
-        name = f"{item.name} {item.version}"
-        if row.cuda is None:
-            yield _cpu_build_finding(item.name, name, row, facts)
-        elif beside is None:
-            bound, cudnn = _toolkit_edits(row, knowledge), f" and cuDNN {row.cudnn}" if row.cudnn else ""
-            yield Finding(
-                code="CU403",
-                severity="warning",
-                subject=item.name,
-                message=f"{name} loads CUDA {row.cuda}{cudnn} when it starts, but the lock has no CUDA: it "
-                "uses the GPUs only if the host has these libraries",
-                evidence=tuple(row.sources),
-                fix=None if bound else _AND_CUDA,
-                edits=bound,
-                unknown=True,
-            )
-        elif row.cuda.major != beside.major or (beside.major <= _NAMES_ALL and row.cuda != beside):
-            yield Finding(
-                code="CU403",
-                severity="warning",
-                subject=item.name,
-                message=f"{name} loads the libraries of CUDA {row.cuda} by name, but the environment has those "
-                f"of CUDA {beside}, so it uses no GPU",
-                evidence=tuple(row.sources),
-                fix=f"take CUDA {row.cuda}, or the release of {item.name.removesuffix('-gpu')} that is made for CUDA "
-                f"{beside}",
-                unknown=True,
-            )
+        yield from _program_findings(f"{item.name} {item.version}", row, beside, facts, knowledge)
 
 
-def _cpu_build_finding(package: str, name: str, row: Program, facts: HostFacts) -> Finding:
-    """A wheel without code for GPUs on a host that has one."""
-    return Finding(
-        code="CU103",
+def _program_findings(
+    name: str, row: Program, beside: Version | None, facts: HostFacts, knowledge: Knowledge
+) -> Iterator[Finding]:
+    """The verdict on one wheel as a finding, where it does not pass."""
+    verdict = for_host(program_verdict(row, beside), facts)
+    if verdict.outcome == "pass":
+        return
+    edits = _toolkit_edits(row, knowledge) if verdict.outcome == "unknown" else ()
+    fix: str | None
+    if row.cuda is None:
+        fix = f"take {name.replace(row.package, f'{row.package}-gpu', 1)}, the CUDA build"
+    elif beside is None:
+        fix = None if edits else _AND_CUDA
+    else:
+        made = f"the release of {row.package.removesuffix('-gpu')} that is made for CUDA {beside}"
+        fix = f"take CUDA {row.cuda}, or {made}"
+    yield Finding(
+        code="CU403" if row.cuda else "CU103",
         severity="warning",
-        subject=package,
-        message=f"the wheel of {name} is not a CUDA build, so it does not use the GPUs of {facts.label}",
+        subject=row.package,
+        message=f"{'' if row.cuda else 'the wheel of '}{name} {verdict.because}",
         evidence=tuple(row.sources),
-        fix=f"take {name.replace(package, f'{package}-gpu', 1)}, the CUDA build",
+        fix=fix,
+        edits=edits,
+        unknown=row.cuda is not None,
     )
 
 
@@ -133,7 +121,7 @@ def cpu_builds_asked(lines: Iterable[str], facts: HostFacts, knowledge: Knowledg
     """The CPU builds among the wheels that a pip part names."""
     for text, row in programs_asked(lines, knowledge) if facts.gpus else ():
         if row.cuda is None:
-            yield _cpu_build_finding(row.package, text, row, facts)
+            yield from _program_findings(text, row, None, facts, knowledge)
 
 
 def _toolkit_edits(row: Program, knowledge: Knowledge) -> tuple[FileEdit, ...]:

@@ -20,6 +20,7 @@ from cuenv.host.select import HostOptions, host_facts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.diff import is_core
 from cuenv.lockfile.files import LOCK_NAME, existing_lock, recorded_host
+from cuenv.solve.environment_spec import normalise
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Lock, LockedPackage, Solution, SolveRequest, Unsatisfiable
 
@@ -27,16 +28,6 @@ _TRIES = 60  # solves that may be spent on naming the frozen packages that reall
 
 Answer: TypeAlias = Solution | Unsatisfiable
 Solve: TypeAlias = Callable[[SolveRequest], Answer]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
-    """What to update: the lock beside an environment file."""
-
-    path: Path
-    host: HostOptions
-    sources: Sources
-    names: tuple[str, ...]  # packages that may move, of conda or of the pip part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +40,27 @@ class Blocked:
     instead: tuple[LockedPackage, ...]  # what they would become; a package that would go is not in it
 
 
-def host_of_update(request: Update, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
+def host_of_update(path: Path, host: HostOptions, knowledge: Knowledge) -> tuple[tuple[str, ...], HostFacts]:
     """The platforms and the host to lock for: an update without host options stays with those of the lock.
 
     No platform means that the options and the file say which.
     """
-    old = existing_lock(request.path.parent / LOCK_NAME) if request.names and not request.host.given else None
+    old = existing_lock(path.parent / LOCK_NAME) if not host.given else None
     recorded = recorded_host(old, HostFacts(label="", platform=""), knowledge) if old else None
     platforms = tuple(item.platform for item in old.solutions) if old else ()
-    return platforms, recorded or host_facts(request.host, knowledge)
+    return platforms, recorded or host_facts(host, knowledge)
 
 
-def solve_update(request: Update, question: SolveRequest, old: Lock | None, knowledge: Knowledge) -> Answer | Finding:
+def solve_update(
+    question: SolveRequest,
+    old: Lock | None,
+    knowledge: Knowledge,
+    *,
+    path: Path,
+    options: HostOptions,
+    sources: Sources,
+    names: tuple[str, ...],
+) -> Answer | Finding:
     """Solve one platform of an update; the finding says what stands in its way.
 
     Raises:
@@ -69,45 +69,38 @@ def solve_update(request: Update, question: SolveRequest, old: Lock | None, know
     """
     from cuenv.solve.io.solver import solve  # noqa: PLC0415 - the solver is heavy
 
-    kept = _locked_solution(old, request, question.platform)
+    kept = _locked_solution(old, path, names, question.platform)
     host: tuple[str, ...] = ()
-    if request.host.given:
-        host = host_options(host_facts(request.host, knowledge))
+    if options.given:
+        host = host_options(host_facts(options, knowledge))
     elif kept.virtual_packages:
         question = replace(question, virtual_packages=kept.virtual_packages)
-    named = tuple(name for name in request.names if kept.package(name))
+    named = tuple(name for name in names if kept.package(name))
 
     def ask(asked: SolveRequest) -> Answer:
-        return solve(asked, request.sources)
+        return solve(asked, sources)
 
     if not named:  # packages for pip alone: conda's stay to the last one, unless the file asks for others
         same = ask(replace(question, prefer=kept.packages, frozen=kept.packages))
         if isinstance(same, Solution):
             return same
     answer = update(question, kept, named, knowledge, ask)
-    return _finding(answer, request.path, host) if isinstance(answer, Blocked) else answer
+    return _finding(answer, path, host) if isinstance(answer, Blocked) else answer
 
 
-def _pip_name(name: str) -> str:
-    """The name of a package as PyPI compares it."""
-    from cuenv.solve.environment_spec import normalise  # noqa: PLC0415 - only with a pip part
-
-    return normalise(name)
-
-
-def _locked_solution(old: Lock | None, request: Update, platform: str) -> Solution:
+def _locked_solution(old: Lock | None, path: Path, names: tuple[str, ...], platform: str) -> Solution:
     """What is locked for a platform, with every package that is named."""
-    command = shlex.join(["cuenv", "lock", str(request.path)])
+    command = shlex.join(["cuenv", "lock", str(path)])
     if old is None:
-        where = request.path.parent / LOCK_NAME
+        where = path.parent / LOCK_NAME
         raise InputError(f"{where} does not exist, so there is nothing to update", hint=command)
     kept = old.solution(platform)
     if kept is None:
         raise InputError(f"{LOCK_NAME} has no {platform}, so there is nothing to update", hint=command)
     known = {package.name for item in old.solutions for package in item.packages}
     by_pip = {package.name for item in old.solutions for package in item.pip}
-    for name in request.names:
-        if name not in known and not (by_pip and _pip_name(name) in by_pip):
+    for name in names:
+        if name not in known and normalise(name) not in by_pip:
             near = get_close_matches(name, sorted(known | by_pip), n=3)
             also = f"; the nearest are {', '.join(near)}" if near else ""
             raise UsageError(f"--update {name}: the lock contains no package with this name{also}", hint=command)

@@ -46,11 +46,7 @@ def wheel_solutions(
                 ),
                 edits=(FileEdit(how="add", entries=("python=3.12",)),),
             )
-        made.append(
-            Solution(
-                platform=host.platform, packages=(), virtual_packages=virtual_packages(host), solver="", python=python
-            )
-        )
+        made.append(Solution(platform=host.platform, virtual_packages=virtual_packages(host), python=python))
     return made
 
 

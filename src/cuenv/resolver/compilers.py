@@ -123,7 +123,9 @@ def _gcc_findings(spec: EnvironmentSpec, nvcc: NamedRelease, row: Cuda) -> Itera
         points = (*demand.points(), *majors, *(version(f"{item}.9") for item in majors), beyond, _LAST)
         admitted = [point for point in points if demand.admits(point)]
         good = [point for point in admitted if first <= point < beyond]
-        if len(good) == len(admitted) or (good and _nvcc_is_conda_forges(spec)):
+        compiler = next(filter(None, map(spec.pin, NVCC_PACKAGES)), None)
+        # the records of conda-forge's nvcc bind GCC themselves
+        if len(good) == len(admitted) or (good and cuda_home(compiler, spec) == "conda-forge"):
             continue
         edit = FileEdit(how="write", entries=(replace(pin, version=f"{allowed[1]}.*").yaml_text(),))
         says = f"nvcc {nvcc.release} ({nvcc.text}) accepts GCC {allowed[0] or ''} to {allowed[1]}".replace(
@@ -131,11 +133,6 @@ def _gcc_findings(spec: EnvironmentSpec, nvcc: NamedRelease, row: Cuda) -> Itera
         )
         verb = "allows a newer GCC than nvcc" if good else "does not work with nvcc"
         yield _gcc_finding(pin.name, f"{pin.yaml_text()} {verb}: {says}", row, edit, "warning" if good else "error")
-
-
-def _nvcc_is_conda_forges(spec: EnvironmentSpec) -> bool:
-    """Whether nvcc comes from conda-forge, whose records bind GCC themselves."""
-    return cuda_home(next((pin for name in NVCC_PACKAGES if (pin := spec.pin(name))), None), spec) == "conda-forge"
 
 
 def locked_gcc_findings(packages: Iterable[LockedPackage], knowledge: Knowledge) -> Iterator[Finding]:

@@ -38,13 +38,6 @@ from cuenv.resolver.requirements import (
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 
 
-def extension_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, cuda: bool) -> Iterator[Finding]:
-    """Broken releases that the file admits and, in an environment with CUDA, what its libraries cannot compile with."""
-    yield from _broken_release_findings(spec, knowledge)
-    if cuda:
-        yield from _missing_compiler_findings(spec, knowledge)
-
-
 def _broken_release_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Findings on releases that the file admits and that are known to fail."""
     for demand in demands_of(spec, knowledge):
@@ -144,7 +137,9 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
     elif wants_cuda(spec, knowledge):
         found += [pin for pin in _cpu_build_findings(spec, knowledge) if pin.severity == "error"]
     if libraries and (spec.pip or any(knowledge.extension(pin.name) for pin in spec.pins)):
-        found += extension_findings(spec, knowledge, cuda=not asks_for_cpu(spec) and wants_cuda(spec, knowledge))
+        found += _broken_release_findings(spec, knowledge)
+        if not asks_for_cpu(spec) and wants_cuda(spec, knowledge):
+            found += _missing_compiler_findings(spec, knowledge)
     return tuple(found)
 
 

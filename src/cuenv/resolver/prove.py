@@ -41,8 +41,6 @@ _HIDDEN = regex(
     r"from: '(?P<channel>[^']+)'"
 )
 """The solver's words on a package that a channel listed before has in other releases."""
-
-
 TRIES_AT_HAND = 8
 """Candidates that are put to the solver on records at hand: nobody asked for it, and so nobody waits for it."""
 

@@ -208,7 +208,10 @@ def decide_together(
 
 def _fitting_everywhere(decisions: list[Decision]) -> tuple[list[Row], list[tuple[Candidate, str]]]:
     """What fits on all platforms, in the order of the first, each with the best Python that all have."""
-    others = [_by_key(decision) for decision in decisions[1:]]
+    others = [
+        {environment_key(item.candidate): item for fit in decision.fitting for item in decision.variants(fit)}
+        for decision in decisions[1:]
+    ]
     rows: list[Row] = []
     skipped: list[tuple[Candidate, str]] = []
     for item in decisions[0].fitting:
@@ -229,10 +232,6 @@ def _assessed_everywhere(decisions: list[Decision]) -> Iterator[Assessment]:
     for item in decisions[0].assessments:
         if all(_key_without_python(item.candidate) in other for other in others):
             yield item
-
-
-def _by_key(decision: Decision) -> dict[tuple[object, ...], Assessment]:
-    return {environment_key(item.candidate): item for fit in decision.fitting for item in decision.variants(fit)}
 
 
 def _why_not(candidate: Candidate, others: list[Decision]) -> str:

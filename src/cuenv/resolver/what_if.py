@@ -146,7 +146,10 @@ def bounds(before: EnvironmentSpec, after: EnvironmentSpec) -> tuple[Bound, ...]
 
     A layer is one thing under any package name; of the rest, what only one of them asks for is not compared.
     """
-    had, has = ({_slot(pin): pin for pin in spec.pins if pin.name not in DECIDED} for spec in (before, after))
+    had, has = (
+        {pin.role if pin.role in _LAYERS else pin.name: pin for pin in spec.pins if pin.name not in DECIDED}
+        for spec in (before, after)
+    )
     found = []
     for slot in dict.fromkeys([*had, *has]):
         old, new = had.get(slot), has.get(slot)
@@ -156,10 +159,6 @@ def bounds(before: EnvironmentSpec, after: EnvironmentSpec) -> tuple[Bound, ...]
             reasons = next(pin.why for pin in (new, old) if pin and pin.version)
             found.append(Bound(_spec_text(old), _spec_text(new), reasons))
     return tuple(found)
-
-
-def _slot(pin: Pin) -> str:
-    return pin.role if pin.role in _LAYERS else pin.name
 
 
 def _spec_text(pin: Pin | None) -> str | None:

@@ -101,7 +101,8 @@ def uses_no_gpu(build: TorchBuild) -> bool:
 def cuda_of_wheels(packages: Iterable[PipLocked]) -> Version | None:
     """The CUDA release of NVIDIA's runtime among pip packages (``nvidia-cuda-runtime-cu12``, ``cuda-toolkit``)."""
     found = [item for item in packages if _RUNTIMES.fullmatch(item.name)]
-    named = [numbers[0] for item in sorted(found, key=_runtime_first) if (numbers := _NUMBERS.match(item.version))]
+    found.sort(key=lambda item: ("runtime" not in item.name, item.name))
+    named = [numbers[0] for item in found if (numbers := _NUMBERS.match(item.version))]
     return minor(version(named[0])) if named else None
 
 
@@ -119,10 +120,6 @@ def gpu_programs(packages: Iterable[PipLocked]) -> tuple[PipLocked, ...]:
         if _CUDA_IN_NAME.fullmatch(item.name)
         or (_PROGRAMS.fullmatch(item.name) and (item.name != "jaxlib" or "cuda" in item.version))
     )
-
-
-def _runtime_first(item: PipLocked) -> tuple[bool, str]:
-    return "runtime" not in item.name, item.name
 
 
 def _library(library: str, packages: Iterable[PipLocked]) -> Version | None:

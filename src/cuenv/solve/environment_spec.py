@@ -16,8 +16,6 @@ WRITTEN_BY = "# Written by cuenv"
 """How a file of ours begins: such a one may be written anew, any other is kept aside or left alone."""
 ADVICE = "Add a package: cuenv resolve --with PACKAGE, which stays when this file is written again, or a line below."
 """How to change an environment file of ours."""
-
-
 NVCC = ("cuda-nvcc", "cuda-toolkit", "cuda-compiler", "cuda", "cudatoolkit-dev")
 """Packages that bring nvcc, with the headers that it needs."""
 RELEASE = regex(r"={0,2}(\d+(?:\.\d+)*)(?:\.\*)?")

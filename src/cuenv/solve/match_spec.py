@@ -33,8 +33,6 @@ _TERM = regex(r"(?P<op>==|!=|~=|>=|<=|>|<|=|)(?P<version>(?:[0-9]+!)?[^<>=!~*\s]
 _UNDERSCORED, _DASHED = (rf"[a-z0-9]+(?:[.{joint}][a-z0-9]+)*" for joint in "_-")
 _VERSION = regex(rf"(?:[0-9]+!)?(?:{_UNDERSCORED}_?|{_DASHED})(?:\+(?:{_UNDERSCORED}|{_DASHED}))?")
 _LONG_NUMBER = regex(r"[0-9]{19}")
-
-
 SWAPPED = {"=>": ">=", "=<": "<"}
 """Operators that people swap, as conda reads them: it takes ``=>3.11`` for ``>3.11*``, and 3.11 is after ``3.11*``."""
 

@@ -24,8 +24,6 @@ _WHEEL = regex(r"(manylinux(?:_\d{1,3}_\d{1,3}|1|2010|2014))_\w+?(?=[.-]|$)")
 _LEGACY = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 
 CREATED_BY = "cuenv"
-
-
 _BUILD_CUDA = regex(r"cuda_?(\d{2})(\d)(?!\d)|cuda(\d{2})\.(\d)")
 
 
@@ -138,9 +136,9 @@ class Solution:
     """What the solver answered for one platform, sorted by name."""
 
     platform: str
-    packages: tuple[LockedPackage, ...]
-    virtual_packages: tuple[VirtualPackage, ...]
-    solver: str
+    packages: tuple[LockedPackage, ...] = ()
+    virtual_packages: tuple[VirtualPackage, ...] = ()
+    solver: str = ""
     pip: tuple[PipLocked, ...] = ()  # what pip adds to the conda packages, sorted by name
     aside: tuple[SetAside, ...] = ()  # what pip adds after that, and no hash pins
     options: tuple[str, ...] = ()  # where pip finds that, as a list of requirements says it: ``--extra-index-url URL``

@@ -120,8 +120,6 @@ _WHY = {
     errno.ELOOP: "its symbolic links form a loop",
     errno.ENAMETOOLONG: "the name is too long",
 }
-
-
 _MADE_BY = {"conda-lock.yml": "cuenv lock", "environment.yml": "cuenv resolve -o environment.yml"}
 """The files that a folder may lack, and the command that makes each."""
 

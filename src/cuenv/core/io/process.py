@@ -17,8 +17,6 @@ from cuenv.core.record import dataclass
 
 if TYPE_CHECKING:
     import subprocess
-
-
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR")
 LIMIT = 1024 * 1024  # bytes of each stream that are kept; a program that writes more is stopped
 _TICK = 1.0  # seconds between two calls of `run`'s ``tick``

@@ -110,7 +110,7 @@ def parse(text: str, source: str) -> Solution:
         faults.add("", f"expected one platform, got {', '.join(platforms) or 'none'}")
     faults.check(hint="cuenv lock")
     ordered = tuple(package for _, package in sorted(packages.items()))
-    return Solution(platform=platforms[0], packages=ordered, virtual_packages=(), solver="")
+    return Solution(platform=platforms[0], packages=ordered)
 
 
 def _package(line: str) -> LockedPackage:

@@ -123,8 +123,6 @@ FORMAT = LockFormat(
     holds=lambda solution: bool(solution.pip),
     differences=_differences,
 )
-
-
 _HASH = regex(r"\s--hash[= ]\s*([a-z0-9]+):([0-9A-Za-z]+)")
 _OPTION = regex(r"(--?[A-Za-z][a-z-]*)(?:[= ]\s*(\S+))?")
 _PYTHON = regex(r"(?m)^#.*(?:with [Pp]ython|--python-version[= ])\s*(3\.\d{1,2}(?:\.\d{1,3})?)\b")
@@ -256,9 +254,6 @@ def _chosen(found: list[_Line], indexes: list[str], remarks: tuple[Finding, ...]
         solutions.append(
             Solution(
                 platform=platform,
-                packages=(),
-                virtual_packages=(),
-                solver="",
                 pip=tuple(item for _, item in sorted(pip.items())),
                 python=part.python,
                 remarks=remarks,

@@ -15,7 +15,7 @@ from cuenv.core.versions import Capability
 from cuenv.host.facts import Libc
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
-from cuenv.knowledge.rows import WHEELS, Cuda, LibrarySupport, TorchBuild
+from cuenv.knowledge.rows import WHEELS, Cuda, LibrarySupport, Program, TorchBuild
 from cuenv.resolver.engine import reading, rule
 from cuenv.resolver.verdict import HOST, Reason, Verdict, host_reason, of_capability, row_reason
 
@@ -213,6 +213,29 @@ def _known(
     because += f"; this build of PyTorch requires {name} {release} exactly" if exact else ""
     outcome: Literal["unknown", "reject"] = "unknown" if _silent(row, cuda) else "reject"
     return Verdict(rule=library, outcome=outcome, because=because, reasons=reasons)
+
+
+_NAMES_ALL = 10
+"""The last CUDA major whose libraries bear the minor in their names."""
+
+
+def program_verdict(program: Program, cuda: Version | None) -> Verdict:
+    """Whether a wheel that loads the libraries of a CUDA release when it starts, such as TensorFlow, finds them.
+
+    Args:
+        cuda: the release of the environment; ``None`` without any part of CUDA: the libraries are those of the host.
+    """
+    loaded = program.cuda
+    if loaded is None:
+        return Verdict("program", "reject", f"is not a CUDA build, so it does not use the GPUs of {HOST}")
+    if cuda is None:
+        cudnn = f" and cuDNN {program.cudnn}" if program.cudnn else ""
+        because = f"loads CUDA {loaded}{cudnn} when it starts, but the lock has no CUDA: it uses the GPUs only if the "
+        return Verdict("program", "unknown", f"{because}host has these libraries")
+    if loaded.major == cuda.major and (cuda.major > _NAMES_ALL or loaded == cuda):
+        return Verdict("program", "pass", f"loads the libraries of CUDA {loaded}, which the environment has")
+    because = f"loads the libraries of CUDA {loaded} by name, but the environment has those of CUDA {cuda}"
+    return Verdict("program", "reject", f"{because}, so it uses no GPU")
 
 
 class GlibcNeed(NamedTuple):

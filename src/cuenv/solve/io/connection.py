@@ -30,8 +30,6 @@ from cuenv.solve.io.sources import Place, Sources, no_home
 
 if TYPE_CHECKING:
     import requests
-
-
 T = TypeVar("T")
 
 _CONNECT = 20

@@ -335,8 +335,6 @@ _PASSED = regex(
     r"|(?:HTTP|HTTPS|ALL|NO)_PROXY|(?:http|https|all|no)_proxy"
 )
 """What reaches uv of the user's variables: indexes, credentials, certificates, proxies, the cache."""
-
-
 _NAMED = regex(r"[\w-]+=(?=\w+://)")
 _KINDS = (
     ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),

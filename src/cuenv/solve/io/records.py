@@ -110,10 +110,6 @@ def _python_minors(depends: Iterable[str]) -> range:
     return range(low, high)
 
 
-def _for_other_system(depends: Iterable[str]) -> bool:
-    return any(text.startswith("__") and text.split()[0] in _ELSEWHERE for text in depends)
-
-
 @lru_cache(maxsize=256)
 def _channel(url: str) -> str:
     return strip_credentials(url).rstrip("/")
@@ -152,7 +148,7 @@ class RecordIndex:
         self._read.update(new)
         mine: dict[str, list[RepoDataRecord]] = {}
         for record in found:
-            if not _for_other_system(record.depends):
+            if not any(text.startswith("__") and text.split()[0] in _ELSEWHERE for text in record.depends):
                 mine.setdefault(record.name.normalized, []).append(record)
         self._records.update(mine)
         for name, records in mine.items():

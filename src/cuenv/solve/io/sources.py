@@ -92,7 +92,7 @@ class Sources:
 
     def target(self, url: str) -> str:
         """Where a canonical URL is really read from: itself, a mirror's URL or a path."""
-        fits = [mirror for mirror in self.mirrors if _covers(mirror.origin, url)]
+        fits = [mirror for mirror in self.mirrors if f"{url}/".startswith(f"{mirror.origin}/")]
         best = max(fits, key=lambda mirror: len(mirror.origin), default=None)
         if best is None:
             return url
@@ -198,10 +198,6 @@ def place(text: str) -> str:
 
         return unquote(path).rstrip("/") or "/"
     raise ValueError(f"cannot read channels from {printable(strip_credentials(text))!r}")
-
-
-def _covers(origin: str, url: str) -> bool:
-    return url == origin or url.startswith(origin + "/")
 
 
 _NAMES = (".condarc", "condarc", "condarc.d")

@@ -388,7 +388,8 @@ def _conda_row(package: LockedPackage, purls: tuple[str, ...]) -> Iterator[str]:
     number = int(found[1] or found[2]) if found else 0
     if number:
         yield f"  build_number: {number}"
-    if package.subdir == "noarch" and "py" not in package.build and _on_python(package):
+    on_python = any(text.split(" ", 1)[0] == "python" for text in package.depends)
+    if package.subdir == "noarch" and "py" not in package.build and on_python:
         yield "  noarch: python"
     for kind, value in (("sha256", package.sha256), ("md5", package.md5)):
         if value:
@@ -400,10 +401,6 @@ def _conda_row(package: LockedPackage, purls: tuple[str, ...]) -> Iterator[str]:
         yield f"  size: {package.size}"
     if package.name == "python" and _FREE_THREADING.search(package.build):
         yield f"  python_site_packages_path: lib/python{'.'.join(package.version.split('.')[:2])}t/site-packages"
-
-
-def _on_python(package: LockedPackage) -> bool:
-    return any(text.split(" ", 1)[0] == "python" for text in package.depends)
 
 
 def _purls(package: LockedPackage, names: Mapping[str, str], by_pip: set[str]) -> tuple[str, ...]:

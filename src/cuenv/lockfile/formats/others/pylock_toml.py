@@ -217,9 +217,6 @@ class _Reading:
             remarks += self._elsewhere()
         return Solution(
             platform=target.platform,
-            packages=(),
-            virtual_packages=(),
-            solver="",
             pip=tuple(found for _, found in sorted(pip.items())),
             python=target.python,
             remarks=tuple(remarks),

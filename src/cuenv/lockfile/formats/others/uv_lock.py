@@ -266,9 +266,6 @@ class _Project:
             remarks += self._elsewhere(target, chosen)
         return Solution(
             platform=target.platform,
-            packages=(),
-            virtual_packages=(),
-            solver="",
             pip=tuple(found for _, found in sorted(pip.items())),
             python=target.python,
             remarks=tuple(remarks),
