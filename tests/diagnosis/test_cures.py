@@ -1484,3 +1484,9 @@ def test_the_libstdcxx_of_conda_is_made_newer_only_in_conda() -> None:
     lacks = "ImportError: {}/_driver.so: undefined symbol: __gxx_personality_v0\n"
     assert led(lacks.format("/opt/conda/lib")).command == "conda install -c conda-forge libstdcxx-ng"
     assert not led(lacks.format("/usr/lib/x")).command
+
+
+def test_a_build_of_tensorflow_is_not_told_to_ask_torch() -> None:
+    lacks = "clang-17: error: cannot find CUDA installation; provide its path via '--cuda-path'\n"
+    assert not led(f"ERROR: Compiling tensorflow/core/kernels/a.cu.cc failed: (Exit 1): clang failed\n{lacks}").command
+    assert not led("a.cc:17:10: fatal error: 'third_party/gpus/cudnn/cudnn.h' file not found\n").command

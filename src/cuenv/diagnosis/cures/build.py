@@ -64,6 +64,9 @@ def toolchain(context: LogContext) -> CureResult:
     if "missing: CUDA_INCLUDE_DIRS" in context.line:  # so CMake speaks, which found nvcc
         remedy = "install the headers beside this nvcc, or set CUDA_TOOLKIT_ROOT_DIR to a toolkit with cuda_runtime.h"
         return CureResult(because=tuple(because), remedy=remedy, command="")
+    if "third_party/gpus/" in context.line:  # Bazel looks in no directory of the compiler
+        remedy = "give Bazel the directory with include and lib: --repo_env=LOCAL_CUDNN_PATH=DIR (LOCAL_CUDA_PATH=DIR)"
+        return CureResult(because=tuple(because), remedy=remedy, command="")
     if command := _command_without_toolkit(context):
         remedy = (
             "install the CuPy wheel for the driver's CUDA version, which needs no compiler"
@@ -89,7 +92,8 @@ def toolchain(context: LogContext) -> CureResult:
     if "asked" in context.groups and not mentioned & {"torch", "companions", "python"}:  # a program that make links
         package = "cuda-cudart-dev" if context.groups["asked"] == "cudart" else f"lib{context.groups['asked']}-dev"
         return CureResult(because=tuple(because), command=f"conda install -c conda-forge {package}{_EXPORT_PATHS}")
-    if cuda is None and "make" in context.mentions and not mentioned & {"building", "companions", "python"}:
+    other = "torch" not in context.frameworks and context.frameworks & {"tensorflow", "jax"}
+    if cuda is None and (other or ("make" in mentioned and not mentioned & {"building", "companions", "python"})):
         remedy = "set CUDA_HOME to a toolkit with nvcc and headers (a directory that contains include/cuda_runtime.h)"
         return CureResult(because=tuple(because), remedy=remedy, command="")
     elsewhere = " && export CUDA_HOME=$CONDA_PREFIX" if "/bin/nvcc" in context.line else ""

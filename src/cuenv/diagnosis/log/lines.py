@@ -183,6 +183,7 @@ _ENVELOPE = regex(
     rb"\[end of output\]|Fatal Python error: Aborted|Engine (?:core|process)|closing signal|\bAborted\b|"
     rb"torch\.distributed\.elastic|CUDA kernel errors might|\bFAILED\s*$|"
     rb"The above exception|During handling|finished with status|command '.{0,200}' failed with exit|"
+    rb" failed: \(Exit [1-9]|^Target //\S{1,200} failed to build|"
     rb"libmamba Could not solve|recipe for target|\.o' failed|didn't exit successfully|"
     rb"errored out with exit status|subprocess returned error exit|custom build command|"
     rb"failed with error code|status\.FAILED|\"FAILED\"|triggered an exception|"
