@@ -105,9 +105,9 @@ def test_a_folder_counts_each_file_once(prefix: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_gpu_code_is_said_to_have_none(tmp_path: Path) -> None:
-    assert "no GPU code was found: there is no file" in run("scan", ".", "--gpu", "8.0", folder=tmp_path).stdout
+    assert "no GPU code was found in an empty folder" in run("scan", ".", "--gpu", "8.0", folder=tmp_path).stdout
     (tmp_path / "notes.txt").write_text("x")
-    assert "no GPU code was found: 1 other file" in run("scan", ".", "--gpu", "8.0", folder=tmp_path).stdout
+    assert "no GPU code was found in 1 file of other kinds" in run("scan", ".", "--gpu", "8.0", folder=tmp_path).stdout
 
 
 def test_deep_looks_into_other_sections(prefix: Path, tmp_path: Path) -> None:

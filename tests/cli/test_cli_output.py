@@ -214,7 +214,7 @@ def test_why_names_each_source_once_and_with_v_alone(tmp_path: Path) -> None:
     assert len(sources) > 5
     assert len({line.split("]", 1)[1] for line in sources}) == len(sources)
     assert not any(line.startswith("source  ") for line in short.splitlines())
-    assert short.endswith("sources with -v\n")
+    assert short.endswith("add -v for the sources\n")
     assert len(short) < 5000
     assert max(map(len, short.splitlines())) < 250
 

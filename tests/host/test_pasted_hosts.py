@@ -189,7 +189,7 @@ def test_conda_as_json_and_as_strings() -> None:
         ("#SBATCH --gres=gpu:1\n", "Slurm batch script"),
         ("<!DOCTYPE html><html>", "web page"),
         ('{"a": 1, "b": 2}', "the JSON of something else: keys a, b"),
-        ("hello", "it describes no host"),
+        ("hello", "the text describes no host"),
         ("", "it is empty"),
         ("{", "not JSON"),
     ],
@@ -240,7 +240,7 @@ def test_the_command_line_and_the_api_take_the_same(tmp_path: Path) -> None:
 def test_a_log_of_lines_that_begin_as_json_is_read_in_time() -> None:
     line = "[2024-05-15 15:13:52,120] [INFO] [engine.py:123:step] loss=0.123, lr=1e-5, step 1000\n"
     assert said(host(line * 5_000 + COMPAT + line * 5_000))[:2] == ("470.82.01", "11.4")
-    with pytest.raises(InputError, match="it describes no host"):
+    with pytest.raises(InputError, match="the text describes no host"):
         read_pasted_hosts(line * 5_000, shipped_base(), "the log")
 
 

@@ -114,7 +114,7 @@ def test_a_topic_is_explained_with_what_is_true_and_its_source(tmp_path: Path) -
     assert "PyTorch, torch/utils/cpp_extension.py" in text
     short = run("explain", "libcudart", folder=tmp_path).stdout
     assert "source:" not in short
-    assert short.endswith("sources with -v\n")
+    assert short.endswith("add -v for the sources\n")
 
 
 def test_without_a_topic_each_is_listed_once(tmp_path: Path) -> None:

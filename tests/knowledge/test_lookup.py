@@ -89,7 +89,7 @@ def test_a_gpu_by_any_of_its_names(name: str, capability: str) -> None:
 def test_the_builds_of_a_capability_hold_code_for_it(capability: Capability) -> None:
     for entry in gpu(str(capability), base()).entries:
         if entry.table in ("torch", "wheels"):
-            holds = entry.says.partition("holds ")[2].partition(",")[0].split(";")
+            holds = entry.says.partition("code for ")[2].partition(",")[0].split(";")
             targets = [Target.parse(item.removesuffix("+PTX")) for item in holds]
             assert any(target.sass_runs_on(capability) for target in targets)
 

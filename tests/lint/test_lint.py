@@ -214,7 +214,7 @@ def test_gpus_judge_the_list_of_targets_only_when_they_are_given(tmp_path: Path)
         assert "CU310" not in found(tmp_path, text.replace("8.0;9.0", named), gpus=("7.5",))
     result = linted(tmp_path, text.replace("8.0;9.0", "3.5;9.0"))
     (bad,) = (item.finding for item in result.lints if item.finding.code == "CU310")
-    assert bad.fix == "TORCH_CUDA_ARCH_LIST=9.0"
+    assert bad.fix == "set TORCH_CUDA_ARCH_LIST=9.0"
 
 
 def test_windows_line_ends_and_a_byte_order_mark_survive(tmp_path: Path) -> None:

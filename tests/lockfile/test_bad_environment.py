@@ -61,7 +61,7 @@ REFUSED = {
     "an alias to nothing": ("channels: *c\ndependencies: [python]\n", 3, "alias"),
     "a merge key": ("b: &b {name: x}\n<<: *b\nchannels: [conda-forge]\ndependencies: [python]\n", 3, "merge keys"),
     "nodefaults alone": ("channels: [nodefaults]\ndependencies: [python]\n", 3, "leaves no channel"),
-    "two Pythons": ("channels: [conda-forge]\ndependencies: [python=3.11, python=3.12]\n", 1, "both must hold"),
+    "two Pythons": ("channels: [conda-forge]\ndependencies: [python=3.11, python=3.12]\n", 1, "both apply"),
     "an extra that is none": (PIP % "'tool[big'", 1, "CU514"),
     "an entry in quotes": (PIP % "'\"tool\"'", 1, "write the line without quotes"),
     "a marker that is none": (PIP % "'tool; python_verison < 3'", 1, "CU514"),

@@ -142,18 +142,18 @@ def test_two_pins_on_one_name_both_stay() -> None:
             "'nodefaults': conda's default channels are not added",
         ),
         ("dependencies: [a]\nchannels: [x, x]\n", "channels: 'x' appears twice"),
-        ("dependencies: ['a[security]']\n", "dependencies[0]: [security] has no effect, because extras are"),
+        ("dependencies: ['a[security]']\n", "dependencies[0]: [security] has no effect, because only pip has extras"),
         ("dependencies:\n- a\n- b  # [win]\n", "line 3: left out, because [win]"),
         ("dependencies:\n- a  # [linux]\n", None),
         ("dependencies:\n- a  # because of [x] (y)\n", None),
         ("dependencies:\n# [win]\n- a\n", None),
         ("dependencies:\n- sel(win): b\n- a\n", "sel(win) is not Linux"),
-        ("dependencies:\n- a\n- pip: [b]\n", "is added as conda does"),
+        ("dependencies:\n- a\n- pip: [b]\n", "so it is added, as conda does"),
         ("dependencies:\n- a\n- pip\n- pip: [b, b]\n", "'b' appears twice"),
         ("dependencies:\n- a\n- pip:\n", None),
         ("dependencies:\n- a=>3.11\n", "'a=>3.11' is read as conda does: a>=3.11"),
         ("dependencies:\n- a=<3.11\n", "'a=<3.11' is read as conda does: a<3.11"),
-        ("name: /Users/me/venv\ndependencies: [a]\n", "name: '/Users/me/venv' is a folder"),
+        ("name: /Users/me/venv\ndependencies: [a]\n", "name: '/Users/me/venv' is a path"),
         ("dependencies: [a]\nvariables: {B: true}\n", "variables.B: True"),
         ("dependencies: [a]\nvariables: {B: 010}\n", "variables.B: 8"),
         ("\ufeffdependencies: [a]\n", None),
@@ -190,7 +190,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("name: x\n", ["dependencies: expected a list, got nothing"]),
         ("dependencies: a\n", ["dependencies: expected a list, got 'a'"]),
         ("dependencies: {a: 1}\n", ["dependencies: expected a list, got a mapping of 1"]),
-        ("dependencies:\n- 3.1\n", ["dependencies[0]: expected a string such as python=3.12, got 3.1; a bare number"]),
+        ("dependencies:\n- 3.1\n", ["dependencies[0]: expected a string such as python=3.12, got 3.1; a number alone"]),
         ("dependencies:\n- a\n- true\n", ["dependencies[1]: ", "got True"]),
         ("dependencies:\n- [a]\n", ["dependencies[0]: ", "got a list of 1"]),
         ("dependencies:\n-\n", ["dependencies[0]: ", "got nothing"]),
@@ -212,8 +212,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         (
             "dependencies: []\nchannels: [/srv/team, ../team, ~/team]\n",
             [
-                "channels[0]: '/srv/team' is a folder of one machine: write file:///srv/team",
-                "channels[1]: '../team' is a folder of one machine: write file:// and its whole path",
+                "channels[0]: '/srv/team' is a folder of this machine: write file:///srv/team",
+                "channels[1]: '../team' is a folder of this machine: write file:// and its whole path",
                 "channels[2]: '~/team' is a folder",
             ],
         ),
@@ -428,6 +428,6 @@ def test_a_file_without_channels_says_which_are_read(tmp_path: Path) -> None:
 def test_a_file_that_is_far_too_long_is_refused_at_once() -> None:
     began = time.monotonic()
     for text in ("dependencies:\n" + "- a\n" * 1_500_000, "dependencies:\n" + "- a\n" * 10_001):
-        with pytest.raises(InputError, match=r"is the most|at most"):
+        with pytest.raises(InputError, match=r"at most"):
             parse(text, "environment.yml")
     assert time.monotonic() - began < 20

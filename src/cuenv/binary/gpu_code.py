@@ -354,9 +354,9 @@ def _besides(scanned: Scanned) -> list[str]:
     if scanned.plain:
         told.append(f"{counted(scanned.plain, 'ELF file')} without device code")
     if scanned.others:
-        told.append(counted(scanned.others, "other file"))
+        told.append(f"{counted(scanned.others, 'file')} of other kinds")
     if not (scanned.files or scanned.skipped):
-        return [f"no GPU code was found: {', '.join(told) or 'there is no file'}"]
+        return [f"no GPU code was found in {' and '.join(told) or 'an empty folder'}"]
     return [f"besides {', '.join(told)}"] if told else []
 
 

@@ -58,7 +58,7 @@ def _info(**values: Unpack[OutputValues]) -> None:
         say(["hint: empty it: cuenv cache clean"], quiet=values["quiet"])
 
 
-@command.command("clean", short_help="remove everything in it, or some kinds")
+@command.command("clean", short_help="remove everything from the cache, or some kinds")
 @click.argument("kinds", nargs=-1, metavar="[repodata|archives|pkgs]...")
 @click.option("--dry-run", is_flag=True, help="Remove nothing, and show what would be removed.")
 @output_options

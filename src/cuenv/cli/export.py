@@ -146,9 +146,9 @@ def _devcontainer(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
 @_base_option(_TWO_STAGES)
 @_container_options
 def _apptainer(lock: Path | None, **values: Unpack[DockerfileValues]) -> int:
-    """Write a definition file of Apptainer: one stage installs and checks, one runs and checks its host.
+    """Write an Apptainer definition file: one stage installs and checks, one runs and checks its host.
 
-    LOCK is as for 'cuenv export dockerfile'. The first act of 'apptainer run --nv' is 'cuenv check' of the lock against
+    LOCK is as for 'cuenv export dockerfile'. 'apptainer run --nv' first runs 'cuenv check' of the lock against
     the driver and the GPUs of the host, with exit code 3 where it does not run; 'apptainer test --nv' checks the
     whole environment. Labels name the minimum driver. Without -o the file goes to stdout.
 
@@ -228,7 +228,7 @@ def _github_action(lock: Path, **values: Unpack[ActionValues]) -> int:
 @knowledge_option
 @output_options
 def _gitlab_ci(lock: Path, **values: Unpack[GitlabValues]) -> int:
-    """Write jobs of GitLab CI/CD: one verifies the lock, one installs and runs it where a GPU is.
+    """Write GitLab CI/CD jobs: one verifies the lock, one installs and runs it on a runner with a GPU.
 
     The first line of each job is 'cuenv check': without a GPU for the GPUs that the host options name, or else for
     those of the lock; on a runner with a GPU against its driver and its GPUs, before anything is installed. What the
@@ -273,7 +273,7 @@ def _deliver_to_repository(made: Exported, lock: Path, values: ActionValues) -> 
 def _sbatch(words: tuple[str, ...], **values: Unpack[SbatchValues]) -> int:
     """Write a batch script for Slurm: it checks each of its nodes, then runs COMMAND in the environment.
 
-    The first act of the job is 'cuenv check' of the lock on every node, against the driver and the GPUs that are
+    The job first runs 'cuenv check' of the lock on every node, against the driver and the GPUs that are
     there; where the lock does not run, the job ends with exit code 3. cuenv has to be on the PATH of the nodes.
 
     \b
@@ -332,7 +332,7 @@ def _shell(lock: Path | None, **values: Unpack[ShellValues]) -> int:
 @request_options
 @output_options
 def _uv(**values: Unpack[UvValues]) -> int:
-    """Write the tables for pyproject.toml by which uv takes the torch of these GPUs.
+    """Write the pyproject.toml tables with which uv installs the torch for these GPUs.
 
     The wheel is chosen as 'cuenv resolve --stack wheels' does: for every GPU of the host or of the pool, its driver and
     its C library. Each --set becomes a dependency group, and the groups of several sets exclude each other. The exit
@@ -377,7 +377,7 @@ def _uv(**values: Unpack[UvValues]) -> int:
 @click.option("-o", "--output", type=PATH, metavar="DIR", help="Write to this file or folder instead of stdout.")
 @output_options
 def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
-    """Write a workspace of pixi: pixi.toml, and the pixi.lock that belongs to it.
+    """Write a pixi workspace: pixi.toml and its pixi.lock.
 
     Both are of one answer, so that pixi takes the lock as it is. Without a file the environment is chosen as 'cuenv
     lock --resolve' does. The platform of the CUDA environment declares the driver's CUDA version and the compute

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 def command() -> None:
     """Plan the fewest environments that support many hosts, with proof, and what fewer would cost.
 
-    A fleet is a file with one host on each line, as `cuenv inspect --json --compact` prints it on every node; what
-    nvidia-smi, Slurm, Kubernetes and others print is taken as well.
+    A fleet is a file with one host on each line, as `cuenv inspect --json --compact` prints it on every node; the
+    output of nvidia-smi, Slurm, Kubernetes and other tools is accepted too.
 
     \b
     Examples:
@@ -244,8 +244,8 @@ def _plan(fleet: str, **values: Unpack[FleetDeliverValues]) -> int:
     """Find the fewest environments that support all hosts of a fleet, with proof, and what fewer would cost.
 
     The command judges hosts that no rule can distinguish only once. For each number k of environments, the table
-    names the hosts that get less than their best one. The proof names hosts of which no two share a build, and the
-    rules that separate them; `cuenv fleet verify` checks it without the planner. Hosts with an unknown fact are
+    names the hosts that get less than their best one. The proof names hosts no two of which can share a build, and
+    the rules that separate them; `cuenv fleet verify` checks it without the planner. Hosts with an unknown fact are
     listed and get no environment. The exit code is 1 when a host with a GPU gets no environment, or when part of the
     fleet cannot be read.
 
@@ -316,9 +316,10 @@ def _libc(text: str | None) -> Libc | None:
 @knowledge_option
 @output_options
 def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
-    """Check a plan without the planner: each host by the decision for it, each proof by trying all divisions.
+    """Check a plan without using the planner.
 
-    PLAN is what `cuenv fleet plan --json` printed. The exit code is 1 when a statement does not hold.
+    The command decides for each host again, and checks each proof by trying every division of its hosts into fewer
+    groups. PLAN is the output of `cuenv fleet plan --json`. The exit code is 1 when a statement of the plan is wrong.
 
     \b
     Examples:
@@ -342,14 +343,14 @@ def _verify(path: Path, **values: Unpack[FleetVerifyValues]) -> int:
 
 @command.command("check", short_help="show which hosts each lock supports")
 @click.argument("locks", type=PATH, nargs=-1, required=True, metavar="LOCK...")
-@click.option("--fleet", required=True, metavar="FLEET|-", help="Print the hosts, one per line.")
+@click.option("--fleet", required=True, metavar="FLEET|-", help="The fleet file; - reads stdin.")
 @part_options
 @knowledge_option
 @output_options
 def _check(locks: tuple[Path, ...], **values: Unpack[FleetCheckValues]) -> int:
-    """Say which hosts of a fleet each lock serves, by the check of `cuenv check` for each kind of them.
+    """Show which hosts of a fleet each lock supports, by the checks of `cuenv check`.
 
-    The exit code is 1 when no lock serves a host with a GPU, when a fact of a host is not known, and when part of the
+    The exit code is 1 when no lock supports a host with a GPU, when a fact of a host is unknown, or when part of the
     fleet cannot be read.
 
     \b
@@ -380,10 +381,10 @@ def _check(locks: tuple[Path, ...], **values: Unpack[FleetCheckValues]) -> int:
 @request_options
 @output_options
 def _diff(old: str, new: str, **values: Unpack[FleetPlanValues]) -> int:
-    """Say what a driver upgrade, or hosts that are new or gone, change of the plan.
+    """Show how a driver upgrade, or new and removed hosts, would change the plan.
 
     OLD and NEW are two states of a fleet; both are planned in the same way. The exit code is 1 when part of a fleet
-    cannot be read, and when something serves a host before and nothing after.
+    cannot be read, or when a host has an environment before and none after.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.argument("path", type=PATH, default="conda-lock.yml", metavar="[LOCK|BUNDLE]")
 @click.option("-p", "--prefix", type=PATH, metavar="DIR", help="Create the environment in this folder.")
 @click.option("-n", "--name", metavar="NAME", help="Create it where conda creates environments with this name.")
-@click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default).")
+@click.option("--environment", default="", metavar="NAME", help="Read this environment of a pixi.lock.")
 @click.option("--replace", is_flag=True, help="Replace an environment that cuenv made there before.")
 @click.option("--platform", metavar="PLATFORM", shell_complete=completes("platform"), help=PLATFORM_HELP)
 @jobs_option

@@ -101,7 +101,7 @@ def command(topic: str | None, words: tuple[str, ...], **values: Unpack[KbValues
             lines += [f"    source: {_source(item, knowledge)}" for item in entry.sources]
     if not values["verbose"] and not values["quiet"]:
         one = f"show one row: {shlex.join(['cuenv', 'kb', topic, _EXAMPLES[topic]])}; "
-        lines.append(f"{'' if subject else one}sources with -v")
+        lines.append(f"{'' if subject else one}add -v for the sources")
     emit_lines(lines)
 
 

@@ -126,7 +126,12 @@ environment_options = combined(
 
 
 part_name_options = combined(
-    click.option("--environment", default="", metavar="NAME", help="The environment of a pixi.lock (default)."),
+    click.option(
+        "--environment",
+        default="",
+        metavar="NAME",
+        help="Read this environment of a pixi.lock.",
+    ),
     click.option(
         "--extra",
         "extras",

@@ -28,6 +28,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.decision import Decision
 from cuenv.resolver.explain import source_lines, verdict_lines
 from cuenv.resolver.resolve import resolve
+from cuenv.resolver.rules import rule_named
 from cuenv.resolver.why import Answer, why, why_not
 
 if TYPE_CHECKING:  # types alone
@@ -124,15 +125,16 @@ def answer_question(values: ChannelCommandValues, answer: Callable[[Decision], A
 def _sources_hint(answer: Answer) -> list[str]:
     """The hint on how to see the sources, if there are any."""
     facts = any(reason.kind == "row" for verdict, _ in answer.verdicts for reason in verdict.reasons)
-    return ["sources with -v"] if facts else []
+    return ["add -v for the sources"] if facts else []
 
 
 def _verdict_lines(answer: Answer, knowledge: Knowledge, cited: dict[str, int] | None) -> list[str]:
     lines: list[str] = []
     for verdict, count in answer.verdicts:
-        lines += verdict_lines(verdict, knowledge, cited)
-        if count > 1:
-            lines.append(f"        and so for {count} candidates")
+        first, *rest = verdict_lines(verdict, knowledge, cited)
+        if verdict.because in answer.says:  # the answer gives this reason already
+            first = f"not met {rule_named(verdict.rule).title}"
+        lines += [f"{first} ({count} candidates)" if count > 1 else first, *rest]
     for loss in answer.losses:
         lines.append(f"prefer  {loss.criterion}: {loss.chosen}; the other candidate has {loss.other}")
         lines.append(f"        the other candidate: {loss.example}")

@@ -267,4 +267,4 @@ def _glibc(build: Image, content: ContainerContent) -> str:
 
 def _too_old(what: str, content: ContainerContent) -> str:
     need = f" with glibc {content.glibc} or later" if content.glibc else ""
-    return f"no image of {what} is known{need} for {' and '.join(content.platforms)}"
+    return f"the cuenv tables list no image of {what}{need} for {' and '.join(content.platforms)}"

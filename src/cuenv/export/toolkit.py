@@ -70,7 +70,7 @@ def choose_toolkit(toolkits: Iterable[FoundToolkit], need: ToolkitNeed, knowledg
     judged = [(item, _objection(item, need, knowledge)) for item in found]
     fitting = [item for item, objection in judged if not objection]
     if not fitting:
-        why = tuple(f"{item.path}: {objection}" for item, objection in judged) or ("no toolkit was found",)
+        why = tuple(f"{item.path}: {objection}" for item, objection in judged) or ("this machine has no CUDA toolkit",)
         return ToolkitChoice(toolkit=None, needed=True, because=why, others=found)
     best = min(fitting, key=lambda item: (_distance(item, need), item.path))
     because = [f"{best.path} is CUDA {best.release}, {_relation(best, need)}"]

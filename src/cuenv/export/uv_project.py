@@ -137,7 +137,7 @@ def _refused(name: str, decision: Decision, options: HostOptions) -> Refused | N
     look = shlex.join(["cuenv", "resolve", "--stack", "wheels", *given, *host_options(facts)])
     hint = shlex.join(words) if len(tags) > 1 else f"what each wheel lacks: {look}"
     of_set = f"the set {name}" if name else host_line(facts)
-    return Refused(because=f"no wheel of torch is known to support {of_set}: {lead}", hint=hint)
+    return Refused(because=f"the cuenv tables list no torch wheel that supports {of_set}: {lead}", hint=hint)
 
 
 def render(sets: list[ChosenWheel], request: Request) -> str:

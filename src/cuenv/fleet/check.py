@@ -173,7 +173,7 @@ class _Verifier:
         if plan.environments:
             for facts in plan.nowhere:
                 found = self._decision(facts).chosen
-                yield Statement(f"nothing supports {facts.label}", f"{found.candidate} does" if found else "")
+                yield Statement(f"no environment supports {facts.label}", f"{found.candidate} does" if found else "")
         for count, well, hosts in plan.proofs:
             what = " as well as its best" if well else ""
             shown = "; ".join(host_summary(facts) for facts in hosts)
@@ -211,7 +211,7 @@ class _Verifier:
             return known[group]
 
         if not all(together((at,)) for at in range(len(hosts))):
-            return "nothing supports one of them"
+            return "no environment supports one of them"
         fewer = (groups for groups in _divisions(len(hosts), count - 1) if all(map(together, groups)))
         found = next(fewer, None)
         return "" if found is None else f"{len(found)} environments do"

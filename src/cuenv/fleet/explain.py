@@ -40,7 +40,7 @@ def plan_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool = False) 
             continue
         would = f"; what would help: {found.would_help}" if found.would_help else ""
         names, hosts = _nodes(hopeless.names, whole=verbose), counted(len(hopeless.names), "host")
-        yield f"error: nothing supports {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
+        yield f"error: no environment supports {names} ({hosts}; {hopeless.kinds[0].says}): {found.because}{would}"
     yield from unknown_lines(plan.unknown)
     if plan.assumed:
         yield f"note    glibc {plan.assumed.version} was assumed for hosts whose glibc is unknown"

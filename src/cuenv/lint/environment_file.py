@@ -437,7 +437,7 @@ def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | N
         subject=name,
         message=f"{text}: {row.says}",
         evidence=row.sources,
-        fix=row.instead,
+        fix=f"use {row.instead}",
     )
 
 
@@ -469,7 +469,7 @@ def arch_list_lints(
         yield Lint(
             finding=_arch_list_finding(
                 f"TORCH_CUDA_ARCH_LIST names compute capability {names}, which nvcc {nvcc} cannot compile for",
-                f"TORCH_CUDA_ARCH_LIST={';'.join(str(item) for item in code.sass if item not in refused)}",
+                f"set TORCH_CUDA_ARCH_LIST={';'.join(str(item) for item in code.sass if item not in refused)}",
             ),
             at=at,
         )
@@ -478,7 +478,7 @@ def arch_list_lints(
         yield Lint(
             finding=_arch_list_finding(
                 f"TORCH_CUDA_ARCH_LIST {value} leaves out {named_capability(machine.facts, *lacking)}",
-                f"TORCH_CUDA_ARCH_LIST={';'.join(map(str, sorted(set(machine.gpus))))}",
+                f"set TORCH_CUDA_ARCH_LIST={';'.join(map(str, sorted(set(machine.gpus))))}",
             ),
             at=at,
         )

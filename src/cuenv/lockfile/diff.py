@@ -403,7 +403,7 @@ def _effect_summary(diff: LockDiff) -> list[str]:
     return found
 
 
-_SUPPORT_TEXT = {"native": "native", "jit": "by JIT of PTX", "no": "not supported", "unknown": "not known"}
+_SUPPORT_TEXT = {"native": "native", "jit": "by JIT of PTX", "no": "not supported", "unknown": "unknown"}
 
 
 def _effect_lines(effect: HostEffect) -> Iterator[str]:

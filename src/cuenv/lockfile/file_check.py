@@ -503,7 +503,7 @@ def _no_build_finding(request: Request, facts: HostFacts, knowledge: Knowledge) 
         code="CU111" if unknown else "CU110",
         severity="warning" if unknown else "error",
         subject="pytorch",
-        message=f"no build with {text} is known for {facts.platform}{unknown or others}",
+        message=f"the cuenv tables list no build with {text} for {facts.platform}{unknown or others}",
         fix=None if unknown else resolve_again(facts, Context(facts=facts, request=request, knowledge=knowledge)),
         unknown=bool(unknown),
     )

@@ -330,7 +330,7 @@ def _generation(row: ComputeCapability) -> TableEntry:
 
 def _build(row: TorchBuild) -> TableEntry:
     cuda = f"CUDA {row.cuda}" if row.cuda else "CPU"
-    holds = f", holds {arch_list(row.code)}" if row.code and row.code.sass else ""
+    holds = f", code for {arch_list(row.code)}" if row.code and row.code.sass else ""
     if isinstance(row, TorchWheel):
         return _entry("wheels", row, _wheel(row, f"{cuda}, Python {', '.join(row.pythons)}{holds}"))
     layers = "".join(f", {item}" for item in (row.cudnn, row.nccl) if item and item.package)

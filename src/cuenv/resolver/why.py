@@ -157,9 +157,9 @@ def _unknown_value_text(decision: Decision, key: str, value: str) -> str:
     known = {_value(item.candidate, key) for item in decision.assessments} - {None}
     ordered = sorted((text for text in known if text), key=lambda text: _order(text, key))
     listed = ", ".join(ordered[-_NEWEST:])
-    are = f"known are: {listed}" if len(ordered) <= _NEWEST else f"the newest of {len(ordered)} known are: {listed}"
+    are = f"they list {listed}" if len(ordered) <= _NEWEST else f"the newest of {len(ordered)} are {listed}"
     kind = "wheel" if context.request.stack == WHEELS else "conda build"
-    says = f"no {kind} with {key} {value} is known for {context.facts.platform}; {are}"
+    says = f"the cuenv tables list no {kind} with {key} {value} for {context.facts.platform}; {are}"
     request = None if key == "stack" or kind == "wheel" else parse_version_spec(value.lstrip("="), what=key)
     wheels = candidates_of(WHEELS, context.knowledge, context.facts.platform) if request else ()
     if any(_matches(item, key, value, request) for item in wheels):

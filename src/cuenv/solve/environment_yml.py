@@ -101,7 +101,7 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
 
     if len(text) > _MOST_TEXT:
         raise InputError(
-            f"{source}: {len(text)} characters, and an environment file has {_MOST_TEXT} at most",
+            f"{source}: {len(text)} characters, but an environment file can have at most {_MOST_TEXT}",
             hint="name the packages that you import; the solver adds what those need",
         )
     faults = Faults(source)
@@ -110,7 +110,7 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     listed = data.get("dependencies") if isinstance(data, dict) else None
     if isinstance(listed, list) and len(listed) > _MOST:
         raise InputError(
-            f"{source}: dependencies: {len(listed)} entries, and {_MOST} is the most",
+            f"{source}: dependencies: {len(listed)} entries, but at most {_MOST} are allowed",
             hint="name the packages that you import; the solver adds what those need",
         )
     if not isinstance(data, dict):
@@ -170,7 +170,7 @@ class _EnvironmentParser:
         """The name; an export of an environment in a folder has the folder in its place."""
         written = self.data.get("name")
         if isinstance(written, str) and written.isprintable() and _FOLDER.match(written):
-            self.warnings.append(f"name: {describe(written)} is a folder, and no name; ignored")
+            self.warnings.append(f"name: {describe(written)} is a path, not a name, and is ignored")
             return ""
         return self.reader.parsed("name", check_name) or ""
 
@@ -191,12 +191,12 @@ class _EnvironmentParser:
             else:
                 self._pin(item, path, pins)
         if pip and "pip" not in self.names:
-            self.warnings.append("dependencies: pip is not listed beside its requirements, and is added as conda does")
+            self.warnings.append("dependencies: pip is missing beside its requirements, so it is added, as conda does")
         return tuple(pins), tuple(pip)
 
     def _pin(self, item: object, path: str, pins: dict[Pin, None]) -> None:
         if type(item) is not str:
-            number = "; a bare number names no package" if type(item) in (int, float) else ""
+            number = "; a number alone is not a package" if type(item) in (int, float) else ""
             self.faults.add(path, f"expected a string such as python=3.12, got {describe(item)}{number}")
             return
         from cuenv.solve.match_spec import EXTRAS, SWAPPED, parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns
@@ -209,11 +209,11 @@ class _EnvironmentParser:
         if any(operator in item for operator in SWAPPED):
             self.warnings.append(f"{path}: {describe(item)} is read as conda does: {pin.yaml_text()}")
         if extras := EXTRAS.search(item):
-            self.warnings.append(f"{path}: {extras[0]} has no effect, because extras are known to pip alone")
+            self.warnings.append(f"{path}: {extras[0]} has no effect, because only pip has extras")
         if pin in pins:
             self.warnings.append(f"{path}: {describe(item)} appears twice")
         elif pin.name in self.names:
-            self.warnings.append(f"{path}: {pin.name!r} has another requirement above; both must hold")
+            self.warnings.append(f"{path}: {pin.name!r} has another requirement above; both apply")
         self.names.add(pin.name)
         pins[pin] = None
 
@@ -226,11 +226,11 @@ class _EnvironmentParser:
                 if _SYSTEMS[key]:
                     self._pin(value, f"{path}.{key}", pins)
                 else:
-                    self.warnings.append(f"{path}: left out; {key} is not Linux")
+                    self.warnings.append(f"{path}: ignored, because {key} is not Linux")
             elif isinstance(value, (str, int, float)):
                 self.faults.add(path, f"expected a string, got a mapping; write '- {ascii(key)[1:-1]}=VERSION'")
             else:
-                self.faults.add(path, f"unknown section {describe(key)}; cuenv knows 'pip'")
+                self.faults.add(path, f"unknown section {describe(key)}; the only section is 'pip'")
 
     def _pip(self, value: object, path: str, pip: dict[str, None]) -> None:
         if not isinstance(value, list):
@@ -257,7 +257,7 @@ class _EnvironmentParser:
                 found[key] = value
             elif isinstance(value, (bool, int, float)):
                 found[key] = str(value)
-                self.warnings.append(f"{path}: {value!r} is taken as the text {str(value)!r}; put it in quotes")
+                self.warnings.append(f"{path}: {value!r} is read as the text {str(value)!r}; put it in quotes")
             else:
                 self.faults.add(path, f"expected a string, got {describe(value)}")
         return found
@@ -286,5 +286,5 @@ def _channel(text: str) -> str:
     name = text.strip()
     if _FOLDER.match(name):  # for conda it is a folder; as a name, a server would be asked for it
         there = f"file://{name}" if name.startswith("/") else "file:// and its whole path"
-        raise ValueError(f"{describe(name)} is a folder of one machine: write {there}")
+        raise ValueError(f"{describe(name)} is a folder of this machine: write {there}")
     return name

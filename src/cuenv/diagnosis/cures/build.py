@@ -228,7 +228,7 @@ def nvcc_targets(context: LogContext) -> CureResult:
     newest = max(row.version for row in context.knowledge.cudas)
     if latest:
         first = min(row.version for row in rows)
-        because.append(f"{asked} is known to nvcc {first} " + ("and later" if latest == newest else f"to {latest}"))
+        because.append(f"nvcc {first} " + ("and later" if latest == newest else f"to {latest}") + f" support {asked}")
     release = nvcc_on_path(context)
     row = context.knowledge.cuda(release) if release else None
     if release and row and capabilities(context):

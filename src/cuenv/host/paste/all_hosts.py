@@ -161,7 +161,7 @@ def read_pasted_hosts(text: str, knowledge: Knowledge, source: str, label: str =
     broken += [fault for _, fault in found if fault]
     if not hosts and (len(broken) == 1 or not told):
         said = describe_text(text) or (broken[0].says if broken and (told or "{" in text) else "")
-        raise InputError(f"{source}: {said or 'it describes no host'}", hint=HINT)
+        raise InputError(f"{source}: {said or 'the text describes no host'}", hint=HINT)
     return PastedHosts(tuple(hosts), tuple(broken))
 
 
