@@ -33,7 +33,7 @@ dependencies:
   - pytorch-cuda=12.1
   - mkl=2023.1=h1*  # [win64]
   - pip:
-      - deepspeed>=0.14.0   # the good one
+      - deepspeed<0.14.3   # the good one
       - torch==2.3.1
       - transformers>=4.36
 variables:
@@ -53,7 +53,7 @@ dependencies:
   - pytorch-cuda=12.1
   - mkl==2023.1=h1*  # [win64]
   - pip:
-      - "deepspeed>=0.14.0,!=0.14.1,!=0.14.2"   # the good one
+      - "deepspeed<0.14.3,!=0.14.1,!=0.14.2"   # the good one
       - transformers>=4.36
 variables:
   TORCH_CUDA_ARCH_LIST: "7.0;8.0;9.9"
@@ -647,6 +647,8 @@ def test_a_cudnn_that_no_build_of_torch_takes_is_an_error(
     ("pins", "pip", "expected"),
     [
         (("python=3.12", "python=3.11"), (), "python=3.11 and python=3.12 contradict each other"),
+        (("numpy<2", "numpy>=2.1"), (), "numpy>=2.1 and numpy<2 contradict each other"),
+        (("numpy<2", "numpy<1.27,>=1.20", "numpy!=1.25"), (), ""),
         (("python=3.12", "python=3.12.1", "python>=3.10"), (), ""),
         ((), ("numpy==1.26.4", "numpy==2.0.1"), "numpy==2.0.1 and numpy==1.26.4 contradict each other"),
         ((), ("numpy==1.26.4; python_version<'3.9'", "numpy==2.0.1; python_version>='3.9'"), ""),

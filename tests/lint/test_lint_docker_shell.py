@@ -145,7 +145,7 @@ def codes(tmp_path: Path, text: str, *gpus: str, name: str = "Dockerfile") -> li
         (DEVEL + "ENV TORCH_CUDA_ARCH_LIST 8.0;9.0\n", []),
         (DEVEL + "ENV A=1 \\\n    LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH\n", ["CU312"]),
         (DEVEL + "RUN DS_BUILD_SPARSE_ATTN=1 pip install deepspeed\n", ["CU311"]),
-        (DEVEL + "RUN <<EOF\npip install 'deepspeed>=0.14,<1'\nEOF\nCMD train\n", ["CU503"]),
+        (DEVEL + "RUN <<EOF\npip install 'deepspeed>=0.14,<0.14.3'\nEOF\nCMD train\n", ["CU503"]),
         (DEVEL + "ONBUILD RUN conda install x\n", ["CU323"]),
         (DEVEL + "ENV CONDA_ALWAYS_YES=true\nRUN conda install x\n", []),
         (DEVEL + "RUN conda config --set always_yes yes && \\\n  conda install x\n", []),
@@ -247,13 +247,13 @@ def test_the_specs_of_a_script_are_judged_as_well(tmp_path: Path) -> None:
 def test_edits_of_a_dockerfile_leave_its_layout(tmp_path: Path) -> None:
     text = (
         "# ours\nFROM nvidia/cuda:11.8-devel-ubuntu20.04 AS build\nRUN apt-get update && \\\n    # conda\n"
-        "    conda install   pytorch \\\n      && pip install 'deepspeed>=0.14.0' ninja\n"
+        "    conda install   pytorch \\\n      && pip install 'deepspeed<0.14.3' ninja\n"
     )
     result = linted(tmp_path, text)
     assert result.fixed_text == (
         text.replace(":11.8-", ":11.8.0-")
         .replace("install   pytorch", "install -y   pytorch")
-        .replace("'deepspeed>=0.14.0'", '"deepspeed>=0.14.0,!=0.14.1,!=0.14.2"')
+        .replace("'deepspeed<0.14.3'", '"deepspeed<0.14.3,!=0.14.1,!=0.14.2"')
     )
     assert not result.remaining
     (tag,) = (item for item in result.lints if item.finding.code == "CU321")
@@ -317,7 +317,7 @@ def test_instructions_cover_a_file_in_order(text: str) -> None:
         ("export TORCH_CUDA_ARCH_LIST='8.0;Ampere'\n", []),
         ("export TORCH_CUDA_ARCH_LIST='8.0;8'\n", ["CU310"]),
         ("pip install deepspeed==0.14.1\n", ["CU503"]),
-        ("python3 -m pip install -U 'deepspeed<0.15'\n", ["CU503"]),
+        ("python3 -m pip install -U 'deepspeed<0.14.3'\n", ["CU503"]),
         ("pip install deepspeed -r requirements.txt git+https://x/y\n", ["CU327"]),
         ("# export LD_LIBRARY_PATH=/usr/local/cuda-11.8/lib64\nexport CUDA_HOME=/usr/local/cuda-12.1\n", []),
         ("true  # nvidia-smi -pm 1; pip install deepspeed==0.14.1\n", []),
@@ -407,6 +407,16 @@ def test_what_nobody_judged_is_unknown_where_cuda_is_involved(tmp_path: Path, te
     found = linted(tmp_path, text).lints
     assert [item.finding.code for item in found] == told
     assert all(item.finding.unknown for item in found)
+
+
+def test_the_list_that_uv_pip_sync_names_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("torch==2.8.0\n")
+    for command in ("uv pip sync", "pip-sync", "pip install -r"):
+        text = (
+            DEVEL + f"COPY a.txt .\nRUN {command} a.txt --index-url https://download.pytorch.org/whl/cu118 > log.txt\n"
+        )
+        (found,) = (item.finding for item in linted(tmp_path, text).lints)
+        assert found.message.startswith("a.txt: the index cu118 has torch")
 
 
 def test_a_project_without_its_login_is_named_and_a_lock_with_the_command_that_checks_it(tmp_path: Path) -> None:

@@ -400,6 +400,8 @@ def test_lint_names_a_project_file_and_the_command_for_it(tmp_path: Path) -> Non
     told = run("lint", "pixi.toml", folder=tmp_path)
     assert "pixi.toml is a manifest of pixi, which lint does not read" in told.stderr
     assert "hint: pixi lock && cuenv check pixi.lock" in told.stderr
+    (tmp_path / "pixi.lock").touch()
+    assert "hint: cuenv check pixi.lock" in run("lint", "pixi.toml", folder=tmp_path).stderr
     (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = ['torch']\n")
     told = run("lint", "pyproject.toml", folder=tmp_path)
     assert "pyproject.toml is a project file of Python without the table [project], which lint does not" in told.stderr

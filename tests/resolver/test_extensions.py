@@ -524,9 +524,9 @@ def codes(found: EnvironmentSpec) -> set[str]:
 
 @collect(
     ("text", "warned"),
-    [("deepspeed>=0.14.0", True), ("deepspeed==0.14.2", True), ("deepspeed>=0.14.3", False), ("deepspeed", False)],
+    [("deepspeed>=0.14.0", False), ("deepspeed<0.14.3", True), ("deepspeed==0.14.2", True), ("deepspeed", False)],
 )
-def test_a_range_that_admits_a_bad_release_is_a_warning(text: str, warned: bool) -> None:
+def test_a_range_whose_newest_release_is_bad_is_a_warning(text: str, warned: bool) -> None:
     found = [item for item in spec_findings(spec("pytorch=2.7.1", pip=(text,)), base()) if item.code == "CU503"]
     assert bool(found) is warned
     for item in found:
@@ -538,7 +538,7 @@ def test_a_range_that_admits_a_bad_release_is_a_warning(text: str, warned: bool)
 @pytest.mark.parametrize(
     ("text", "fix"),
     [
-        ("deepspeed>=0.14.0", "write deepspeed>=0.14.0,!=0.14.1,!=0.14.2 in the pip part"),
+        ("deepspeed<=0.14.2", "write deepspeed<=0.14.2,!=0.14.1,!=0.14.2 in the pip part"),
         ("deepspeed==0.14.2", "write deepspeed>=0.14.3 in the pip part"),
     ],
 )

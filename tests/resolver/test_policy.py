@@ -117,7 +117,7 @@ MKL, NUMPY = "mkl<2024.1", "numpy<2"
     ("dependencies", "found"),
     [
         (("pytorch=2.0.1", "python=3.10"), {MKL: "warning"}),
-        (("pytorch=2.0.1", "mkl=2024.2"), {MKL: "error"}),
+        (("pytorch=2.0.1", "mkl=2024.2"), {f"{MKL} instead of mkl=2024.2": "error"}),
         (("pytorch=2.0.1", "mkl=2024.0"), {}),
         (("pytorch=2.0.1", "mkl=2024"), {MKL: "warning"}),
         (("pytorch<2", "mkl<2024"), {}),
@@ -127,7 +127,7 @@ MKL, NUMPY = "mkl<2024.1", "numpy<2"
         (("pytorch",), {}),
         (("pytorch=1.13.*|2.0.1",), {}),  # alternatives are not read
         (("pytorch=2.2.2", "mkl=2023.1", "numpy"), {NUMPY: "warning"}),
-        (("pytorch=2.2.2", "mkl=2023.1", "numpy=2.1"), {NUMPY: "error"}),
+        (("pytorch=2.2.2", "mkl=2023.1", "numpy=2.1"), {f"{NUMPY} instead of numpy=2.1": "error"}),
         (("pytorch=2.2.2", "mkl=2023.1", "numpy>=1.20,<1.27"), {}),
         (("pytorch=2.2.2", "mkl=2023.1", "numpy>=1.20", "numpy<2"), {}),
         (("pytorch=1.12.1", "mkl=2023.1", "numpy", "python=3.8"), {}),  # no NumPy 2 has Python 3.8
@@ -139,7 +139,14 @@ def test_what_a_file_leaves_open_beside_a_torch_that_fails_with_it_is_pinned(
     dependencies: tuple[str, ...], found: dict[str, str]
 ) -> None:
     said = [item for item in findings(*dependencies) if item.code == "CU116"]
-    assert {(item.fix or "").partition(": ")[2]: item.severity for item in said} == found
+    fixes = ((item.fix or "").removeprefix("add to dependencies: ").removeprefix("use ") for item in said)
+    assert {fix: item.severity for fix, item in zip(fixes, said, strict=True)} == found
+
+
+def test_the_cuda_build_of_a_channel_that_comes_later_is_asked_for_with_that_channel() -> None:
+    said = findings("pytorch", "pytorch-cuda=12.1", "torchvision", channels=("conda-forge", "pytorch", "nvidia"))
+    fixes = [item.fix for item in said if item.code == "CU104"]
+    assert fixes == ["write pytorch::pytorch=*=*_cuda*", "write pytorch::torchvision=*=*_cu*"]
 
 
 @collect(

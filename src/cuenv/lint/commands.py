@@ -23,7 +23,7 @@ from cuenv.lint.pip import findings_on_host
 from cuenv.lint.shell import PIP, REST_OF_COMMAND, WORD, InstallCommand, ShellCommands, Word, command_words
 from cuenv.resolver.asked_torch import asked_torch_not_in_tables
 from cuenv.resolver.policy import REPAIR, spec_findings
-from cuenv.resolver.requirements import broken, pip_demand, with_condition, without_broken
+from cuenv.resolver.requirements import newest_is_broken, pip_demand, with_condition, without_broken
 from cuenv.solve.environment_spec import NVCC
 
 _ASSIGNMENT = regex(
@@ -127,7 +127,7 @@ def _broken_release_lints(text: str, at: int, knowledge: Knowledge) -> Iterator[
             quoted = word[0][:1] in ("'", '"')
             requirement = word[0][1:-1] if quoted else word[0]
             demand = pip_demand(requirement) if not requirement.startswith("-") else None
-            for row, releases in broken(demand, knowledge) if demand and demand.condition else ():
+            for row, releases in newest_is_broken(demand, knowledge) if demand else ():
                 better, _ = without_broken(requirement, (row.when,), knowledge)
                 exact = demand is not None and demand.condition.startswith("==")
                 better = with_condition(requirement, f">={row.mended}") if exact else better

@@ -145,7 +145,7 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
         listed = not other and (_PACKAGE_LIST.search(text) or (_is_lock(text) and not _is_unpinned_list(text, path)))
         other = ("a lock", f"cuenv check {shlex.quote(str(path))}") if listed else other
         if other:
-            raise InputError(f"{path} is {other[0]}, which lint does not read", hint=other[1])
+            raise InputError(f"{path} is {other[0]}, which lint does not read", hint=_with_lock_beside(path, other[1]))
         guess = "requirements.txt" if path.suffix == ".txt" else "environment.yml"
         instead = f"cuenv lint --as {guess} {shlex.quote(str(path))}"
         known = f"(known are {', '.join(KINDS)})"
@@ -155,6 +155,13 @@ def lint(path: Path, kind: str | None, machine: Machine, knowledge: Knowledge) -
     after = fix_text(text, rules)
     remaining = lints if after == text else sorted_lints(after, rules(after))
     return Linted(path=path, kind=kind, text=text, lints=lints, fixed_text=after, remaining=remaining)
+
+
+def _with_lock_beside(path: Path, command: str) -> str:
+    """A command that makes a lock of a file and checks it; where the lock lies there, only the check."""
+    _, joint, lock = command.partition(" lock && cuenv check ")
+    there = path.parent / lock
+    return f"cuenv check {shlex.quote(str(there))}" if joint and is_file(there) else command
 
 
 def save(linted: Linted) -> None:

@@ -111,7 +111,7 @@ def wheel_lints(
                 exact = f"torch=={asked.exact}+cpu" if asked.exact and asked.of_cpu else asked.text
                 before = {f"torch=={item}": f"{asked.text} ({item} today)" for item in taken} or {exact: asked.text}
             yield from _unnamed_torch_lints(packages, words, knowledge) if empty and asked is None else ()
-            empty &= asked is None and not _UNREAD_REQUIREMENTS.search(found["rest"])
+            empty &= asked is None and not named and not _UNREAD_REQUIREMENTS.search(found["rest"])
             there |= asked is not None
             if asked is None or "--torch-backend" in found["rest"]:
                 continue
@@ -183,14 +183,12 @@ def unread_lints(runs: Iterable[ShellCommands], lists: ListReader) -> Iterator[L
         for found in _PROJECT_INSTALL.finditer(run.text):
             name = "setup.py" if found["setup"] else _LOCK_OF_TOOL[found["tool"]]
             yield _unread_lint(name, run.at + found.start("setup" if found["setup"] else "tool"))
-        for found in _PIP_SYNC.finditer(run.text):
-            words = command_words(found, run)
-            yield from (_unread_lint(word.text, word.start) for word in words if _SYNC_FILE.search(word.text))
         for found in PIP.finditer(run.text):
             if not NO_DEPS.search(found["rest"]):
                 words = command_words(found, run)
-                yield from _unread_projects(words)
-                for word in requirement_lists(words):
+                named_lists = [*requirement_lists(words)]
+                yield from _unread_projects([word for word in words if word not in named_lists])
+                for word in named_lists:
                     named = (replace(word, text=part) for line in lists(word.text) or () for part in line.split())
                     yield from _unread_projects([*named])
 
@@ -323,8 +321,6 @@ _PROJECT_INSTALL = regex(
     r"(?:^|(?<=[\s;&|(/]))(?:(?P<tool>poetry|uv|pixi|pdm|pipenv)\s+(?:-\S+\s+)*(?:install|sync|(?<=uv )run)\b"
     r"|\S*python[0-9.]*\s+(?P<setup>(?:\S*/)?setup\.py)\s+(?:install|develop)\b)"
 )
-_PIP_SYNC = regex(rf"\b(?:uv\s+pip\s+sync|pip-sync)\b(?P<rest>{REST_OF_COMMAND})")
-_SYNC_FILE = regex(r"\.(?:txt|toml|lock)$")
 _LOCK_OF_TOOL = {
     "poetry": "poetry.lock",
     "uv": "uv.lock",

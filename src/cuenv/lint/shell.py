@@ -14,7 +14,7 @@ from cuenv.solve.match_spec import parse_spec
 
 REST_OF_COMMAND = r"(?:[^\n;&|\\]|\\\r?\n(?:[ \t]*\r?\n)*|\\.)*"
 """The rest of a command: to the end of the line, over lines that it goes on, and what was a comment between them."""
-PIP = regex(rf"\bpip[0-9.]*(?:\s+--?[a-z][\w=-]*)*\s+install\b(?P<rest>{REST_OF_COMMAND})")
+PIP = regex(rf"\bpip(?:[0-9.]*(?:\s+--?[a-z][\w=-]*)*\s+(?:install|sync)|-sync)\b(?P<rest>{REST_OF_COMMAND})")
 _FALLBACK = regex(r"\|\|[^;&|\n]*(?:\\\r?\n[^;&|\n]*)*\Z")
 """What stands before a command that runs only where the one before it failed."""
 NO_DEPS = regex(r"\s--no-dep(?:endencie)?s\b")
@@ -59,12 +59,16 @@ _INDEX_OPTION = regex(r"(-i|--index-url|--extra-index-url|-f|--find-links|--inde
 
 def requirement_lists(words: Sequence[Word]) -> Iterator[Word]:
     """The requirements files that a pip command names."""
+    before = ""
     for word, after in zip_longest(words, words[1:]):
         found = _LIST_OPTION.fullmatch(word.text)
         if found and found[1]:
             yield replace(word, text=found[1])
         elif found and after:
             yield after
+        elif _SYNC_FILE.search(word.text) and not (PIP_VALUED.fullmatch(before) or before.endswith((">", "<"))):
+            yield word
+        before = word.text
 
 
 def indexes_of_variables(run: ShellCommands) -> Iterator[str]:
@@ -86,6 +90,8 @@ def index_options(words: Sequence[Word]) -> Iterator[str]:
 
 ListReader: TypeAlias = "Callable[[str], tuple[str, ...] | None]"
 """The lines of a list of requirements by the name that a command has for it; ``None`` where it cannot be read."""
+_SYNC_FILE = regex(r"\A[\w.$/{}][^<>|]*\.(?:txt|toml|lock)\Z")
+"""A requirements file that pip-sync and ``uv pip sync`` name without an option."""
 _LIST_OPTION = regex(r"(?:-r|--requirements?)(?:=?([^=\s]\S*))?")
 CONDA = regex(rf"(?<![\w.-])(?:conda|mamba|micromamba)\s+(?:install|create)\b(?P<rest>{REST_OF_COMMAND})")
 _CHANNEL_CONFIG = regex(

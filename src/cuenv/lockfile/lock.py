@@ -50,6 +50,7 @@ from cuenv.lockfile.wheel_lock import (
 )
 from cuenv.resolver.asked_cuda import cpu_builds_asked, named_cuda, oldest_cuda, wants_cuda
 from cuenv.resolver.policy import spec_findings, with_file_in_fix
+from cuenv.resolver.requirements import over_pins
 from cuenv.resolver.solution_policy import undated_findings
 from cuenv.solve import PIXI
 from cuenv.solve.environment_spec import LISTS, WRITTEN_BY, EnvironmentSpec, Pin, with_named
@@ -313,7 +314,7 @@ def _late_report(job: _Job, early: Report, found: list[Finding]) -> Report:
     asked = [item for item in cpu_torch if item in early.findings]
     if len(asked) < len(cpu_torch):  # the wheel that was taken says it, and what to take instead
         findings = [item for item in findings if item not in asked]
-    return report(job.name, allowed(findings, job.request.allow))
+    return report(job.name, allowed(over_pins(findings, job.spec), job.request.allow))
 
 
 def _with_pip_part(job: _Job, solutions: list[Solution]) -> tuple[list[Solution], list[Finding]]:

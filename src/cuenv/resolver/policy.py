@@ -27,10 +27,11 @@ from cuenv.resolver.conflicts import asked_conflicts
 from cuenv.resolver.requirements import (
     OF_TORCH,
     Demand,
-    broken,
     demands_of,
     headers_missing,
     meets,
+    newest_is_broken,
+    over_pins,
     pin_demand,
     pip_demand,
     with_condition,
@@ -41,9 +42,7 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 def _broken_release_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """Findings on releases that the file admits and that are known to fail."""
     for demand in demands_of(spec, knowledge):
-        if not demand.condition:  # of no range at all every resolver takes the newest
-            continue
-        for row, releases in broken(demand, knowledge):
+        for row, releases in newest_is_broken(demand, knowledge):
             parts = (demand.condition, *(f"!={item}" for item in releases))
             # A spec of one of them alone is mended by another release, not by leaving it out.
             left = any(meets(demand, each, releases) for each in knowledge.extension(demand.name))
@@ -140,7 +139,7 @@ def spec_findings(spec: EnvironmentSpec, knowledge: Knowledge, *, libraries: boo
         found += _broken_release_findings(spec, knowledge)
         if not asks_for_cpu(spec) and wants_cuda(spec, knowledge):
             found += _missing_compiler_findings(spec, knowledge)
-    return tuple(found)
+    return tuple(over_pins(found, spec))
 
 
 def with_file_in_fix(findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
@@ -193,6 +192,9 @@ def _foreign_export_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
         )
 
 
+_RELEASE = regex(r"={0,3}([0-9][0-9.]*?)(?:\.\*)?")
+
+
 def _cudnn_contradiction(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """A cuDNN of another major release than the one that every build of conda-forge's torch requires."""
     torch, pin = spec.pin("pytorch"), spec.pin("cudnn") or spec.pin("libcudnn")
@@ -221,34 +223,26 @@ def _hold_on_one_machine(one: str, other: str) -> bool:
     return bool(places_on_linux(one) & places_on_linux(other))
 
 
-_RELEASE = regex(r"={0,3}([0-9][0-9.]*?)(?:\.\*)?")
-
-
 def _contradictions(spec: EnvironmentSpec) -> Iterator[Finding]:
-    """Two entries for two releases of one package, which no release is: ``python=3.11`` and ``python=3.12``."""
-    entries = [("CU120", pin.name, pin.version, pin.yaml_text(), "") for pin in spec.pins]
-    if spec.pip:
-        lines = [(item, text.partition(";")[2]) for text in spec.pip if (item := pip_demand(text))]
-        entries += [("CU510", item.name, item.condition, item.text, marker) for item, marker in lines]
-    seen: dict[tuple[str, str], list[tuple[list[str], str, str]]] = {}
-    for code, name, condition, text, marker in entries:
-        found = _RELEASE.fullmatch(condition)
-        if not found:
+    """Two entries on one package that no release satisfies: ``python=3.11`` and ``python=3.12``."""
+    entries = [("CU120", pin_demand(pin), "") for pin in spec.pins]
+    entries += [("CU510", pip_demand(text), text.partition(";")[2]) for text in spec.pip]
+    seen: dict[tuple[str, str], list[tuple[Demand, str]]] = {}
+    for code, demand, marker in entries:
+        if demand is None:
             continue
-        release = found[1].split(".")
-        for other, before, its in seen.setdefault((code, name), []):
-            few = min(len(release), len(other))
-            apart = release[:few] != other[:few]
-            if apart and (not (marker or its) or _hold_on_one_machine(marker, its)):
+        for other, its in seen.setdefault((code, demand.name), []):
+            if demand.excludes(other) and (not (marker or its) or _hold_on_one_machine(marker, its)):
                 yield Finding(
                     code=code,
                     severity="error",
-                    subject=name,
-                    message=f"{text} and {before} contradict each other: no release of {name} is both",
+                    subject=demand.name,
+                    message=f"{demand.text} and {other.text} contradict each other: "
+                    f"no release of {demand.name} satisfies both",
                     fix="remove one of the two",
                 )
                 break
-        seen[code, name].append((release, text, marker))
+        seen[code, demand.name].append((demand, marker))
 
 
 def _second_torch_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
@@ -480,7 +474,12 @@ def _cpu_build_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator
             else:  # whoever wrote its build string may mean it
                 others.append(asked)
         elif not pin.build and own and own.essential and _torch_in_tables(pin, knowledge):
-            guarded = replace(pin, version=pin.condition().removeprefix("=="), build=own.any_cuda).exact_text()
+            first = next((item for item in map(short_channel, spec.channels) if item in STACKS), own.channel)
+            of_torch = pin.name in ("pytorch", *_WITH_TORCH)
+            # the channel that comes first names its CUDA builds in another way
+            home = pin.channel or (own.channel if of_torch and first != own.channel else "")
+            build = replace(pin, version=pin.condition().removeprefix("=="), build=own.any_cuda, channel=home)
+            guarded = build.exact_text()
             # whoever names torch or CUDA means GPUs; another program is as often meant for CPUs
             meant = named or spec.pin("pytorch") is not None or pin.name in _WITH_TORCH
             yield Finding(

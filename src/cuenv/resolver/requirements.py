@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from packaging.version import Version
 
+from cuenv.core.findings import FileEdit, Finding
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import releases_named, satisfies, version, version_or_none
 from cuenv.host.request import Request
@@ -35,6 +36,13 @@ class Demand:
     def admits(self, release: Version) -> bool:
         """Whether a release satisfies the condition."""
         return not self.condition or satisfies(release, self.condition)
+
+    def excludes(self, other: Demand) -> bool:
+        """Whether no release satisfies both conditions, by the releases that they name."""
+        points = (_FIRST, *self.points(), *other.points(), _LAST)
+        return bool(self.condition and other.condition) and not any(
+            self.admits(point) and other.admits(point) for point in points
+        )
 
     def points(self) -> tuple[Version, ...]:
         """The releases that the condition names, each with one right after it."""
@@ -75,6 +83,32 @@ def pin_demand(pin: Pin) -> Demand | None:
         return None
     ways = (pin.channel,) if pin.channel in ("conda-forge", "pytorch") else ("conda-forge", "pytorch")
     return Demand(name=pin.name, text=pin.yaml_text(), condition=condition, ways=ways)
+
+
+def over_pins(findings: Iterable[Finding], spec: EnvironmentSpec) -> Iterator[Finding]:
+    """Findings whose fix replaces an entry of the file where a bound beside it would contradict it."""
+    for item in findings:
+        edits = tuple(new for edit in item.edits for new in _over_pins(edit, spec))
+        yield item if edits == item.edits else replace(item, fix=None, edits=edits)
+
+
+def _over_pins(edit: FileEdit, spec: EnvironmentSpec) -> Iterator[FileEdit]:
+    from cuenv.solve.match_spec import parse_spec  # noqa: PLC0415 - its patterns cost 2 ms
+
+    added = []
+    for text in edit.entries if edit.how == "add" and not edit.pip else ():
+        pin = parse_spec(text)
+        new = pin_demand(pin)
+        olds = [(old, demand) for old in spec.pins if old.name == pin.name and (demand := pin_demand(old))]
+        gone = next((old for old, demand in olds if new and new.condition and demand.excludes(new)), None)
+        if gone:
+            yield FileEdit(how="write", entries=(text,), over=gone.yaml_text())
+        else:
+            added.append(text)
+    if len(added) == len(edit.entries) or edit.how != "add" or edit.pip:
+        yield edit
+    elif added:
+        yield replace(edit, entries=tuple(added))
 
 
 @lru_cache(maxsize=64)
@@ -124,6 +158,11 @@ def broken(demand: Demand, knowledge: Knowledge) -> tuple[tuple[Regression, tupl
     """The rows on broken releases of a library, each with those releases that a demand admits."""
     pairs = ((row, tuple(filter(demand.admits, row.releases))) for row in knowledge.regression(demand.name))
     return tuple((row, releases) for row, releases in pairs if releases)
+
+
+def newest_is_broken(demand: Demand, knowledge: Knowledge) -> tuple[tuple[Regression, tuple[Version, ...]], ...]:
+    """As `broken`, where a demand admits no release that mends it; of a range every resolver takes the newest."""
+    return tuple(pair for pair in broken(demand, knowledge) if not demand.admits(pair[0].mended))
 
 
 def _excluded(
