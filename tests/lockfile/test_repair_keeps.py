@@ -212,6 +212,17 @@ def test_torchvision_goes_with_torch(channel: Sources, tmp_path: Path) -> None:
     assert "torchvision-0.19.0" in locked
 
 
+def test_tensorflow_gpu_becomes_the_cuda_build_that_it_requires(tmp_path: Path) -> None:
+    cuda = pkg("tensorflow", "2.12.1", "cuda112py310h0_0", depends=("python",))
+    cpu = pkg("tensorflow", "2.18.0", "cpu_py310h0_0", depends=("python",))
+    made = write(tmp_path / "channels", {"conda-forge": [cuda, cpu, pkg("python", "3.10.14")]})
+    text = "channels: [conda-forge, nodefaults]\ndependencies:\n  - python=3.10\n  - tensorflow-gpu=2.6\n"
+    done, spec = repaired(tmp_path, made, text)
+    assert pins(spec)["tensorflow"] == "tensorflow[version='>=2.6,<3',build='*cu*']"
+    assert "replaced  tensorflow-gpu=2.6 by tensorflow[" in done.stderr
+    assert "tensorflow-gpu for linux-64, which only requires a CUDA build of tensorflow" in done.stderr
+
+
 @pytest.mark.slow
 def test_python_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path) -> None:
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - old-one\n"
@@ -509,10 +520,11 @@ def test_of_many_entries_only_those_go_that_have_no_place(clash: tuple[str, ...]
 
 def test_what_moves_with_torch_says_why() -> None:
     """pytorch-cuda=12.4 became 12.1 without a word."""
-    pins = tuple(map(parse_spec, ("python=3.11", "pytorch=2.3.0", "pytorch-cuda=2.4", "scipy")))
-    solution = _solution([Pin(name="pytorch", version="2"), Pin(name="pytorch-cuda")])
+    pins = tuple(map(parse_spec, ("python=3.11", "pytorch=2.3.0", "pytorch-cuda=2.4", "scipy", "pip=19.2")))
+    solution = _solution([Pin(name="pytorch", version="2"), Pin(name="pytorch-cuda"), Pin(name="pip", version="25.0")])
     made = with_core(Draft(spec=EnvironmentSpec(name="", channels=(), pins=pins)), pins[1], solution, shipped_base())
     assert dict(made.why)["pytorch-cuda"] == "the release that goes with that torch"
+    assert dict(made.why)["pip"] == "the release that was found beside that torch"
     assert "python" not in dict(made.why)
 
 

@@ -20,7 +20,7 @@ from cuenv.core.record import replace
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.io.pip import index_variables, pypi_names, resolve, shown_indexes
 from cuenv.solve.model import PipLocked
-from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, Unbuilt
+from cuenv.solve.pip_part import PipConflict, PipRequest, Provided, Unbuilt, unbuilt
 from pip_index import index, source, stock, variables, wheel
 
 TORCH = Provided(name="torch", version="2.5.1", conda="pytorch", shown="2.5.1 from conda-forge")
@@ -239,6 +239,8 @@ def test_a_setup_that_fails(tmp_path: Path) -> None:
         assert isinstance(answer, Unbuilt)
         assert (answer.name, answer.version, answer.build) == ("broken", "1.0", False)
         assert answer.why == "its setup.py fails: RuntimeError: no nvcc here"
+        words = "Failed to build `a==1`\nValueError: this is wrong\n    x>1\n     ^\nhint: none"
+        assert (unbuilt(words, ask("a")) or answer).why == "its setup.py fails: ValueError: this is wrong"
         taken = resolve(replace(ask("broken"), unbuilt=(answer,)), user)
         assert locked(taken) == {"broken": "1.0"}
 

@@ -77,6 +77,9 @@ class PipRequest:
 
 
 _UNBUILT = regex(r"Failed to (?:download and )?build `([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==|@)\s*([^`]+)`")
+_RAISED = regex(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*: ")
+"""The first line of what an exception says; the lines behind it quote what it is about."""
+_SHOWN = 4
 _NO_MODULE = regex(r"No module named ['\"]([A-Za-z0-9_]+)")
 LARGE = (
     *("torch", "torchvision", "torchaudio", "triton", "tensorflow", "tensorflow-cpu", "tensorflow-gpu", "jaxlib"),
@@ -107,7 +110,8 @@ def unbuilt(text: str, request: PipRequest) -> Unbuilt | None:
         return Unbuilt(name=name, version=number, why=f"its setup.py imports {module[1]}{where}", build=build)
     said = tail.partition("\nhint:")[0]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    last = lines[-1].removeprefix("cause: ") if lines else "no reason was given"
+    raised = [line for line in lines[-_SHOWN:] if _RAISED.match(line)]
+    last = (*lines, *raised)[-1].removeprefix("cause: ") if lines else "no reason was given"
     return Unbuilt(name=name, version=number, why=f"its setup.py fails: {last[:160]}")
 
 

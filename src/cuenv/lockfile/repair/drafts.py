@@ -101,6 +101,17 @@ def with_cpu_torch(draft: Draft, index: RecordIndex) -> Draft:
     return replace(draft, spec=replace(spec, pins=pins)).noting([torch.name, *(pin.name for pin in listed)], why)
 
 
+def with_tensorflow(draft: Draft, index: RecordIndex) -> Draft:
+    """A draft with the CUDA build of tensorflow in place of tensorflow-gpu, which requires just that, if it is gone."""
+    spec, old = draft.spec, draft.spec.pin("tensorflow-gpu")
+    new = Pin(name="tensorflow", version=old.version if old else "", build="*cuda*")
+    if not old or spec.pin(new.name) or index.has(Pin(name=old.name)) or not index.has(replace(new, version="")):
+        return draft
+    pins = tuple(new if pin == old else pin for pin in spec.pins)
+    why = f"the channels have no {old.name} for {index.platform}, which only requires a CUDA build of {new.name}"
+    return replace(draft, spec=replace(spec, pins=pins)).noting([old.name], why)
+
+
 def without_triton(draft: Draft) -> Draft | None:
     """A draft whose pip part names no triton, which binds it to one release of torch; ``None`` where it names none."""
     lines = tuple(text for text in draft.spec.pip if text.startswith("-") or requirement_name(text) != "triton")
@@ -140,7 +151,8 @@ def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge
             pins.append(replace(pin, version=package.version, build="*cuda*" if cuda else of_variant(pin)))
         elif pin.name == "python" or not further(pin, knowledge):
             pins.append(replace(pin, version=str(series(version(package.version))), build=""))
-            draft = draft.noting([pin.name], "the release that goes with that torch")
+            how = "was found beside" if pin.name == "pip" else "goes with"
+            draft = draft.noting([pin.name], f"the release that {how} that torch")
         else:
             pins.append(pin)
     why = "the nearest release that was found beside which the channels have the other entries"

@@ -233,8 +233,9 @@ def changes(
     found = [_channels(spec, made, why.get(OF_CHANNELS, ""), anew=anew), _platforms(spec, made)]
     old = {pin.name for pin in spec.pins}
     by_cuda = made.pin("pytorch-cuda") if "pytorch-cuda" not in old else None
+    by_gpu = made.pin("tensorflow") if "tensorflow" not in old else None
     for pin in spec.pins:
-        same = made.pin(pin.name) or (by_cuda if pin.name == "cudatoolkit" else None)
+        same = made.pin(pin.name) or {"cudatoolkit": by_cuda, "tensorflow-gpu": by_gpu}.get(pin.name)
         old |= {same.name} if same else set()
         by_pip = next((text for text in made.pip if text not in spec.pip and requirement_name(text) == pin.name), "")
         if same is None and by_pip:

@@ -25,6 +25,7 @@ from cuenv.lockfile.repair.drafts import (
     torch_of,
     with_cpu_torch,
     with_entries,
+    with_tensorflow,
 )
 from cuenv.lockfile.repair.intent import OF_CHANNELS, further
 from cuenv.lockfile.repair.mending import Mending
@@ -69,6 +70,9 @@ class Keeping(Mending):
                 channels = (*channels, more)
         own = Draft(spec=spec if channels == (spec.channels or ("defaults",)) else replace(spec, channels=channels))
         own = own.noting([OF_CHANNELS] if gone else [], next(iter(gone.values()), ""))
+        if spec.pin("tensorflow-gpu"):
+            index = self._index_of(replace(own.spec, pins=(*own.spec.pins, Pin(name="tensorflow"))))
+            own = with_tensorflow(own, index) if index else own
         index = None if wants_cuda(spec, self.knowledge) else self._index_of(own.spec)
         return with_cpu_torch(own, index) if index else own
 
