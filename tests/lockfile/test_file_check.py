@@ -295,6 +295,12 @@ def test_a_library_that_runs_on_no_such_gpu_is_an_error_beside_whatever_torch() 
         assert (error.code, error.subject) == ("CU505", "flash-attn")
         assert error.message.startswith(f"{name}==2.5.8 needs compute capability 8.0 or later, but the host has")
         assert 'attn_implementation="sdpa"' in (error.fix or "")
+        assert "compute capability 7.0 (V100)" in error.message or error.message.endswith("7.0")
+    (error,) = judge_file(spec(pip=("torch==2.4.1", "transformer_engine==2.0")), volta, base(), alone=True)
+    assert error.fix == "remove transformer-engine"
+    maxwell = options("5.0", driver="535.129.03")
+    (error,) = judge_file(spec(pip=("torch==2.4.1", "bitsandbytes==0.50.1")), maxwell, base(), alone=True)
+    assert error.fix == "remove bitsandbytes, or take a release that supports the GPU"
 
 
 def test_a_python_for_which_there_is_no_wheel_is_told_with_those_that_have_one() -> None:

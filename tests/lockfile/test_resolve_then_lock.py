@@ -329,6 +329,8 @@ def test_lock_resolve_of_a_host_that_is_read_once(tmp_path: Path, mirrors: tuple
         (("--resolve", "-o", "x.yml"), 2, "hint: cuenv lock --resolve x.yml"),
         (("--resolve", "--update", "numpy"), 2, "--update starts from"),
         (("--resolve", "--with", "pip:"), 2, "an empty requirement"),
+        ((*HOST, "--resolve", "--with", "pip:a @@ b"), 2, "pip:a @@ b: it is not a valid requirement"),
+        ((*HOST, "--resolve", "--with", "pip:torch"), 2, "pip:torch: cuenv chooses the version of torch"),
         (("--resolve", "--gpu", "V100", "--driver", "390.1"), 1, "no candidate fits"),
         (("--resolve", *HOST, "--offline", "--mirror", "https://conda.anaconda.org=/nowhere"), 3, "/nowhere"),
     ],

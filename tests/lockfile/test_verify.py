@@ -155,6 +155,13 @@ def test_components_of_another_release_without_cuda_version() -> None:
     assert "11.8" in finding.message
 
 
+def test_many_components_of_another_release_are_mended_by_one_channel() -> None:
+    names = ("cuda-nvcc", "cuda-cccl", "cuda-cuobjdump", "cuda-nvprune")
+    finding = only(law(*swapped(PYTORCH, *(package(name, "12.1.105", "0", LABEL) for name in names))), "CU102")
+    assert finding.fix == "use the channel nvidia/label/cuda-11.8.0, which has CUDA 11.8 alone, instead of nvidia"
+    assert len(finding.edits[0].entries) == len(names)
+
+
 def test_a_major_that_nobody_has_seen_yet_is_a_release() -> None:
     newer = swapped(FORGE, package("cuda-version", "14.0"), package("cuda-nvcc", "14.1.20"))
     newer = without(newer, "cuda-cudart", "pytorch")

@@ -63,7 +63,7 @@ from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH, pip_demand
 from cuenv.resolver.rules import RULES, Context, Judge, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
-from cuenv.resolver.verdict import with_sources
+from cuenv.resolver.verdict import for_host, with_sources
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import build_cuda
 
@@ -116,7 +116,8 @@ def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> I
         if demand and found:
             candidate = bare_candidate(knowledge.cudas[-1].version, facts.platform)
             context = Context(facts=facts, request=Request(dev=True, pip=(demand.text,)), knowledge=knowledge)
-            yield from (replace(item, subject=demand.name) for item in as_findings(found, candidate, context))
+            named = as_findings(for_host(found, facts), candidate, context)
+            yield from (replace(item, subject=demand.name) for item in named)
 
 
 def _unlisted_program_findings(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

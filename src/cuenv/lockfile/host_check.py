@@ -422,10 +422,12 @@ def _fix(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
             alone = replace(context, request=replace(context.request, pip=(text,)))
             return verdict_of("extensions", candidate, alone).outcome in ("pass", "warn")
 
-        asked = demands(context.request.packages, context.request.pip)
-        attention = next((item for item in asked if item.name == "flash-attn"), None)
-        if attention and gpu_too_old(attention, context.facts.capabilities, context.knowledge):
-            return _OTHER_ATTENTION, ()
+        asked, served = demands(context.request.packages, context.request.pip), context.facts.capabilities
+        old = next((item for item in asked if gpu_too_old(item, served, context.knowledge)), None)
+        if old:
+            others = gpu_too_old(replace(old, condition=""), served, context.knowledge) is None
+            other = f"remove {old.name}{', or take a release that supports the GPU' if others else ''}"
+            return _OTHER_ATTENTION if old.name == "flash-attn" else other, ()
         better = library_advice(context.request.pip, candidate.build.version, context.knowledge, suits)
         return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
     if candidate.build.stack == WHEELS and verdict.rule in (*_NEED_OTHER_ENVIRONMENT, "driver-floor", "cudnn", "nccl"):

@@ -124,15 +124,18 @@ def _pip(build: TorchBuild, context: Context) -> tuple[tuple[str, ...], tuple[st
     if not context.request.pip and not isinstance(build, TorchWheel):
         return (), ()
     from cuenv.resolver.requirements import pip_part, with_torch  # noqa: PLC0415 - as above
+    from cuenv.solve.pip_lines import read_lines  # noqa: PLC0415 - as above
 
     texts, reasons = pip_part(context.request, context.knowledge)
+    for line in read_lines(texts).wrong:
+        raise ValueError(f"pip:{line.text}: {line.why}; {line.fix}")
+    second = next((text for text in texts if requirement_name(text) == "torch"), None)
+    if second:
+        raise ValueError(f"pip:{second}: cuenv chooses the version of torch; write --pytorch VERSION")
     if not isinstance(build, TorchWheel):
         return texts, reasons
     from cuenv.resolver.wheels import INDEX, last_wheel_note  # noqa: PLC0415 - only with wheels
 
-    second = next((text for text in texts if requirement_name(text) == "torch"), None)
-    if second:
-        raise ValueError(f"pip:{second}: cuenv chooses the version of torch; write --pytorch VERSION")
     index = (f"--extra-index-url {INDEX}{build.build}",) if "index" in build.comes else ()
     beside = (with_torch(text, build, context.knowledge) for text in texts)
     return (*index, f"torch=={build.name}", *beside), (

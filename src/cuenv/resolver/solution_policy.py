@@ -14,6 +14,7 @@ from cuenv.knowledge.rows import CudaVariant
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.model import Lock, LockedPackage, Solution, build_cuda, content_digest, names_cpu, names_cuda
 
+_SHOWN = 3
 _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 """How a version of the toolkit's own number begins; others count years, or from 0."""
 _SHOWN = 3
@@ -85,7 +86,7 @@ def one_channel_findings(
     """One channel and one release for the CUDA components of a lock, or of an installed environment."""
     cuda = cuda_components(packages, knowledge)
     yield from _channel_findings(cuda, ours=ours)
-    yield from _release_findings(cuda, {package.name: package for package in packages})
+    yield from _release_findings(cuda, {package.name: package for package in packages}, knowledge)
 
 
 def _channel_findings(cuda: list[LockedPackage], *, ours: bool) -> Iterator[Finding]:
@@ -122,7 +123,9 @@ def _wanted_cuda(releases: Mapping[str, list[str]], packages: Mapping[str, Locke
     return (str(own), True) if own else (max(releases, key=lambda release: len(releases[release]), default=""), False)
 
 
-def _release_findings(cuda: list[LockedPackage], packages: Mapping[str, LockedPackage]) -> Iterator[Finding]:
+def _release_findings(
+    cuda: list[LockedPackage], packages: Mapping[str, LockedPackage], knowledge: Knowledge
+) -> Iterator[Finding]:
     """Packages that carry the toolkit's own number agree on the release X.Y.
 
     The ``cuda-version`` of the channel nvidia binds nothing, and is not looked at. A run-time library of a later minor
@@ -140,16 +143,19 @@ def _release_findings(cuda: list[LockedPackage], packages: Mapping[str, LockedPa
             continue
         names = sorted(found_names, key=lambda name: (name != "cuda-version", name))
         runs = release.split(".")[0] == wanted.split(".")[0] and version(release) > version(wanted)
-        shown = first_of(names, 3)
+        shown = first_of(names, _SHOWN)
         verb = "is" if len(names) == 1 else "are"
         binding = ["cuda-version"] if bound else names
+        row = knowledge.cuda(version(wanted)) if len(binding) > _SHOWN else None
+        label = f"nvidia/label/cuda-{row.labels[-1]}" if row and row.labels else ""
         yield Finding(
             code="CU102",
             severity="warning" if runs and not any(map(_COMPILERS.match, names)) else "error",
-            subject=", ".join(names[:3]),
+            subject=", ".join(names[:_SHOWN]),
             message=(
                 f"{shown} {verb} from CUDA {release}, but {'torch' if of_torch else 'the rest'} is from CUDA {wanted}"
             ),
+            fix=f"use the channel {label}, which has CUDA {wanted} alone, instead of nvidia" if label else None,
             edits=(FileEdit(how="add", entries=tuple(f"{name}={wanted}" for name in binding)),),
         )
 
