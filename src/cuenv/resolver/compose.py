@@ -244,7 +244,10 @@ def _conda_forge(candidate: Candidate, context: Context) -> list[Pin]:
 
 def _nvcc(knowledge: Knowledge) -> Iterator[Pin]:
     yield Pin(name="cuda-nvcc", channel="conda-forge", role="cudatoolkit-dev", why=("the compiler",))
-    yield from (_header_pin(name, "conda-forge", knowledge) for name in HEADERS)
+    for name in HEADERS:
+        row = knowledge.component(name)
+        why = ", ".join(row.headers) if row and row.headers else "headers of the runtime"
+        yield Pin(name=name, channel="conda-forge", role="cudatoolkit-dev", why=(why,))
 
 
 def _beside_wheel(candidate: Candidate, context: Context) -> list[Pin]:
@@ -265,12 +268,6 @@ def _compiles_with(candidate: Candidate, context: Context) -> Cuda | None:
         return None
     by_pip = candidate.build.stack == WHEELS
     return context.knowledge.conda_compiler(candidate.cuda) if by_pip else context.knowledge.cuda(candidate.cuda)
-
-
-def _header_pin(name: str, channel: str, knowledge: Knowledge) -> Pin:
-    row = knowledge.component(name)
-    headers = ", ".join(row.headers) if row else ""
-    return Pin(name=name, channel=channel, role="cudatoolkit-dev", why=(headers or "headers of the runtime",))
 
 
 def _layer_pin(library: str, requirement: Requirement | None, candidate: Candidate, context: Context) -> Pin:
@@ -325,7 +322,8 @@ def _compiler(candidate: Candidate, context: Context) -> list[Pin]:
     row = _compiles_with(candidate, context)
     if not context.request.dev or candidate.cuda is None or (row is None and candidate.build.stack == WHEELS):
         return []
-    limit = _gcc_limit(row, candidate) if row else None
+    bounds = [row.gcc_max, row.conda_gcc_max if candidate.build.stack != "pytorch" else None] if row else []
+    limit = min((bound for bound in bounds if bound), default=None)
     why = (
         (f"nvcc {row.version if row else candidate.cuda} supports host compilers up to {limit}",)
         if limit
@@ -335,11 +333,6 @@ def _compiler(candidate: Candidate, context: Context) -> list[Pin]:
         name=f"gxx_{candidate.build.platform}", version=f"{limit}.*" if limit else "", channel="conda-forge", why=why
     )
     return [gxx, Pin(name="ninja", why=("PyTorch builds extensions with ninja",))]
-
-
-def _gcc_limit(row: Cuda, candidate: Candidate) -> int | None:
-    bounds = [row.gcc_max, row.conda_gcc_max if candidate.build.stack != "pytorch" else None]
-    return min((bound for bound in bounds if bound), default=None)
 
 
 def requested_pin(pin: Pin, candidate: Candidate, knowledge: Knowledge, asked: str) -> Pin:

@@ -309,25 +309,17 @@ def render(lock: Lock, spec: EnvironmentSpec) -> str:
     _refuse_without_md5(solutions)
     hashes = {item.platform: content_hash(spec, item.platform, item.virtual_packages) for item in solutions}
     entries = [
-        *(
-            (package.name, item.platform, "", _package(package, item.platform))
-            for item in solutions
-            for package in item.packages
-        ),
-        *(
-            (package.name, item.platform, "pip", _pip(package, item.platform))
-            for item in solutions
-            for package in item.pip
-        ),
+        (one.name, item.platform, "", _package(one, item.platform)) for item in solutions for one in item.packages
     ]
+    entries += [(one.name, item.platform, "pip", _pip(one, item.platform)) for item in solutions for one in item.pip]
     lines = [
         _HEAD + "version: 1",
         "metadata:",
-        *_mapping("content_hash", hashes, "  "),
+        *_mapping("content_hash", hashes),
         *_list("channels", (f"url: {quote(strip_credentials(url))}\n      used_env_vars: []" for url in lock.channels)),
         *_list("platforms", (quote(item.platform) for item in solutions)),
         *_list("sources", map(quote, lock.sources)),
-        *_mapping("custom_metadata", _metadata(lock, solutions), "  "),
+        *_mapping("custom_metadata", _metadata(lock, solutions)),
         "package:" if entries else "package: []",
     ]
     for _, _, _, text in sorted(entries, key=lambda entry: entry[:3]):
@@ -355,9 +347,9 @@ def _metadata(lock: Lock, solutions: Iterable[Solution]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _mapping(key: str, items: Mapping[str, str], indent: str) -> list[str]:
-    rows = [f"{indent}  {quote(name)}: {quote(value)}" for name, value in items.items()]
-    return [f"{indent}{key}:", *rows] if rows else [f"{indent}{key}: {{}}"]
+def _mapping(key: str, items: Mapping[str, str]) -> list[str]:
+    rows = [f"    {quote(name)}: {quote(value)}" for name, value in items.items()]
+    return [f"  {key}:", *rows] if rows else [f"  {key}: {{}}"]
 
 
 def _list(key: str, items: Iterable[str]) -> list[str]:
@@ -372,7 +364,7 @@ def _package(package: LockedPackage, platform: str) -> list[str]:
         f"  version: {quote(package.version)}",
         '  manager: "conda"',
         f"  platform: {quote(platform)}",
-        *_mapping("dependencies", _dependencies(package.depends), "  "),
+        *_mapping("dependencies", _dependencies(package.depends)),
         f"  url: {quote(strip_credentials(package.url))}",
         "  hash:",
         *(f"    {kind}: {quote(value)}" for kind, value in hashes.items() if value),
@@ -388,7 +380,7 @@ def _pip(package: PipLocked, platform: str) -> list[str]:
         f"  version: {quote(package.version)}",
         '  manager: "pip"',
         f"  platform: {quote(platform)}",
-        *_mapping("dependencies", depends, "  "),
+        *_mapping("dependencies", depends),
         f"  url: {quote(index_url(package.url))}",
         *(["  hash:", f"    sha256: {quote(package.sha256)}"] if package.sha256 else ["  hash: {}"]),
         '  category: "main"',

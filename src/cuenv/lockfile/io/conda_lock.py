@@ -255,7 +255,8 @@ def solve(
     """
     with private_folder("conda-lock") as folder:
         scratch = folder.resolve()
-        plan = reach(request.channels, _named(request.spec.pins), sources, scratch / "channels")
+        named = tuple(dict.fromkeys(pin.channel for pin in request.spec.pins if pin.channel))
+        plan = reach(request.channels, named, sources, scratch / "channels")
         _prepare(scratch, request, plan)
         done = _run(scratch, request, client, environ, progress)
         text = _read(scratch / _OUT) if done.reason is None else None
@@ -272,10 +273,6 @@ def version() -> str:
         return metadata.version("conda-lock")
     except metadata.PackageNotFoundError as error:
         raise OutsideError("conda-lock is not installed", hint="pip install conda-lock") from error
-
-
-def _named(pins: tuple[Pin, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(pin.channel for pin in pins if pin.channel))
 
 
 def _prepare(scratch: Path, request: SolveRequest, plan: CondaChannels) -> None:
@@ -370,7 +367,9 @@ class _Said:
         problems = answer.get("solver_problems")
         if isinstance(problems, list):
             message = "\n".join(str(item) for item in problems)
-        lines = message.strip().splitlines() if isinstance(message, str) else _tail(done.err)
+        # else the last lines that are no traceback: what failed, and not where in conda-lock
+        last = [line for line in done.err.splitlines() if line.strip() and not line.startswith(_FRAMES)][-3:]
+        lines = message.strip().splitlines() if isinstance(message, str) else last
         kept = [line for line in lines if "conda-lock-fake-repodata" not in line]
         cleaned = (self._clean(line[: 2 * self._WIDTH], plan)[: self._WIDTH] for line in kept[: self._LINES])
         self.message = "\n".join(cleaned).strip()
@@ -394,11 +393,6 @@ def _answer(text: str) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _tail(text: str) -> list[str]:
-    """The last lines that are no traceback: what failed, and not where in conda-lock."""
-    return [line for line in text.splitlines() if line.strip() and not line.startswith(_FRAMES)][-3:]
 
 
 def _secrets(plan: CondaChannels, sources: Sources) -> list[str]:

@@ -81,7 +81,8 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
         because = f"{have} is only a branch number, and {GPU} needs driver {lowest} or later"
         return Verdict("driver-gpu", "unknown", because, reasons, remedy)
     if fit == "old":
-        because = f"{GPU} needs driver {_first(row)} or later{_inferred(row)}, but {HOST} has {have}"
+        inferred = " (inferred, of low confidence)" if row.low else ""
+        because = f"{GPU} needs driver {_first(row)} or later{inferred}, but {HOST} has {have}"
         return Verdict("driver-gpu", "reject", because, reasons, remedy)
     if fit == "new":
         return Verdict(
@@ -105,10 +106,6 @@ def driver_gpu(driver: Driver | None, capability: Capability | None, kb: Knowled
 
 def _first(row: ComputeCapability) -> str:
     return str(row.first_driver or row.first_branch)
-
-
-def _inferred(row: ComputeCapability) -> str:
-    return " (inferred, of low confidence)" if row.low else ""
 
 
 def _no_minimum(cuda: Version | None, kb: Knowledge) -> Verdict | None:

@@ -257,7 +257,10 @@ def _speaking(
     for row in rows:
         alike.setdefault((row.comes, row.releases, row.first, row.below), []).append(row)
     beside = [(row, alike[row.comes, row.releases, row.first, row.below]) for row in rows]
-    found = [(row, same, _ships(row, same, _own(row, cuda, toolkit))) for row, same in beside]
+    found = [
+        (row, same, row.loads((item for each in same for item in each.cuda), _own(row, cuda, toolkit)) in row.cuda)
+        for row, same in beside
+    ]
     able = {id(same) for _, same, ships in found if ships}
     return tuple(entry for entry in found if entry[2] or id(entry[1]) not in able)
 
@@ -265,8 +268,3 @@ def _speaking(
 def _own(row: Extension, cuda: Version, toolkit: Version) -> Version:
     """The CUDA release by which the library is chosen that is loaded, beside a torch made with ``cuda``."""
     return minor(toolkit) if row.match == "toolkit" else cuda
-
-
-def _ships(row: Extension, same: list[Extension], own: Version) -> bool:
-    """Whether the library that would be loaded for a CUDA release is one of the row, among rows on its releases."""
-    return row.loads((item for each in same for item in each.cuda), own) in row.cuda

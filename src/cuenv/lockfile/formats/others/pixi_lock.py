@@ -64,9 +64,9 @@ class _PixiLock:
             self.platforms[name] = (row.get("subdir", str) or name, virtual)
         for row in self.document.readers("packages"):
             for kind in ("conda", "pypi"):
-                place = row.get(kind, str) or (
-                    (row.get("url", str) or row.get("path", str)) if _is(row, kind) else None
-                )
+                place = row.get(kind, str) or None
+                if place is None and row.get("kind", str) == kind:  # up to version 5 a package names its kind by itself
+                    place = row.get("url", str) or row.get("path", str)
                 if place is not None:
                     self.entries.setdefault(place, row)
         environments = self.document.get("environments", dict, required=True) or {}
@@ -170,7 +170,6 @@ class _PixiLock:
             platform=platform,
             packages=tuple(item for _, item in sorted(conda.items())),
             virtual_packages=virtual,
-            solver="",
             pip=tuple(item for _, item in sorted(pip.items())),
             remarks=(_from_source(sources),) if sources else (),
         )
@@ -228,11 +227,6 @@ def _canonical(channel: str) -> str:
 
 def _values(value: object) -> list[object]:
     return [*value.values()] if isinstance(value, dict) else []
-
-
-def _is(row: Reader, kind: str) -> bool:
-    """Up to version 5 a package names its kind by itself."""
-    return row.get("kind", str) == kind
 
 
 def _has_torch(solution: Solution) -> bool:

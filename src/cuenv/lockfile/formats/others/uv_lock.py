@@ -237,7 +237,7 @@ class _Project:
         def judged(minor: str) -> tuple[bool, int]:
             target = WheelTarget(PLATFORMS[0], minor)
             found = self._installed(target, chosen)
-            lacking = sum(bool(item.wheels) and _wheel(item, target) is None for item in found)
+            lacking = sum(bool(item.wheels) and target.best(item.wheels) is None for item in found)
             return all(item.name != _TORCH for item in found), lacking
 
         return best_python(minors, judged)
@@ -246,7 +246,7 @@ class _Project:
         pip: dict[str, PipLocked] = {}
         lacking: dict[str, list[str]] = {}
         for item in self._installed(target, chosen):
-            wheel = _wheel(item, target)
+            wheel = target.best(item.wheels)
             if item.place:
                 continue  # the project itself
             if wheel is None and item.wheels and item.sdist is None:
@@ -369,10 +369,6 @@ class _Project:
         for test in tests:
             same = [item for item in same if test(item)] if len(same) > 1 else same
         return same[:1]
-
-
-def _wheel(item: _Package, target: WheelTarget) -> NamedFile | None:
-    return target.best(item.wheels)
 
 
 def _where(source: Mapping[str, Any]) -> str:
