@@ -42,7 +42,6 @@ _FOREIGN = regex(r"(?:ggml|llama|flashinfer|onnx)[\w./-]*\.cuh?:|/(?!\S*(?:aten|
 """A source of GPU code that is no part of torch."""
 _COMPILED_IN = frozenset({"ggml", "rs", "drivererror", "cudasuccess"})
 """Frameworks, and ways to speak of Rust and Caffe, whose GPU code is in the program itself."""
-_PTXAS = regex(r"ptxas\b(?! application).*Unsupported \.version")
 """The program ptxas refuses the PTX; as a "ptxas application" the driver speaks."""
 _NEWER_PTXAS = (
     "python -m pip install --upgrade nvidia-cuda-nvcc-cu12 && "

@@ -129,7 +129,6 @@ class LockReader(NamedTuple):
 
 
 _HEAD_LINES = 200
-_FROZEN = "python -m pip list --format=freeze > requirements.freeze.txt"
 _OF_POETRY = "poetry export --output requirements.lock.txt && cuenv check requirements.lock.txt"
 _OF_PDM = "pdm export --format requirements --output requirements.lock.txt && cuenv check requirements.lock.txt"
 _OF_PIPENV = "pipenv requirements --hash > requirements.lock.txt && cuenv check requirements.lock.txt"
