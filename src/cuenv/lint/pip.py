@@ -165,15 +165,9 @@ def _unread_lint(name: str, at: int, what: str = "") -> Lint:
     plain = name.rpartition("/")[2]
     verb = "check" if "lock" in plain else "lint"
     known = plain.endswith((".yml", ".yaml")) or plain in ("pixi.lock", "uv.lock")
-    finding = Finding(
-        code="CU327",
-        severity="info",
-        subject=name,
-        message=f"{what or name} was not read, so cuenv did not check whether "
-        "it installs a torch that runs on the GPUs",
-        fix=f"cuenv {verb} {shlex.quote(plain)}" if known and "$" not in plain else None,
-        unknown=True,
-    )
+    message = f"{what or name} was not read, so cuenv did not check whether it installs a torch that runs on the GPUs"
+    fix = f"cuenv {verb} {shlex.quote(plain)}" if known and "$" not in plain else None
+    finding = Finding(code="CU327", severity="info", subject=name, message=message, fix=fix, unknown=True)
     return Lint(finding=finding, at=at)
 
 

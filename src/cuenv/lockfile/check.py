@@ -183,12 +183,8 @@ def _checked_solutions(lock: Lock, facts: HostFacts, options: HostOptions) -> tu
 
 def _recorded_host_finding(facts: HostFacts) -> Finding:
     """The finding that the lock was checked for the host that it records."""
-    return Finding(
-        code="CU409",
-        severity="info",
-        subject="host",
-        message=f"this machine has no NVIDIA GPU; the lock was checked for {host_line(facts)}",
-    )
+    message = f"this machine has no NVIDIA GPU; the lock was checked for {host_line(facts)}"
+    return Finding(code="CU409", severity="info", subject="host", message=message)
 
 
 def _record_findings(lock: Lock, solution: Solution, facts: HostFacts, knowledge: Knowledge) -> tuple[Finding, ...]:
@@ -243,29 +239,14 @@ def _unsatisfied_findings(lock: Lock, spec: EnvironmentSpec, file: Path) -> Iter
         for pin in broken:
             package = solution.package(pin.name)
             have = f"{package.version} {package.build} from {package.channel_name}" if package else "nothing"
-            yield Finding(
-                code="CU107",
-                severity="error",
-                subject=pin.name,
-                message=f"{file.name} asks for {pin.yaml_text()}, but the lock for {solution.platform} contains {have}",
-                fix=again,
-            )
+            message = f"{file.name} asks for {pin.yaml_text()}, but the lock for {solution.platform} contains {have}"
+            yield Finding(code="CU107", severity="error", subject=pin.name, message=message, fix=again)
         lacking = [*unlocked(spec.pip, solution, pypi_names())]
         for requirement in map(redact, lacking):
-            yield Finding(
-                code="CU107",
-                severity="error",
-                subject=requirement,
-                message=(
-                    f"{file.name} asks pip for {requirement}, but the lock for {solution.platform} does not contain it"
-                ),
-                fix=again,
+            message = (
+                f"{file.name} asks pip for {requirement}, but the lock for {solution.platform} does not contain it"
             )
+            yield Finding(code="CU107", severity="error", subject=requirement, message=message, fix=again)
         if not broken and not lacking and "cuenv_environment" in lock.metadata:
-            yield Finding(
-                code="CU107",
-                severity="warning",
-                subject=file.name,
-                message=f"{file.name} changed since it was locked, but the lock still satisfies it",
-                fix=again,
-            )
+            message = f"{file.name} changed since it was locked, but the lock still satisfies it"
+            yield Finding(code="CU107", severity="warning", subject=file.name, message=message, fix=again)

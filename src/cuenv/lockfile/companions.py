@@ -134,14 +134,11 @@ def _unlocked_findings(file: LockedFile, target: Path, lock: str, again: str) ->
     if count and is_file(target):
         yield from _difference_findings(unlocked_txt.FORMAT, file, target, lock, again)
     elif count:
-        yield Finding(
-            code="CU108",
-            severity="warning",
-            subject=target.name,
-            message=f"{lock} leaves {counted(count, 'requirement')} for pip to "
-            f"install afterwards, but the file that lists {'it' if count == 1 else 'them'} is missing: {target.name}",
-            fix=again,
+        message = (
+            f"{lock} leaves {counted(count, 'requirement')} for pip to "
+            f"install afterwards, but the file that lists {'it' if count == 1 else 'them'} is missing: {target.name}"
         )
+        yield Finding(code="CU108", severity="warning", subject=target.name, message=message, fix=again)
 
 
 def _difference_findings(
@@ -155,13 +152,9 @@ def _difference_findings(
     except InputError as error:
         found = [error.message]
     if found:
-        yield Finding(
-            code="CU108",
-            severity="error",
-            subject=target.name,
-            message=f"{target.name} differs from {lock}: {first_of(found, _SHOWN)}",
-            fix=again if item is unlocked_txt.FORMAT else f"{again}, or remove it: rm {shlex.quote(str(target))}",
-        )
+        message = f"{target.name} differs from {lock}: {first_of(found, _SHOWN)}"
+        fix = again if item is unlocked_txt.FORMAT else f"{again}, or remove it: rm {shlex.quote(str(target))}"
+        yield Finding(code="CU108", severity="error", subject=target.name, message=message, fix=fix)
 
 
 def _spec_locked(lock: Lock, named: Named) -> EnvironmentSpec | None:

@@ -194,22 +194,16 @@ def _recorded_package(package: LockedPackage, record: LockedPackage | None) -> L
 
 def _unverified_finding(engine: Engine, count: int, why: str) -> Finding:
     """The finding that the channels cannot be read, so that an answer is not compared."""
-    return Finding(
-        code="CU114",
-        severity="warning",
-        subject=engine.name,
-        message=f"the {count} packages of {engine.name} are not compared with the records of their "
-        f"channels, and their requirements are recorded without builds: {why}",
+    message = (
+        f"the {count} packages of {engine.name} are not compared with the records of their "
+        f"channels, and their requirements are recorded without builds: {why}"
     )
+    return Finding(code="CU114", severity="warning", subject=engine.name, message=message)
 
 
 def _unmet_finding(wrong: list[str], solution: Solution) -> Finding:
     """The finding that an answer does not meet the request."""
     more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-    return Finding(
-        code="CU113",
-        severity="error",
-        subject=solution.platform,
-        message=f"the solution of {solution.solver} does not meet the request: {'; '.join(wrong[:_SHOWN])}{more}",
-        fix=f"cuenv lock --engine {ENGINES[0]}",
-    )
+    message = f"the solution of {solution.solver} does not meet the request: {'; '.join(wrong[:_SHOWN])}{more}"
+    fix = f"cuenv lock --engine {ENGINES[0]}"
+    return Finding(code="CU113", severity="error", subject=solution.platform, message=message, fix=fix)

@@ -130,13 +130,8 @@ def _unlisted_program_findings(spec: EnvironmentSpec, facts: HostFacts, knowledg
     theirs = {text for text, name in lines.items() if _MAJOR_IN_NAME.match(text) and not name.startswith("nvidia-")}
     names += [name for text, name in lines.items() if name in known or text in theirs]
     if names and not asks_for_cpu(spec):
-        yield Finding(
-            code="CU403",
-            severity="info",
-            subject=names[0],
-            message=f"the cuenv tables do not list the GPU code of {', '.join(dict.fromkeys(names))}",
-            unknown=True,
-        )
+        message = f"the cuenv tables do not list the GPU code of {', '.join(dict.fromkeys(names))}"
+        yield Finding(code="CU403", severity="info", subject=names[0], message=message, unknown=True)
 
 
 def _with_torch(spec: EnvironmentSpec) -> EnvironmentSpec:
@@ -163,12 +158,8 @@ def _cpu_asked_findings(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Fin
             edits=(FileEdit(how="write", entries=(cpu_build,)),),
         )
     elif any(map(spec.pin, CONDA_TORCHES)) or not spec.of_cpu:
-        yield Finding(
-            code="CU103",
-            severity="info" if spec.ours else "warning",
-            subject="pytorch",
-            message=f"the file requests a CPU build of PyTorch, which does not use the GPUs of {facts.label}",
-        )
+        message = f"the file requests a CPU build of PyTorch, which does not use the GPUs of {facts.label}"
+        yield Finding(code="CU103", severity="info" if spec.ours else "warning", subject="pytorch", message=message)
 
 
 def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *, listed: bool) -> Iterator[Finding]:

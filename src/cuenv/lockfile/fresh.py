@@ -162,10 +162,5 @@ def _changed_finding(what: str, how: str, again: str) -> Finding:
 
 
 def _foreign_lock_finding(target: Path) -> Finding:
-    return Finding(
-        code="CU107",
-        severity="error",
-        subject=target.name,
-        message=f"{target.name} was not made by cuenv, so its environment file is unknown",
-        fix="cuenv lock",
-    )
+    message = f"{target.name} was not made by cuenv, so its environment file is unknown"
+    return Finding(code="CU107", severity="error", subject=target.name, message=message, fix="cuenv lock")

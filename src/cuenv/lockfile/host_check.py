@@ -270,14 +270,8 @@ def _cpu_wheel_finding(torch: Candidate, facts: HostFacts, knowledge: Knowledge)
     build = torch.build
     what = f"the wheel of torch {build.version} for {build.platform}"
     words, edits = wheel_advice(torch, facts, knowledge)
-    return Finding(
-        code="CU103",
-        severity="warning",
-        subject="torch",
-        message=f"{what} is not a CUDA build, so it does not use the GPUs of {facts.label}",
-        fix=words or None,
-        edits=edits,
-    )
+    message = f"{what} is not a CUDA build, so it does not use the GPUs of {facts.label}"
+    return Finding(code="CU103", severity="warning", subject="torch", message=message, fix=words or None, edits=edits)
 
 
 def cpu_torch_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterator[Finding]:
@@ -311,13 +305,9 @@ def _glibc_findings(solution: Solution, facts: HostFacts) -> Iterator[Finding]:
         says = f"{first_of(most, _SHOWN)} {'need' if len(most) > 1 else 'needs'} glibc {lowest} or later"
         verdict = for_host(glibc_verdict(lowest, Reason("row", says), libc), machine)
         if verdict.outcome == "reject":
-            yield Finding(
-                code=rule_named("glibc").code,
-                severity="error",
-                subject="glibc",
-                message=verdict.because,
-                fix=_glibc_fix(lacking, solution, libc, facts),
-            )
+            message = verdict.because
+            fix = _glibc_fix(lacking, solution, libc, facts)
+            yield Finding(code=rule_named("glibc").code, severity="error", subject="glibc", message=message, fix=fix)
 
 
 def _with_glibc_of_packages(
@@ -359,13 +349,9 @@ def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, fa
 
 
 def _platform_finding(solution: Solution, facts: HostFacts) -> Finding:
-    return Finding(
-        code="CU106",
-        severity="error",
-        subject="platform",
-        message=f"the lock is for {solution.platform}, but {facts.label} is {facts.platform}",
-        fix=f"cuenv lock --platform {facts.platform}",
-    )
+    message = f"the lock is for {solution.platform}, but {facts.label} is {facts.platform}"
+    fix = f"cuenv lock --platform {facts.platform}"
+    return Finding(code="CU106", severity="error", subject="platform", message=message, fix=fix)
 
 
 def as_findings(verdict: Verdict, candidate: Candidate, context: Context, *, named: bool = True) -> Iterator[Finding]:
@@ -526,13 +512,9 @@ def build_not_in_tables(candidate: Candidate) -> Finding:
     what = (
         f"the wheel of {build_name(candidate)}" if by_pip else f"pytorch {build.version} {build.build} of {build.stack}"
     )
-    return Finding(
-        code="CU111",
-        severity="warning",
-        subject="torch" if by_pip else "pytorch",
-        message=f"the cuenv tables do not list {what}, so its GPU support was not checked",
-        unknown=True,
-    )
+    message = f"the cuenv tables do not list {what}, so its GPU support was not checked"
+    subject = "torch" if by_pip else "pytorch"
+    return Finding(code="CU111", severity="warning", subject=subject, message=message, unknown=True)
 
 
 def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowledge) -> tuple[Finding, ...]:
@@ -546,15 +528,8 @@ def drift_findings(spec: EnvironmentSpec, solution: Solution, knowledge: Knowled
     python = spec.pin("python")
     known = candidate.build.pythons
     if known and python and candidate.python not in known:
-        found.append(
-            Finding(
-                code="CU109",
-                severity="warning",
-                subject="python",
-                message=(
-                    f"knowledge drift: the channel has {candidate}, but the cuenv tables "
-                    f"list only Python {', '.join(known)}"
-                ),
-            )
+        message = (
+            f"knowledge drift: the channel has {candidate}, but the cuenv tables list only Python {', '.join(known)}"
         )
+        found.append(Finding(code="CU109", severity="warning", subject="python", message=message))
     return tuple(found)

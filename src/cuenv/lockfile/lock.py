@@ -544,13 +544,11 @@ def _platforms_of_file(spec: EnvironmentSpec, request: LockRequest) -> tuple[tup
     others = [item for item in spec.platforms if item not in PLATFORMS]
     if not known or not others:
         return spec.platforms, ()
-    left = Finding(
-        code="CU106",
-        severity="warning",
-        subject="platforms",
-        message=f"{request.path.name} is for {', '.join(others)} too; cuenv locks for {' and '.join(PLATFORMS)}, so "
-        f"the lock is for {' and '.join(known)} alone",
+    message = (
+        f"{request.path.name} is for {', '.join(others)} too; cuenv locks for {' and '.join(PLATFORMS)}, so "
+        f"the lock is for {' and '.join(known)} alone"
     )
+    left = Finding(code="CU106", severity="warning", subject="platforms", message=message)
     return known, (left,)
 
 

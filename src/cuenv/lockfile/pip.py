@@ -50,15 +50,11 @@ def _unreadable_finding(lines: list[WrongLine]) -> Finding:
         FileEdit(how="remove", entries=texts, pip=True),
         *((FileEdit(how="add", entries=better, pip=True),) if better else ()),
     )
-    return Finding(
-        code=UNREADABLE,
-        severity="error",
-        subject=(requirement_name(texts[0]) or texts[0]) if one else "pip",
-        message=f"pip: {first_of(texts, 3)} cannot be locked, and pip does not take {'it' if one else 'them'}: "
-        f"{lines[0].why}",
-        fix=lines[0].fix,
-        edits=edits,
+    message = (
+        f"pip: {first_of(texts, 3)} cannot be locked, and pip does not take {'it' if one else 'them'}: {lines[0].why}"
     )
+    subject = (requirement_name(texts[0]) or texts[0]) if one else "pip"
+    return Finding(code=UNREADABLE, severity="error", subject=subject, message=message, fix=lines[0].fix, edits=edits)
 
 
 def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> tuple[Finding, ...]:

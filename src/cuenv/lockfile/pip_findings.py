@@ -75,17 +75,14 @@ def built_lines(lines: PipLines) -> Iterator[Finding]:
     names = [project_of(text) for text in lines.built]
     listed = first_of(names, _SHOWN)
     they, them = ("they name", "their names") if len(names) > 1 else ("it names", "its name")
-    yield Finding(
-        code="CU522",
-        severity="warning",
-        subject="pip" if len(names) > 1 else names[0],
-        message=(
-            f"pip: {listed} {'are' if len(names) > 1 else 'is'} taken by {them}, in a release that fits: {they} the "
-            f"folder in which conda built {'each' if len(names) > 1 else 'it'} (such as "
-            f"{lines.built[0].partition('file://')[2]}), as pip freeze writes it, which is on no other machine"
-        ),
-        fix="where the environment is installed, write its releases: python -m pip list --format=freeze",
+    message = (
+        f"pip: {listed} {'are' if len(names) > 1 else 'is'} taken by {them}, in a release that fits: {they} the "
+        f"folder in which conda built {'each' if len(names) > 1 else 'it'} (such as "
+        f"{lines.built[0].partition('file://')[2]}), as pip freeze writes it, which is on no other machine"
     )
+    fix = "where the environment is installed, write its releases: python -m pip list --format=freeze"
+    subject = "pip" if len(names) > 1 else names[0]
+    yield Finding(code="CU522", severity="warning", subject=subject, message=message, fix=fix)
 
 
 # From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there, and
@@ -161,39 +158,29 @@ def _seconds(solution: Solution) -> Iterator[Finding]:
         own = cuda_of_wheels(solution.pip)
         if solution.package("cuda-nvcc") and own and cuda.version.partition(".")[0] == str(own.major):
             return  # the compiler and the headers of torch's own major are beside it on purpose
-        yield Finding(
-            code="CU512",
-            severity="warning",
-            subject="torch",
-            message=f"pip's torch brings its own CUDA libraries beside conda's {cuda.name} {cuda.version}: {count}",
-            fix="install torch from conda as well, or remove the CUDA libraries from the conda dependencies",
-        )
+        message = f"pip's torch brings its own CUDA libraries beside conda's {cuda.name} {cuda.version}: {count}"
+        fix = "install torch from conda as well, or remove the CUDA libraries from the conda dependencies"
+        yield Finding(code="CU512", severity="warning", subject="torch", message=message, fix=fix)
     else:
         yield _second(count, libraries[0].name, cuda)
 
 
 def _second(what: str, name: str, over: LockedPackage) -> Finding:
-    return Finding(
-        code="CU512",
-        severity="error",
-        subject=name,
-        message=f"pip would put {what} over conda's {over.name} {over.version} from {over.channel_name}",
-        fix=f"remove from the pip part what requires {name}, or add it to the conda dependencies",
-    )
+    message = f"pip would put {what} over conda's {over.name} {over.version} from {over.channel_name}"
+    fix = f"remove from the pip part what requires {name}, or add it to the conda dependencies"
+    return Finding(code="CU512", severity="error", subject=name, message=message, fix=fix)
 
 
 def origin_findings(packages: Collection[PipLocked]) -> Iterator[Finding]:
     """Packages that come as source alone, whose setup is a program that runs; and files of this machine."""
     local = [item for item in packages if item.url.startswith("file:")]
     if local:
-        yield Finding(
-            code="CU516",
-            severity="info",
-            subject="pip",
-            message=f"{counted(len(local), 'package')} for pip {'come' if len(local) > 1 else 'comes'} from files of "
+        message = (
+            f"{counted(len(local), 'package')} for pip {'come' if len(local) > 1 else 'comes'} from files of "
             f"this machine, such as {printable(local[0].url)}: "
-            "elsewhere install the pip part from the requirements file, which names versions and hashes",
+            "elsewhere install the pip part from the requirements file, which names versions and hashes"
         )
+        yield Finding(code="CU516", severity="info", subject="pip", message=message)
     sources = [f"{item.name} {item.version}" for item in packages if item.from_source]
     if sources:
         one = len(sources) == 1

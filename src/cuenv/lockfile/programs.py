@@ -143,25 +143,15 @@ def findings_without_cuda(solution: Solution, facts: HostFacts, knowledge: Knowl
     if loads:
         load, they = ("loads", "it starts") if len(loads) == 1 else ("load", "they start")
         use = "it uses" if len(loads) == 1 else "they use"
-        yield Finding(
-            code="CU403",
-            severity="warning",
-            subject=loads[0].name,
-            message=(
-                f"{_releases(loads)} {load} CUDA and cuDNN when {they}, and the lock has no CUDA: {use} the GPUs only "
-                "where the host has these libraries installed, and the cuenv tables do not list which releases fit"
-            ),
-            fix=_AND_CUDA if any(item.name.startswith("tensorflow") for item in loads) else None,
-            unknown=True,
+        message = (
+            f"{_releases(loads)} {load} CUDA and cuDNN when {they}, and the lock has no CUDA: {use} the GPUs only "
+            "where the host has these libraries installed, and the cuenv tables do not list which releases fit"
         )
+        fix = _AND_CUDA if any(item.name.startswith("tensorflow") for item in loads) else None
+        yield Finding(code="CU403", severity="warning", subject=loads[0].name, message=message, fix=fix, unknown=True)
     elif found:
-        yield Finding(
-            code="CU403",
-            severity="info",
-            subject=found[0].name,
-            message=(f"the cuenv tables list neither the CUDA release nor the GPU code of {_releases(found)}"),
-            unknown=True,
-        )
+        message = f"the cuenv tables list neither the CUDA release nor the GPU code of {_releases(found)}"
+        yield Finding(code="CU403", severity="info", subject=found[0].name, message=message, unknown=True)
 
 
 def _releases(packages: Sequence[PipLocked]) -> str:

@@ -179,11 +179,9 @@ def _finding(blocked: Blocked, path: Path, options: tuple[str, ...]) -> Finding:
     ]
     freed = (*blocked.names, *(package.name for package in blocked.packages))
     words = ["cuenv", "lock", str(path), *(part for name in freed for part in ("--update", name)), *options]
-    return Finding(
-        code="CU112",
-        severity="error",
-        subject=", ".join(blocked.names),
-        message=f"{', '.join(blocked.names)} cannot be updated on {blocked.platform} while the CUDA core is frozen: "
-        f"these packages would change: {'; '.join(parts)}",
-        fix=shlex.join(words),
+    message = (
+        f"{', '.join(blocked.names)} cannot be updated on {blocked.platform} while the CUDA core is frozen: "
+        f"these packages would change: {'; '.join(parts)}"
     )
+    subject = ", ".join(blocked.names)
+    return Finding(code="CU112", severity="error", subject=subject, message=message, fix=shlex.join(words))

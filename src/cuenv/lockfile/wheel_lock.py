@@ -85,24 +85,17 @@ def left_out(spec: EnvironmentSpec) -> Iterator[Finding]:
     if not names:
         return
     shown = first_of(names, _SHOWN)
-    yield Finding(
-        code="CU517",
-        severity="warning",
-        subject=names[0] if len(names) == 1 else "dependencies",
-        message=f"the lock contains only pip packages and leaves out conda packages: {shown}",
-        fix="cuenv lock, which locks both parts; or list the packages that pip has under pip",
-    )
+    message = f"the lock contains only pip packages and leaves out conda packages: {shown}"
+    fix = "cuenv lock, which locks both parts; or list the packages that pip has under pip"
+    subject = names[0] if len(names) == 1 else "dependencies"
+    yield Finding(code="CU517", severity="warning", subject=subject, message=message, fix=fix)
 
 
 def nothing_to_lock(name: str) -> Finding:
     """That a lock without conda would hold no package at all."""
-    return Finding(
-        code="CU517",
-        severity="error",
-        subject="pip",
-        message=f"no pip requirement of {name} can be locked: all are set aside",
-        fix=f"python -m pip install -r {shlex.quote(name)}" if name.endswith(LISTS) else None,
-    )
+    message = f"no pip requirement of {name} can be locked: all are set aside"
+    fix = f"python -m pip install -r {shlex.quote(name)}" if name.endswith(LISTS) else None
+    return Finding(code="CU517", severity="error", subject="pip", message=message, fix=fix)
 
 
 def wheel_path(kind: str, folder: Path, platform: str = "") -> Path:

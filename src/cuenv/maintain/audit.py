@@ -82,14 +82,10 @@ def _many(items: list[str], says: str) -> Iterator[Finding]:
 
 
 def _unknown(build: ChannelBuild) -> Finding:
-    return Finding(
-        code="CU601",
-        severity="warning",
-        subject=f"pytorch {build.version}",
-        message=f"the cuenv tables do not list {build}, for Python {', '.join(build.pythons)}",
-        evidence=build.builds,
-        fix=_LEARN.format(build.stack),
-    )
+    message = f"the cuenv tables do not list {build}, for Python {', '.join(build.pythons)}"
+    subject = f"pytorch {build.version}"
+    fix = _LEARN.format(build.stack)
+    return Finding(code="CU601", severity="warning", subject=subject, message=message, evidence=build.builds, fix=fix)
 
 
 def _finding(fault: Fault, build: ChannelBuild, row: TorchBuild) -> Finding:
@@ -165,16 +161,11 @@ def discontinued_findings(rows: Iterable[Discontinued], records: Iterable[Record
         last = max(filter(None, map(version_or_none, row.versions)), default=_NONE)
         later = sorted({release for item in there if item.name == row.package and (release := release_of(item)) > last})
         if later:
-            yield Finding(
-                code="CU604",
-                severity="error",
-                subject=row.package,
-                message=(
-                    f"the row says that {row.package} of {row.channel} "
-                    f"ended with {last}, but the channel has {later[-1]}"
-                ),
-                evidence=tuple(map(str, later)),
+            message = (
+                f"the row says that {row.package} of {row.channel} ended with {last}, but the channel has {later[-1]}"
             )
+            evidence = tuple(map(str, later))
+            yield Finding(code="CU604", severity="error", subject=row.package, message=message, evidence=evidence)
 
 
 def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[Finding]:
@@ -182,13 +173,9 @@ def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[F
     known = {row.version for row in knowledge.cudas if row.conda_nvcc}
     there = nvcc_minors(records)
     for cuda in sorted(there - known):
-        yield Finding(
-            code="CU601",
-            severity="warning",
-            subject=f"CUDA {cuda}",
-            message=f"the cuenv tables do not say that conda-forge has cuda-nvcc of CUDA {cuda}",
-            fix=_LEARN.format("conda-forge"),
-        )
+        message = f"the cuenv tables do not say that conda-forge has cuda-nvcc of CUDA {cuda}"
+        fix = _LEARN.format("conda-forge")
+        yield Finding(code="CU601", severity="warning", subject=f"CUDA {cuda}", message=message, fix=fix)
 
 
 def nvcc_minors(records: Iterable[Record]) -> set[Version]:
@@ -224,13 +211,11 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
             bound = _range(asked.split(" ")[0])
             if bound and not any(map(bound.admits, there[name])):
                 has = ", ".join(map(str, sorted(there[name])[:_SHOWN]))
-                yield Finding(
-                    code="CU605",
-                    severity="error",
-                    subject=f"label {row.label}",
-                    message=f"the row says that label {row.label} fits pytorch-cuda {pin.version} "
-                    f"{pin.build}, which requires {name} {asked}, but the label has {has}",
+                message = (
+                    f"the row says that label {row.label} fits pytorch-cuda {pin.version} "
+                    f"{pin.build}, which requires {name} {asked}, but the label has {has}"
                 )
+                yield Finding(code="CU605", severity="error", subject=f"label {row.label}", message=message)
 
 
 def _range(text: str) -> Requirement | None:

@@ -165,13 +165,8 @@ def _label(row: LabelFit, question: Question, records: tuple[Record, ...]) -> It
 def _strange(records: tuple[Record, ...]) -> Finding:
     names = tuple(f"pytorch {record.version} {record.build}" for record in records)
     shown = "; ".join(names[:4])
-    return Finding(
-        code="CU602",
-        severity="info",
-        subject="pytorch",
-        message=f"{len(names)} records name neither a CUDA release nor CPU, so they are not compared: {shown}",
-        evidence=names,
-    )
+    message = f"{len(names)} records name neither a CUDA release nor CPU, so they are not compared: {shown}"
+    return Finding(code="CU602", severity="info", subject="pytorch", message=message, evidence=names)
 
 
 GROUPS: Mapping[str, Mapping[str, type[TableRow]]] = {"guidance": guidance.TABLES, "delivery": delivery.TABLES}

@@ -202,14 +202,10 @@ def _platform_findings(env: CheckedEnvironment) -> Iterator[Finding]:
         return
     made = prefix.remake or f"cuenv install --prefix {shlex.quote(f'{prefix.path}.new')}"
     steps = [] if env.solution else [f"cuenv lock --platform {prefix.platform} --platform {facts.platform}"]
-    yield Finding(
-        code="CU106",
-        severity="error",
-        subject="platform",
-        message=f"the environment has packages for {prefix.platform}, but {facts.label} is {facts.platform} and "
-        "cannot run them",
-        fix=" && ".join([*steps, made]),
+    message = (
+        f"the environment has packages for {prefix.platform}, but {facts.label} is {facts.platform} and cannot run them"
     )
+    yield Finding(code="CU106", severity="error", subject="platform", message=message, fix=" && ".join([*steps, made]))
 
 
 def _lock_findings(env: CheckedEnvironment, solution: Solution) -> Iterator[Finding]:
@@ -217,13 +213,9 @@ def _lock_findings(env: CheckedEnvironment, solution: Solution) -> Iterator[Find
     if prefix.kind == "conda":
         yield from conda_findings(prefix, solution)
     elif solution.packages:
-        yield Finding(
-            code="CU201",
-            severity="error",
-            subject="conda",
-            message=f"the lock contains {len(solution.packages)} conda packages, but this is not a conda environment",
-            fix="name the environment that was made from the lock: cuenv check --prefix DIR",
-        )
+        message = f"the lock contains {len(solution.packages)} conda packages, but this is not a conda environment"
+        fix = "name the environment that was made from the lock: cuenv check --prefix DIR"
+        yield Finding(code="CU201", severity="error", subject="conda", message=message, fix=fix)
     yield from pip_findings(prefix, solution)
 
 
@@ -350,13 +342,9 @@ def _declared_findings(text: str, script: str, torch: list[CodeFile]) -> Iterato
 
 def _unreadable_findings(found: tuple[tuple[str, str], ...], env: CheckedEnvironment) -> Iterator[Finding]:
     for path, reason in found:
-        yield Finding(
-            code="CU294",
-            severity="warning",
-            subject=path.rpartition("/")[2],
-            message=f"{path} cannot be read as a library: {reason}",
-            fix=reinstall_owner(env.owner(path), env.prefix),
-        )
+        message = f"{path} cannot be read as a library: {reason}"
+        fix = reinstall_owner(env.owner(path), env.prefix)
+        yield Finding(code="CU294", severity="warning", subject=path.rpartition("/")[2], message=message, fix=fix)
 
 
 def check_jit(env: CheckedEnvironment) -> Check:

@@ -53,15 +53,13 @@ def numpy_findings(prefix: Prefix, torch: str | None, knowledge: Knowledge) -> I
         return
     own = prefix.package("numpy")
     by_conda = own is not None and bool(numpy.conda) and not numpy.replaced
-    yield Finding(
-        code="CU216",
-        severity="error",
-        subject="numpy",
-        message=f"torch {torch} was compiled for NumPy 1, but numpy {numpy.version} is installed: "
-        "torch.from_numpy and Tensor.numpy fail with 'Numpy is not available'",
-        evidence=(f"{numpy.folder}/{numpy.dist_info}",),
-        fix=conda_install_specs(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2"),
+    message = (
+        f"torch {torch} was compiled for NumPy 1, but numpy {numpy.version} is installed: "
+        "torch.from_numpy and Tensor.numpy fail with 'Numpy is not available'"
     )
+    fix = conda_install_specs(prefix, "numpy<2") if by_conda else pip_command(prefix, "install", "numpy<2")
+    evidence = (f"{numpy.folder}/{numpy.dist_info}",)
+    yield Finding(code="CU216", severity="error", subject="numpy", message=message, evidence=evidence, fix=fix)
 
 
 def prefix_findings(
@@ -378,13 +376,9 @@ def _older_runtime(found: CudaFiles) -> Iterator[Finding]:
     for library in _of_family("cudart", found):
         release = version_or_none(library.version)
         if found.cuda and release and release.major == found.cuda.major and minor(release) < found.cuda:
-            yield Finding(
-                code="CU211",
-                severity="warning",
-                subject=library.soname,
-                message=f"torch {found.torch} was built with CUDA {found.cuda}, but {library.label} is older",
-                evidence=(library.path,),
-            )
+            message = f"torch {found.torch} was built with CUDA {found.cuda}, but {library.label} is older"
+            evidence = (library.path,)
+            yield Finding(code="CU211", severity="warning", subject=library.soname, message=message, evidence=evidence)
 
 
 def _pin_differences(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
@@ -399,14 +393,10 @@ def _pin_differences(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:
     for code, rows in other.items():
         name, number, mine = rows[0]
         more = f"; {len(rows) - 1} more of NVIDIA's wheels differ from its pins" if len(rows) > 1 else ""
-        yield Finding(
-            code=code,
-            severity="warning",
-            subject=name,
-            message=f"torch {found.torch} pins {name} {number}, but {mine} is installed{more}",
-            evidence=tuple(f"{name} {mine}, but pinned {number}" for name, number, mine in rows),
-            fix=pip_install(prefix, *(f"{name}=={number}" for name, number, _ in rows)),
-        )
+        message = f"torch {found.torch} pins {name} {number}, but {mine} is installed{more}"
+        evidence = tuple(f"{name} {mine}, but pinned {number}" for name, number, mine in rows)
+        fix = pip_install(prefix, *(f"{name}=={number}" for name, number, _ in rows))
+        yield Finding(code=code, severity="warning", subject=name, message=message, evidence=evidence, fix=fix)
 
 
 def _newer_headers(found: CudaFiles, prefix: Prefix) -> Iterator[Finding]:

@@ -166,16 +166,12 @@ def bitsandbytes_override(
 def bitsandbytes_finding(there: Iterable[Version], cuda: Version, number: str, prefix: Prefix) -> Finding:
     """The finding that bitsandbytes has no library for torch's CUDA release."""
     has = ", ".join(map(str, sorted(there))) or "no CUDA"
-    return Finding(
-        code="CU292",
-        severity="error",
-        subject="bitsandbytes",
-        message=(
-            f"bitsandbytes {number} has libraries for CUDA {has}, but torch was built with CUDA "
-            f"{cuda}, so bitsandbytes loads none of them"
-        ),
-        fix=pip_command(prefix, "install", "--upgrade", "bitsandbytes"),
+    message = (
+        f"bitsandbytes {number} has libraries for CUDA {has}, but torch was built with CUDA "
+        f"{cuda}, so bitsandbytes loads none of them"
     )
+    fix = pip_command(prefix, "install", "--upgrade", "bitsandbytes")
+    return Finding(code="CU292", severity="error", subject="bitsandbytes", message=message, fix=fix)
 
 
 # What libtorch's activation script declares.
@@ -187,10 +183,7 @@ def declared_findings(declared: Iterable[Target], torch: Iterable[CodeFile], scr
     held = {target for file in files for target in summary(file.code.objects).sass}
     lacking = sorted(set(declared) - held)
     if files and lacking:
-        yield Finding(
-            code="CU293",
-            severity="warning",
-            subject="CF_TORCH_CUDA_ARCH_LIST",
-            message=f"{script} lists {', '.join(map(str, lacking))}, but torch's binaries have no code for it",
-            evidence=tuple(f"{file.path}: {_code_summary(file.code)}" for file in files),
-        )
+        message = f"{script} lists {', '.join(map(str, lacking))}, but torch's binaries have no code for it"
+        evidence = tuple(f"{file.path}: {_code_summary(file.code)}" for file in files)
+        subject = "CF_TORCH_CUDA_ARCH_LIST"
+        yield Finding(code="CU293", severity="warning", subject=subject, message=message, evidence=evidence)

@@ -82,14 +82,12 @@ def pip_findings(prefix: Prefix, solution: Solution) -> Iterator[Finding]:
 def _unlocked_wheel(wheel: Wheel, prefix: Prefix) -> Finding:
     """The finding on a wheel that is not in the lock; a wheel from a local folder is only reported as information."""
     own = bool(wheel.url and wheel.url.startswith("file:"))
-    return Finding(
-        code="CU203",
-        severity="info" if own else "warning",
-        subject=wheel.name,
-        message=f"{wheel.name} {wheel.version} is installed by {wheel.installer or 'pip'}"
-        f"{f' from {wheel.url}' if own else ''} and not in the lock",
-        fix=None if own else pip_command(prefix, "uninstall", "-y", wheel.name),
+    message = (
+        f"{wheel.name} {wheel.version} is installed by {wheel.installer or 'pip'}"
+        f"{f' from {wheel.url}' if own else ''} and not in the lock"
     )
+    fix = None if own else pip_command(prefix, "uninstall", "-y", wheel.name)
+    return Finding(code="CU203", severity="info" if own else "warning", subject=wheel.name, message=message, fix=fix)
 
 
 def same_version(left: str, right: str) -> bool:

@@ -469,13 +469,8 @@ def asked_torch_not_in_tables(spec: EnvironmentSpec, knowledge: Knowledge) -> Fi
 
 def torch_not_in_tables(what: str, subject: str) -> Finding:
     """The finding that nobody can say for which GPUs a torch has code."""
-    return Finding(
-        code="CU111",
-        severity="info",
-        subject=subject,
-        message=f"the cuenv tables do not list {what}, so its GPU support was not checked",
-        unknown=True,
-    )
+    message = f"the cuenv tables do not list {what}, so its GPU support was not checked"
+    return Finding(code="CU111", severity="info", subject=subject, message=message, unknown=True)
 
 
 def torch_not_named(library: str, where: str, fix: str) -> Finding:

@@ -97,17 +97,13 @@ def _forward_compat_findings(machine: HostFacts, knowledge: Knowledge) -> Iterat
     states = ["compat-eligible"]
     if own and library.version and driver_key(library.version) <= driver_key(own):
         severity, why, states = "error", f"which is not newer than the driver {own}", ["compat-newer"]
-    yield Finding(
-        code="CU414",
-        severity=severity,
-        subject=library.path,
-        message=f"{what}, {why}" if why else f"{what} instead of that of {own or 'the driver'}, which works here",
-        evidence=(
-            *state_meanings(knowledge, *states),
-            *evidence_texts(machine, "environment.libcuda", "driver.kernel_module"),
-        ),
-        fix=_forward_compat_fix(machine, library) if why else None,
+    message = f"{what}, {why}" if why else f"{what} instead of that of {own or 'the driver'}, which works here"
+    evidence = (
+        *state_meanings(knowledge, *states),
+        *evidence_texts(machine, "environment.libcuda", "driver.kernel_module"),
     )
+    fix = _forward_compat_fix(machine, library) if why else None
+    yield Finding(code="CU414", severity=severity, subject=library.path, message=message, evidence=evidence, fix=fix)
 
 
 def _forward_compat_fix(machine: HostFacts, library: CudaLibrary) -> str:
@@ -180,17 +176,13 @@ def _ecc_findings(machine: HostFacts, knowledge: Knowledge) -> Iterator[Finding]
         return
     waits = all(gpu.ecc and gpu.ecc.pending for gpu in off)
     numbers = _numbers(off)
-    yield Finding(
-        code="CU415",
-        severity="warning",
-        subject=machine.label,
-        message=f"ECC is off on {_gpu_list(off)}" + (", until the next reboot" if waits else ""),
-        evidence=(
-            *state_meanings(knowledge, "ecc"),
-            *evidence_texts(machine, *(f"gpus[{gpu.index}].ecc" for gpu in off)),
-        ),
-        fix=f"sudo reboot  {_BY_ADMIN}" if waits else f"sudo nvidia-smi -i {numbers} -e 1 && sudo reboot  {_BY_ADMIN}",
+    message = f"ECC is off on {_gpu_list(off)}" + (", until the next reboot" if waits else "")
+    evidence = (
+        *state_meanings(knowledge, "ecc"),
+        *evidence_texts(machine, *(f"gpus[{gpu.index}].ecc" for gpu in off)),
     )
+    fix = f"sudo reboot  {_BY_ADMIN}" if waits else f"sudo nvidia-smi -i {numbers} -e 1 && sudo reboot  {_BY_ADMIN}"
+    yield Finding(code="CU415", severity="warning", subject=machine.label, message=message, evidence=evidence, fix=fix)
 
 
 def _kind(gpu: Gpu, knowledge: Knowledge) -> str:
@@ -267,14 +259,10 @@ def _profile_findings(machine: HostFacts, request: Request | None) -> Iterator[F
         if mib is None or mib * _MIB >= asked * _GB:
             continue
         has = f"{machine.label} has {mib * _MIB // _GB} GB of {what}"
-        yield Finding(
-            code="CU418",
-            severity="warning",
-            subject=what,
-            message=f"{has}, but the profile {request.name} requires {asked} GB",
-            evidence=(*evidence_texts(machine, fact), f"profile {request.name}: {key}: {asked}"),
-            fix=_resource_fix(machine, fact, asked),
-        )
+        message = f"{has}, but the profile {request.name} requires {asked} GB"
+        evidence = (*evidence_texts(machine, fact), f"profile {request.name}: {key}: {asked}")
+        fix = _resource_fix(machine, fact, asked)
+        yield Finding(code="CU418", severity="warning", subject=what, message=message, evidence=evidence, fix=fix)
 
 
 def _resource_fix(machine: HostFacts, fact: str, asked: int) -> str:
@@ -342,14 +330,12 @@ def _kernel_module_findings(machine: HostFacts, knowledge: Knowledge) -> Iterato
         if row and row.module in ("open", "proprietary"):
             needs.setdefault(row.module, []).append(f"{capability} ({row.architecture})")
     if len(needs) > 1:
-        yield Finding(
-            code="CU410",
-            severity="warning",
-            subject=machine.label,
-            message=f"{machine.label}: {', '.join(needs['open'])} works only with the open kernel modules, "
-            f"{', '.join(needs['proprietary'])} only with the proprietary ones: one driver cannot support both",
-            fix="put the GPUs into two machines; one lock can still support both",
+        message = (
+            f"{machine.label}: {', '.join(needs['open'])} works only with the open kernel modules, "
+            f"{', '.join(needs['proprietary'])} only with the proprietary ones: one driver cannot support both"
         )
+        fix = "put the GPUs into two machines; one lock can still support both"
+        yield Finding(code="CU410", severity="warning", subject=machine.label, message=message, fix=fix)
 
 
 def nvcc_findings(machine: HostFacts, chosen: Candidate | None) -> Iterator[Finding]:
@@ -359,11 +345,9 @@ def nvcc_findings(machine: HostFacts, chosen: Candidate | None) -> Iterator[Find
     for toolkit in machine.toolkits:
         major = (toolkit.release or "").partition(".")[0]
         if toolkit.on_path and major and major != str(chosen.cuda.major):
-            yield Finding(
-                code="CU412",
-                severity="warning",
-                subject=toolkit.path,
-                message=f"nvcc {toolkit.release} {f'of {toolkit.path} is on PATH, but it ' if toolkit.path else ''}"
-                f"cannot build extensions for a torch of CUDA {chosen.cuda}",
-                fix="conda activate the environment first, or take it from PATH; check with: which nvcc",
+            message = (
+                f"nvcc {toolkit.release} {f'of {toolkit.path} is on PATH, but it ' if toolkit.path else ''}"
+                f"cannot build extensions for a torch of CUDA {chosen.cuda}"
             )
+            fix = "conda activate the environment first, or take it from PATH; check with: which nvcc"
+            yield Finding(code="CU412", severity="warning", subject=toolkit.path, message=message, fix=fix)

@@ -310,10 +310,6 @@ def _no_candidate_finding(decisions: list[Decision], platforms: tuple[str, ...])
         best = decision.chosen
         why = decision.rejections[0].because if decision.rejections else "the cuenv tables list no build"
         parts.append(f"only for {platform}: {best.candidate}" if best else f"for {platform}: no candidate, {why}")
-    return Finding(
-        code="CU110",
-        severity="error",
-        subject="platforms",
-        message=f"no candidate fits {' and '.join(platforms)} together; {'; '.join(parts)}",
-        fix=f"cuenv resolve --platform {platforms[0]}",
-    )
+    message = f"no candidate fits {' and '.join(platforms)} together; {'; '.join(parts)}"
+    fix = f"cuenv resolve --platform {platforms[0]}"
+    return Finding(code="CU110", severity="error", subject="platforms", message=message, fix=fix)

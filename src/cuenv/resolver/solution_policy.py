@@ -30,15 +30,12 @@ def undated_findings(solution: Solution, as_of: str) -> Iterator[Finding]:
     if not names:
         return
     one = len(names) == 1
-    yield Finding(
-        code="CU119",
-        severity="warning",
-        subject=names[0].partition(" ")[0] if one else solution.platform,
-        message=(
-            f"{first_of(names, _SHOWN)} {'is' if one else 'are'} chosen, but it is unknown whether "
-            f"{'it' if one else 'they'} existed as of {as_of}: the channel or index gives no date"
-        ),
+    message = (
+        f"{first_of(names, _SHOWN)} {'is' if one else 'are'} chosen, but it is unknown whether "
+        f"{'it' if one else 'they'} existed as of {as_of}: the channel or index gives no date"
     )
+    subject = names[0].partition(" ")[0] if one else solution.platform
+    yield Finding(code="CU119", severity="warning", subject=subject, message=message)
 
 
 def lock_findings(
@@ -375,23 +372,14 @@ def _platform_findings(packages: tuple[LockedPackage, ...], platform: str) -> It
     """Findings on packages that are for another platform than the lock."""
     for package in packages:
         if package.subdir not in (platform, "noarch"):
-            yield Finding(
-                code="CU106",
-                severity="error",
-                subject=package.name,
-                message=f"{package.name} is for {package.subdir}, but the lock is for {platform}",
-                fix=f"cuenv lock --platform {platform}",
-            )
+            message = f"{package.name} is for {package.subdir}, but the lock is for {platform}"
+            fix = f"cuenv lock --platform {platform}"
+            yield Finding(code="CU106", severity="error", subject=package.name, message=message, fix=fix)
 
 
 def edit_findings(lock: Lock) -> Iterator[Finding]:
     """Packages and least hosts that are not those have changed, by the digest that the lock carries."""
     recorded = lock.metadata.get("cuenv_content")
     if recorded and recorded != content_digest(lock.solutions, lock.metadata):
-        yield Finding(
-            code="CU108",
-            severity="error",
-            subject="packages",
-            message="the lock was edited after it was made: its packages or its hosts have changed",
-            fix="cuenv lock",
-        )
+        message = "the lock was edited after it was made: its packages or its hosts have changed"
+        yield Finding(code="CU108", severity="error", subject="packages", message=message, fix="cuenv lock")

@@ -279,11 +279,9 @@ def cuda_major_findings(packages: Iterable[PipLocked], torch: TorchBuild) -> Ite
         local = _MADE_FOR.match(release.local or "") if release else None
         if local is None or item.name == "torch" or torch.cuda is None or int(local["major"]) == torch.cuda.major:
             continue
-        yield Finding(
-            code="CU102",
-            severity="error",
-            subject=item.name,
-            message=f"{item.name} {item.version} is made for CUDA {'.'.join(filter(None, local.groups()))}, "
-            f"and torch {torch.version} for CUDA {torch.cuda}",
-            fix=f"take {item.name} from the index of torch: --extra-index-url {INDEX}{torch.build}",
+        message = (
+            f"{item.name} {item.version} is made for CUDA {'.'.join(filter(None, local.groups()))}, "
+            f"and torch {torch.version} for CUDA {torch.cuda}"
         )
+        fix = f"take {item.name} from the index of torch: --extra-index-url {INDEX}{torch.build}"
+        yield Finding(code="CU102", severity="error", subject=item.name, message=message, fix=fix)

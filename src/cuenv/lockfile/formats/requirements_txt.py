@@ -282,29 +282,19 @@ def _open(names: list[str], pinned: int, again: str) -> Iterator[Finding]:
     """Requirements that leave their release to pip, among others that are pinned."""
     if names:
         count = f"{len(names)} of {len(names) + pinned} requirements"
-        yield Finding(
-            code=OPEN,
-            severity="error",
-            subject="packages",
-            message=(
-                f"{count} {'is' if len(names) == 1 else 'are'} not pinned to one release by ==, so pip installs the "
-                f"newest that fits, which was not checked: {first_of(names, _SHOWN)}"
-            ),
-            fix=again,
-            unknown=True,
+        message = (
+            f"{count} {'is' if len(names) == 1 else 'are'} not pinned to one release by ==, so pip installs the "
+            f"newest that fits, which was not checked: {first_of(names, _SHOWN)}"
         )
+        yield Finding(code=OPEN, severity="error", subject="packages", message=message, fix=again, unknown=True)
 
 
 def _set_aside(lines_: list[str]) -> Iterator[Finding]:
     """Lines that name what the file does not hold."""
     if lines_:
         shown = one_line(redact(", ".join(lines_[:_SHOWN])))[:200] + (", ..." if len(lines_) > _SHOWN else "")
-        yield Finding(
-            code="CU115",
-            severity="info",
-            subject="packages",
-            message=f"the file refers to other files and folders, which were not checked: {shown}",
-        )
+        message = f"the file refers to other files and folders, which were not checked: {shown}"
+        yield Finding(code="CU115", severity="info", subject="packages", message=message)
 
 
 READER = LockReader(

@@ -214,14 +214,9 @@ def _missing_library(name: str, cases: list[tuple[Opening, MissingLibrary]], con
     elif others and opening.root.kind == "extension":
         known = f"; the environment has {others[0]}, which is another major version"
         fix = rebuild_command(opening.root, context)
-    return Finding(
-        code="CU230",
-        severity=severity,
-        subject=name,
-        message=f"{name} is missing ({needed}), so {_consequence(opening.root)}{known}",
-        evidence=search_evidence(opening, item),
-        fix=fix,
-    )
+    message = f"{name} is missing ({needed}), so {_consequence(opening.root)}{known}"
+    evidence = search_evidence(opening, item)
+    return Finding(code="CU230", severity=severity, subject=name, message=message, evidence=evidence, fix=fix)
 
 
 def _unloadable_root(opening: Opening, context: LinkageContext) -> Finding:
@@ -243,14 +238,10 @@ def _no_driver(name: str, cases: list[tuple[Opening, MissingLibrary]], context: 
     text = (
         f"{name} comes with the NVIDIA driver, but the loader does not find it; {short_path(item.asker.path, context)}"
     )
-    return Finding(
-        code="CU238",
-        severity="warning",
-        subject=name,
-        message=f"{text} needs it",
-        evidence=search_evidence(opening, item),
-        fix="in a container: start it with --gpus all, and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
-    )
+    message = f"{text} needs it"
+    fix = "in a container: start it with --gpus all, and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+    evidence = search_evidence(opening, item)
+    return Finding(code="CU238", severity="warning", subject=name, message=message, evidence=evidence, fix=fix)
 
 
 def foreign_findings(openings: Iterable[Opening], context: LinkageContext) -> Iterator[Finding]:
@@ -306,14 +297,10 @@ def glibc_findings(openings: Iterable[Opening], context: LinkageContext) -> Iter
         worst = max(lowest, key=lambda path: lowest[path])
         text = f"{short_path(worst, context)} needs glibc {lowest[worst]}, but the host has {context.glibc}"
         more = f"; {len(lowest)} files need a later one" if len(lowest) > 1 else ""
-        yield Finding(
-            code="CU234",
-            severity="error",
-            subject="glibc",
-            message=text + more,
-            evidence=tuple(f"{short_path(path, context)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN]),
-            fix=f"create the environment for that host: cuenv resolve --glibc {context.glibc}",
-        )
+        message = text + more
+        evidence = tuple(f"{short_path(path, context)}: GLIBC_{lowest[path]}" for path in list(lowest)[:_SHOWN])
+        fix = f"create the environment for that host: cuenv resolve --glibc {context.glibc}"
+        yield Finding(code="CU234", severity="error", subject="glibc", message=message, evidence=evidence, fix=fix)
 
 
 def _consequence(root: Root) -> str:

@@ -141,14 +141,11 @@ def compiler_bound(nvcc: Nvcc, knowledge: Knowledge, kind: str) -> tuple[int | N
 def _nvcc(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     nvcc = found.nvcc
     if nvcc is None and found.inside:
-        yield Finding(
-            code="CU257",
-            severity="error",
-            subject="nvcc",
-            message=f"a build does not find the environment's nvcc, {found.inside[0]}: it is not on PATH, and neither "
-            "CUDA_HOME nor CUDA_PATH leads to it",
-            fix=hook_command(prefix),
+        message = (
+            f"a build does not find the environment's nvcc, {found.inside[0]}: it is not on PATH, and neither "
+            "CUDA_HOME nor CUDA_PATH leads to it"
         )
+        yield Finding(code="CU257", severity="error", subject="nvcc", message=message, fix=hook_command(prefix))
     elif nvcc is None:
         yield Finding(
             code="CU250",
@@ -167,16 +164,12 @@ def _nvcc(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[
             fix=hook_command(prefix) if found.inside and nvcc.path not in found.inside else nvcc_command(prefix),
         )
     elif nvcc.release is None:
-        yield Finding(
-            code="CU251",
-            severity="warning",
-            subject=nvcc.path,
-            message=(
-                f"the release of {nvcc.path}, to which {nvcc.via} leads, is not known: no file contains it, "
-                "and nvcc was not run"
-            ),
-            fix=_run_check_command(prefix),
+        message = (
+            f"the release of {nvcc.path}, to which {nvcc.via} leads, is not known: no file contains it, "
+            "and nvcc was not run"
         )
+        fix = _run_check_command(prefix)
+        yield Finding(code="CU251", severity="warning", subject=nvcc.path, message=message, fix=fix)
 
 
 def _run_check_command(prefix: Prefix) -> str:
@@ -198,15 +191,11 @@ def _home(found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
         )
     home, path = found.named.get("CUDA_HOME"), found.named.get("CUDA_PATH")
     if home and path and home.rstrip("/") != path.rstrip("/"):
-        yield Finding(
-            code="CU257",
-            severity="warning",
-            subject="CUDA_PATH",
-            message=(
-                f"CUDA_PATH is {path}, but CUDA_HOME is {home}; torch uses CUDA_HOME, and other programs use CUDA_PATH"
-            ),
-            fix=f"export CUDA_PATH={shlex.quote(home)}",
+        message = (
+            f"CUDA_PATH is {path}, but CUDA_HOME is {home}; torch uses CUDA_HOME, and other programs use CUDA_PATH"
         )
+        fix = f"export CUDA_PATH={shlex.quote(home)}"
+        yield Finding(code="CU257", severity="warning", subject="CUDA_PATH", message=message, fix=fix)
 
 
 def _targets(nvcc: Nvcc | None, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
@@ -254,13 +243,9 @@ def _headers(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterat
 def _missing_header(header: NeededHeader, found: CudaToolchain, prefix: Prefix) -> Finding:
     cuda = found.nvcc.release.major if found.nvcc and found.nvcc.release else None
     brings = f"; {header.holder} contains it" if header.holder else ""
-    return Finding(
-        code="CU253",
-        severity="error",
-        subject=header.name,
-        message=f"{header.name} is not in the environment, but {', '.join(header.by)} includes it{brings}",
-        fix=header_command(prefix, header.holder, cuda) if header.holder else None,
-    )
+    message = f"{header.name} is not in the environment, but {', '.join(header.by)} includes it{brings}"
+    fix = header_command(prefix, header.holder, cuda) if header.holder else None
+    return Finding(code="CU253", severity="error", subject=header.name, message=message, fix=fix)
 
 
 def _links(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
@@ -287,13 +272,9 @@ def _links(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator
 
 def _tools(wanted: BuildNeeds, found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     if "ninja" in wanted.tools and found.ninja is None:
-        yield Finding(
-            code="CU255",
-            severity="error",
-            subject="ninja",
-            message="ninja is not on PATH, but torch needs it to build extensions",
-            fix=header_command(prefix, "ninja", None),
-        )
+        message = "ninja is not on PATH, but torch needs it to build extensions"
+        fix = header_command(prefix, "ninja", None)
+        yield Finding(code="CU255", severity="error", subject="ninja", message=message, fix=fix)
 
 
 def _compilers(found: CudaToolchain, prefix: Prefix, knowledge: Knowledge) -> Iterator[Finding]:
@@ -349,24 +330,16 @@ def _compiler(compiler: HostCompiler, nvcc: Nvcc | None, prefix: Prefix, knowled
 
 def _folder(found: CudaToolchain) -> Iterator[Finding]:
     if found.folder and found.folder.reason:
-        yield Finding(
-            code="CU259",
-            severity="error",
-            subject=found.folder.path,
-            message=f"torch cannot build extensions in {found.folder.path} ({found.folder.via}): {found.folder.reason}",
-            fix="export TORCH_EXTENSIONS_DIR=DIR, a folder on a local disk that is writable and not mounted noexec",
-        )
+        message = f"torch cannot build extensions in {found.folder.path} ({found.folder.via}): {found.folder.reason}"
+        fix = "export TORCH_EXTENSIONS_DIR=DIR, a folder on a local disk that is writable and not mounted noexec"
+        yield Finding(code="CU259", severity="error", subject=found.folder.path, message=message, fix=fix)
 
 
 def _activation(found: CudaToolchain, prefix: Prefix) -> Iterator[Finding]:
     if found.activation:
-        yield Finding(
-            code="CU261",
-            severity="warning",
-            subject="activate.d",
-            message=f"cuenv could not determine all variables that `conda activate` would set: {found.activation}",
-            fix=_run_check_command(prefix),
-        )
+        message = f"cuenv could not determine all variables that `conda activate` would set: {found.activation}"
+        fix = _run_check_command(prefix)
+        yield Finding(code="CU261", severity="warning", subject="activate.d", message=message, fix=fix)
 
 
 _ALWAYS = "cuda_runtime.h"

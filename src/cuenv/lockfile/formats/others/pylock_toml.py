@@ -227,12 +227,8 @@ class _Reading:
         markers = {str(item.marker) for item in self.pylock.packages if item.name == _TORCH and item.marker}
         if markers:
             where = one_line(min(markers))[:200]
-            yield Finding(
-                code="CU115",
-                severity="warning",
-                subject=_TORCH,
-                message=f"the part of the lock that was read has no PyTorch; the file has it where {where}",
-            )
+            message = f"the part of the lock that was read has no PyTorch; the file has it where {where}"
+            yield Finding(code="CU115", severity="warning", subject=_TORCH, message=message)
 
 
 def _pinned(part: LockPart) -> bool:
