@@ -120,14 +120,12 @@ def login_finding(plain: str, subject: str) -> Finding:
         subject: the part of the file.
     """
     place = host(plain[max(plain.find("://") - 5, 0) :].split(maxsplit=1)[0]) if "://" in plain else ""
-    return Finding(
-        code="CU308",
-        severity="error",
-        subject=subject,
-        message=f"{plain} contains a login or token, which everyone who has this file or its history can read",
-        fix=f"write {plain}, keep the login in ~/.netrc (machine {place or 'HOST'} login USER password PASSWORD), "
-        "and change a password that was committed",
+    message = f"{plain} contains a login or token, which everyone who has this file or its history can read"
+    fix = (
+        f"write {plain}, keep the login in ~/.netrc (machine {place or 'HOST'} login USER password PASSWORD), "
+        "and change a password that was committed"
     )
+    return Finding(code="CU308", severity="error", subject=subject, message=message, fix=fix)
 
 
 _EXACT = regex(r"==|\[")  # what makes a version exact for every client
@@ -407,14 +405,9 @@ def frozen_channel_finding(spec: EnvironmentSpec, knowledge: Knowledge, machine:
     if torch.channel != "pytorch" and (torch.channel or channels[:1] != ["pytorch"]):
         return None
     host = host_options(machine.facts) if machine.facts else ()
-    return Finding(
-        code="CU306",
-        severity="warning",
-        subject="channels",
-        message=f"pytorch is requested from the channel pytorch without a version: {row.says}",
-        evidence=row.sources,
-        fix=shlex.join(["cuenv", "resolve", *host, "--stack", "conda-forge", "-o", "environment.new.yml"]),
-    )
+    message = f"pytorch is requested from the channel pytorch without a version: {row.says}"
+    fix = shlex.join(["cuenv", "resolve", *host, "--stack", "conda-forge", "-o", "environment.new.yml"])
+    return Finding(code="CU306", severity="warning", subject="channels", message=message, evidence=row.sources, fix=fix)
 
 
 def _post_link_lints(entries: tuple[_Entry, ...], found: tuple[Finding, ...], knowledge: Knowledge) -> Iterator[Lint]:
@@ -431,14 +424,9 @@ def post_link_finding(name: str, text: str, knowledge: Knowledge) -> Finding | N
     row = knowledge.discontinued("cudatoolkit-dev")
     if row is None or name != row.package:
         return None
-    return Finding(
-        code="CU307",
-        severity="warning",
-        subject=name,
-        message=f"{text}: {row.says}",
-        evidence=row.sources,
-        fix=f"use {row.instead}",
-    )
+    message = f"{text}: {row.says}"
+    fix = f"use {row.instead}"
+    return Finding(code="CU307", severity="warning", subject=name, message=message, evidence=row.sources, fix=fix)
 
 
 _ARCHITECTURE_NAME = regex(r"(?i)\b[a-z]{3,}")
