@@ -206,14 +206,10 @@ def _cudnn_contradiction(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterato
     if not needs or None in needs or int(release[1].split(".")[0]) in needs:
         return
     majors = " or ".join(map(str, sorted(item for item in needs if item)))
-    yield Finding(
-        code="CU120",
-        severity="error",
-        subject=pin.name,
-        message=f"{pin.yaml_text()} contradicts {torch.yaml_text()}: its builds in conda-forge require cuDNN {majors}",
-        evidence=tuple(rows[-1].sources),
-        fix=f"remove {pin.yaml_text()}: conda's torch installs its own cuDNN",
-    )
+    message = f"{pin.yaml_text()} contradicts {torch.yaml_text()}: its builds in conda-forge require cuDNN {majors}"
+    fix = f"remove {pin.yaml_text()}: conda's torch installs its own cuDNN"
+    evidence = tuple(rows[-1].sources)
+    yield Finding(code="CU120", severity="error", subject=pin.name, message=message, evidence=evidence, fix=fix)
 
 
 def _hold_on_one_machine(one: str, other: str) -> bool:
@@ -233,14 +229,11 @@ def _contradictions(spec: EnvironmentSpec) -> Iterator[Finding]:
             continue
         for other, its in seen.setdefault((code, demand.name), []):
             if demand.excludes(other) and (not (marker or its) or _hold_on_one_machine(marker, its)):
-                yield Finding(
-                    code=code,
-                    severity="error",
-                    subject=demand.name,
-                    message=f"{demand.text} and {other.text} contradict each other: "
-                    f"no release of {demand.name} satisfies both",
-                    fix="remove one of the two",
+                message = (
+                    f"{demand.text} and {other.text} contradict each other: no release of {demand.name} satisfies both"
                 )
+                fix = "remove one of the two"
+                yield Finding(code=code, severity="error", subject=demand.name, message=message, fix=fix)
                 break
         seen[code, demand.name].append((demand, marker))
 
@@ -296,14 +289,10 @@ def _discontinued_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Itera
         if pin.name == "cudatoolkit" and not pin.channel and _defaults_may_have(pin, spec, row.versions):
             continue
         also = _NO_COMPILER if pin.name == "cudatoolkit-dev" and spec.pin("pytorch-cuda") else ""
-        yield Finding(
-            code="CU110",
-            severity="error",
-            subject=pin.name,
-            message=f"{pin.yaml_text()} does not exist: {_nearest_releases(pin, row.versions)}{row.says}{also}",
-            evidence=tuple(row.sources),
-            fix=row.instead,
-        )
+        message = f"{pin.yaml_text()} does not exist: {_nearest_releases(pin, row.versions)}{row.says}{also}"
+        evidence = tuple(row.sources)
+        fix = row.instead
+        yield Finding(code="CU110", severity="error", subject=pin.name, message=message, evidence=evidence, fix=fix)
 
 
 def _other_channel_may_have(row: Discontinued, spec: EnvironmentSpec) -> bool:
@@ -432,13 +421,9 @@ def _nvidia_beside_forge_torch(torch: Pin, sources: Sequence[str], spec: Environ
 
 def _nvidia_after_forge_finding(loose: list[str]) -> Finding:
     """The channel nvidia behind conda-forge, which has every component: strict priority never reaches it."""
-    return Finding(
-        code="CU101",
-        severity="warning",
-        subject="channels",
-        message="the channel nvidia is listed after conda-forge, so only strict channel priority excludes its releases",
-        fix=f"remove nvidia from the channels{f', and write conda-forge::{loose[0]}' if loose else ''}",
-    )
+    message = "the channel nvidia is listed after conda-forge, so only strict channel priority excludes its releases"
+    fix = f"remove nvidia from the channels{f', and write conda-forge::{loose[0]}' if loose else ''}"
+    return Finding(code="CU101", severity="warning", subject="channels", message=message, fix=fix)
 
 
 def two_channels_finding(message: str, *, ours: bool = False) -> Finding:
