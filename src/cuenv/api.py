@@ -187,10 +187,8 @@ def make_request(
     cuda = text_or_none(cuda, "make_request: cuda", "12.4")
     python = text_or_none(python, "make_request: python", "3.12")
     if prefer not in PREFER or stack not in (None, *EVERY_STACK):
-        raise UsageError(
-            f"prefer must be one of {', '.join(PREFER)}, stack must be one of {', '.join(EVERY_STACK)}",
-            hint="cuenv.make_request(prefer='native')",
-        )
+        message = f"prefer must be one of {', '.join(PREFER)}, stack must be one of {', '.join(EVERY_STACK)}"
+        raise UsageError(message, hint="cuenv.make_request(prefer='native')")
     if cpu and cuda:
         raise UsageError("cpu and cuda exclude each other", hint="cuenv.make_request(cpu=True)")
     return Request(
@@ -264,10 +262,8 @@ def render(spec: EnvironmentSpec | None) -> str:
     from cuenv.solve.environment_yml import render as write  # noqa: PLC0415 - as above
 
     if spec is None:
-        raise UsageError(
-            "render: nothing fits, so there is no environment; check answer.fits first",
-            hint="print(*(group.because for group in answer.decision.rejections), sep='\\n')",
-        )
+        message = "render: nothing fits, so there is no environment; check answer.fits first"
+        raise UsageError(message, hint="print(*(group.because for group in answer.decision.rejections), sep='\\n')")
     return write(instance(spec, Spec, "render", "resolve(...).spec"))
 
 

@@ -47,9 +47,8 @@ def command(path: Path, **values: Unpack[BundleValues]) -> int:
 
     out = values["output"]
     if out.suffix in (".gz", ".zst", ".bz2", ".xz", ".tgz", ".zip"):
-        raise UsageError(
-            f"-o {out}: a bundle is a folder or a .tar file; its packages are compressed already", hint="-o bundle.tar"
-        )
+        message = f"-o {out}: a bundle is a folder or a .tar file; its packages are compressed already"
+        raise UsageError(message, hint="-o bundle.tar")
     request = BundleRequest(
         path=path,
         out=out,

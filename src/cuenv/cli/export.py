@@ -166,10 +166,8 @@ def _container(kind: ContainerKind, lock: Path | None, values: DockerfileValues)
     request, folder = request_from(values), values["output"]
     requested = any(was_typed(name) for name in _REQUESTED)
     if lock and requested:
-        raise UsageError(
-            "request options have no effect on a lock; leave out the lock or the options",
-            hint=f"cuenv export {kind} {shlex.quote(str(lock))}",
-        )
+        message = "request options have no effect on a lock; leave out the lock or the options"
+        raise UsageError(message, hint=f"cuenv export {kind} {shlex.quote(str(lock))}")
     asked = ExportRequest(
         kind=kind,
         lock=lock or (None if requested or not _LOCK.exists() else _LOCK),
@@ -396,10 +394,8 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
 
     folder, requested = values["output"], any(was_typed(name) for name in _REQUESTED if name != "as_of")
     if path and requested:
-        raise UsageError(
-            "request options have no effect on an environment file; leave out the file or the options",
-            hint=f"cuenv export pixi {shlex.quote(str(path))}",
-        )
+        message = "request options have no effect on an environment file; leave out the file or the options"
+        raise UsageError(message, hint=f"cuenv export pixi {shlex.quote(str(path))}")
     if folder and folder.exists() and not folder.is_dir():
         raise UsageError(f"-o {folder}: it is not a folder", hint="cuenv export pixi -o .")
     path = path or (_ENVIRONMENT if _ENVIRONMENT.exists() and not requested else None)
@@ -423,10 +419,8 @@ def _pixi(path: Path | None, **values: Unpack[PixiValues]) -> int:
             return ExitCode.NEGATIVE  # the reasons were said
         asked = replace(asked, spec=answer.spec, lock=replace(asked.lock, facts=host_of_choice(answer, knowledge)))
     elif values["name"]:
-        raise UsageError(
-            "--name is only for an environment that cuenv chooses; a file has its own name",
-            hint=f"cuenv export pixi {shlex.quote(str(path))}",
-        )
+        message = "--name is only for an environment that cuenv chooses; a file has its own name"
+        raise UsageError(message, hint=f"cuenv export pixi {shlex.quote(str(path))}")
     else:
         say([f"file    {path}"], quiet=values["quiet"] or values["as_json"])
     with progress(quiet=values["quiet"]) as show:

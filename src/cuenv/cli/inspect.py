@@ -64,10 +64,8 @@ def command(
     options = host_from(values)
     given = options.given or source is not None
     if record is not None and given:
-        raise UsageError(
-            "--record records this machine, but the host options name another one",
-            hint="cuenv inspect --record my-host",
-        )
+        message = "--record records this machine, but the host options name another one"
+        raise UsageError(message, hint="cuenv inspect --record my-host")
     if source is not None and options.given:
         raise UsageError("--from and the host options both name hosts; use only one", hint="cuenv inspect --from FILE")
     knowledge = knowledge_from(values)

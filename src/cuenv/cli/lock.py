@@ -63,10 +63,8 @@ def engine_from(values: LockValues) -> Engine:
 
     engine = Engine(name=values["engine"], conda=values["conda"])
     if engine.conda and not engine.foreign and was_typed("conda"):
-        raise UsageError(
-            "--conda names the client for conda-lock; add --engine conda-lock",
-            hint="cuenv lock --engine conda-lock --conda PATH",
-        )
+        message = "--conda names the client for conda-lock; add --engine conda-lock"
+        raise UsageError(message, hint="cuenv lock --engine conda-lock --conda PATH")
     return engine
 
 
@@ -81,19 +79,15 @@ def repair_file(path: Path, values: LockValues, knowledge: Knowledge) -> int:
 
     output: Path | None = values["output"]
     if not values["repair"]:
-        raise UsageError(
-            "-o is the file that --repair writes; locks are written beside their environment file",
-            hint="cuenv lock --repair -o environment.new.yml",
-        )
+        message = "-o is the file that --repair writes; locks are written beside their environment file"
+        raise UsageError(message, hint="cuenv lock --repair -o environment.new.yml")
     if output and output.exists() and path.exists() and output.samefile(path):
-        raise UsageError(
-            f"--repair does not replace the file that it repairs: {path}",
-            hint=shlex.join(["cuenv", "lock", str(path), "--repair", "-o", str(path.with_suffix(".new.yml"))]),
-        )
+        message = f"--repair does not replace the file that it repairs: {path}"
+        hint = shlex.join(["cuenv", "lock", str(path), "--repair", "-o", str(path.with_suffix(".new.yml"))])
+        raise UsageError(message, hint=hint)
     if values["form"] not in ("text", "json"):
-        raise UsageError(
-            f"--repair prints a file, so --format {values['form']} has no effect", hint="cuenv lock --repair -o NEW.yml"
-        )
+        message = f"--repair prints a file, so --format {values['form']} has no effect"
+        raise UsageError(message, hint="cuenv lock --repair -o NEW.yml")
     if several_platforms(values):
         raise UsageError("--repair is for one platform", hint=f"cuenv lock --repair --platform {PLATFORMS[0]}")
     request = LockRequest(

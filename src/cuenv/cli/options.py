@@ -57,10 +57,8 @@ def _single(_: click.Context, option: click.Parameter, value: tuple[str, ...]) -
     """
     if len(set(value)) > 1:
         flag = option.opts[0]
-        raise UsageError(
-            f"{flag} is given as {' and '.join(map(repr, value))}, but an environment has only one",
-            hint="cuenv profile new both",
-        )
+        message = f"{flag} is given as {' and '.join(map(repr, value))}, but an environment has only one"
+        raise UsageError(message, hint="cuenv profile new both")
     return value[0] if value else None
 
 
@@ -300,10 +298,8 @@ def several_platforms(values: SeveralHostValues) -> tuple[str, ...]:
     asked = without_replaced(values)["platforms"]
     for text in asked:
         if text not in PLATFORMS:
-            raise UsageError(
-                f"--platform {text!r} is not supported: cuenv resolves for {' and '.join(PLATFORMS)}",
-                hint=f"cuenv resolve --platform {PLATFORMS[0]}",
-            )
+            message = f"--platform {text!r} is not supported: cuenv resolves for {' and '.join(PLATFORMS)}"
+            raise UsageError(message, hint=f"cuenv resolve --platform {PLATFORMS[0]}")
     found = tuple(item for item in PLATFORMS if item in asked)
     return found if len(found) > 1 else ()
 

@@ -92,9 +92,8 @@ def command(lock: Path | None, **values: Unpack[ReportValues]) -> int:
     if output and output.is_dir():
         raise UsageError(f"-o {output}: it is a folder", hint=f"cuenv report -o {output / 'report.html'}")
     if form == "html" and not output and not values["as_json"] and sys.stdout.isatty():
-        raise UsageError(
-            "the report is an HTML file and cannot be read on a terminal", hint="cuenv report -o report.html"
-        )
+        message = "the report is an HTML file and cannot be read on a terminal"
+        raise UsageError(message, hint="cuenv report -o report.html")
     page = _make_page(lock, values)
     text = _text(page, values)
     kept = _write(output, text) if output else None

@@ -232,10 +232,8 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
         UsageError: such options were typed.
     """
     if wheels == PIXI and values["check"]:
-        raise UsageError(
-            "--check compares locks with their file; pixi itself compares pixi.lock with pixi.toml",
-            hint="pixi lock --check",
-        )
+        message = "--check compares locks with their file; pixi itself compares pixi.lock with pixi.toml"
+        raise UsageError(message, hint="pixi lock --check")
     if wheels and values["output"] and several_platforms(values):
         raise UsageError(f"-o names one file, and --format {wheels} writes one for each platform", hint="leave out -o")
     if values["resolve_first"]:
@@ -249,20 +247,16 @@ def refuse_requests(values: LockValues, wheels: str = "") -> None:
         if other:
             if other == "-o":
                 name = shlex.join(["cuenv", "lock", "--resolve", str(values["output"])])
-                raise UsageError(
-                    "-o is only for --repair; give the file that --resolve writes without an option", hint=name
-                )
-            raise UsageError(
-                f"--resolve writes the file again, but {other} starts from the existing file",
-                hint="cuenv lock --resolve",
-            )
+                message = "-o is only for --repair; give the file that --resolve writes without an option"
+                raise UsageError(message, hint=name)
+            message = f"--resolve writes the file again, but {other} starts from the existing file"
+            raise UsageError(message, hint="cuenv lock --resolve")
         return
     request = next((flag for name, flag in _REQUEST_OPTIONS.items() if was_typed(name)), None)
     if request:
-        raise UsageError(
-            f"{request} chooses an environment, but cuenv lock locks the one that the file describes",
-            hint="cuenv lock --resolve writes the file first; cuenv resolve only writes the file: cuenv resolve --help",
-        )
+        message = f"{request} chooses an environment, but cuenv lock locks the one that the file describes"
+        hint = "cuenv lock --resolve writes the file first; cuenv resolve only writes the file: cuenv resolve --help"
+        raise UsageError(message, hint=hint)
 
 
 def resolve_first(
@@ -334,10 +328,8 @@ def _resolution(values: ResolvingValues, knowledge: Knowledge, wheels: str, comm
     request = request_from(values)
     if wheels:
         if request.stack not in (None, WHEELS):
-            raise UsageError(
-                f"--format {wheels} locks pip packages, but the stack {request.stack} installs torch with conda",
-                hint=f"cuenv lock --resolve --stack {WHEELS} --format {wheels}",
-            )
+            message = f"--format {wheels} locks pip packages, but the stack {request.stack} installs torch with conda"
+            raise UsageError(message, hint=f"cuenv lock --resolve --stack {WHEELS} --format {wheels}")
         request = replace(request, stack=WHEELS, dev=request.dev and was_typed("dev"))
     facts = host_facts(host_from(values), knowledge, request)
     sources = None if wheels else channel_sources(values)  # nothing of it comes from a channel

@@ -349,9 +349,8 @@ def _refuse_nicknames(text: str, what: str) -> None:
     if nick:
         parts = (nick["plain"], nick["cuda"], nick["minor"], nick["python"], nick["second"])
         meant = ".".join(filter(None, parts))
-        raise UsageError(
-            f"{what}: {text!r} is not a version; did you mean {meant}?", hint=f"cuenv resolve {option} {meant}"
-        )
+        message = f"{what}: {text!r} is not a version; did you mean {meant}?"
+        raise UsageError(message, hint=f"cuenv resolve {option} {meant}")
 
 
 def parse_version_spec(text: str, *, what: str) -> VersionSpec:
@@ -364,8 +363,7 @@ def parse_version_spec(text: str, *, what: str) -> VersionSpec:
     try:
         releases_named(stripped or "?")
     except ValueError as error:
-        raise UsageError(
-            f"{what}: {text[:_MOST_CHARACTERS]!r} is not a version spec",
-            hint="write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')",
-        ) from error
+        message = f"{what}: {text[:_MOST_CHARACTERS]!r} is not a version spec"
+        hint = "write a prefix (2.5), an exact version (==2.5.1) or a range ('>=2.4,<2.6')"
+        raise UsageError(message, hint=hint) from error
     return VersionSpec(stripped, None)

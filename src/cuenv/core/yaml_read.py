@@ -45,9 +45,8 @@ def load(text: str, source: str) -> Any:
         problem = f"not valid YAML: {where}{ascii(error.problem or 'no YAML')[1:-1]}"
         if mark and "nesting depth" in str(error.problem):  # libyaml's own bound, met while it looks ahead
             problem = f"line {mark.line + 1}: nested deeper than {_MAX_DEPTH}"
-        raise InputError(
-            f"{source}: {problem}", hint="YAML is indented with spaces, not tabs" if tab else None
-        ) from error
+        message = f"{source}: {problem}"
+        raise InputError(message, hint="YAML is indented with spaces, not tabs" if tab else None) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise InputError(f"{source}: not a text file, or not in UTF-8") from error
 

@@ -68,10 +68,8 @@ def context_path(path: str) -> str:
         InputError: it holds what one of them takes for a pattern, a variable or a quote.
     """
     if not _PATH.fullmatch(path) or path.startswith(("/", " ")) or path.endswith(" ") or ".." in path.split("/"):
-        raise InputError(
-            f"a Dockerfile cannot copy {path!r}: only letters, digits, spaces and _ . + @ / - are safe there",
-            hint="name it conda-lock.yml, in the folder that the image is built from",
-        )
+        message = f"a Dockerfile cannot copy {path!r}: only letters, digits, spaces and _ . + @ / - are safe there"
+        raise InputError(message, hint="name it conda-lock.yml, in the folder that the image is built from")
     return path
 
 

@@ -112,10 +112,8 @@ def export_container(asked: ExportRequest, knowledge: Knowledge) -> Exported:
     unused = sorted(set(digests) - {image.name for image in chosen.images})
     if unused:
         used = ", ".join(image.name for image in chosen.images)
-        raise UsageError(
-            f"--digest {unused[0]}: that image is not used; used are {used}",
-            hint=f"cuenv export {asked.kind} --digest {chosen.images[0].name}=sha256:...",
-        )
+        message = f"--digest {unused[0]}: that image is not used; used are {used}"
+        raise UsageError(message, hint=f"cuenv export {asked.kind} --digest {chosen.images[0].name}=sha256:...")
     glibc = ("--glibc", str(chosen.build.glibc)) if content.host and chosen.build.glibc else ()
     mine = find_cuenv(asked.cuenv)
     recipe = Recipe(
@@ -249,10 +247,8 @@ def parse_digests(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         parts = _DIGEST.fullmatch(text)
         if not parts:
-            raise UsageError(
-                f"--digest {text!r} is not IMAGE:TAG=sha256: and 64 hex digits",
-                hint="docker buildx imagetools inspect debian:12-slim",
-            )
+            message = f"--digest {text!r} is not IMAGE:TAG=sha256: and 64 hex digits"
+            raise UsageError(message, hint="docker buildx imagetools inspect debian:12-slim")
         found[parts["image"]] = parts["digest"]
     return found
 
@@ -265,10 +261,9 @@ def _inside(path: Path, folder: Path, kind: str) -> str:
     """
     place, root = path.resolve(), folder.resolve()
     if not place.is_relative_to(root):
-        raise UsageError(
-            f"{path_text(path)} is outside {path_text(folder)}, from which the build copies files",
-            hint=f"cuenv export {kind} {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}",
-        )
+        message = f"{path_text(path)} is outside {path_text(folder)}, from which the build copies files"
+        hint = f"cuenv export {kind} {shlex.quote(str(path))} -o {shlex.quote(str(path.parent))}"
+        raise UsageError(message, hint=hint)
     return str(place.relative_to(root))
 
 

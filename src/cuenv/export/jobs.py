@@ -111,16 +111,12 @@ def _repository(
         raise UsageError(f"{path_text(path)} is not a {LOCK_NAME}, which a workflow installs from", hint="cuenv lock")
     file = next(environment_files(lock, path.parent), None)
     if file is None:
-        raise InputError(
-            f"{path_text(path)} has no environment file beside it to compare with",
-            hint="cuenv resolve -o environment.yml",
-        )
+        message = f"{path_text(path)} has no environment file beside it to compare with"
+        raise InputError(message, hint="cuenv resolve -o environment.yml")
     facts = host_for_export(lock, options, knowledge)
     if facts is None or not facts.gpus:
-        raise UsageError(
-            f"{path_text(path)} does not say for which GPUs it was made, and the check runs without a GPU",
-            hint=f"cuenv export {kind} --gpu 'RTX 4090' --driver 535.129.03",
-        )
+        message = f"{path_text(path)} does not say for which GPUs it was made, and the check runs without a GPU"
+        raise UsageError(message, hint=f"cuenv export {kind} --gpu 'RTX 4090' --driver 535.129.03")
     root = _root(path.resolve().parent)
     mine = find_cuenv(cuenv)
     usual = _PLACES[kind]

@@ -506,10 +506,8 @@ def _project(asked: PixiRequest, answer: Locked, parts: tuple[PixiPart, ...], kn
     options = read_lines(spec.pip).options
     index = indexes(options, request.host.environ, request.sources.certificates) if pip else ()
     if pip and not index:
-        raise InputError(
-            f"the file does not name the index of the pip packages, which {LOCK} must name",
-            hint="write it into the pip part: --index-url https://HOST/simple",
-        )
+        message = f"the file does not name the index of the pip packages, which {LOCK} must name"
+        raise InputError(message, hint="write it into the pip part: --index-url https://HOST/simple")
     named = answer.lock.channels if answer.lock else spec.channels
     defaults = request.sources.default_channels  # conda's own, which pixi is told one by one
     channels = [url for name in named for url in (defaults if name == "defaults" else (redact(channel_url(name)),))]

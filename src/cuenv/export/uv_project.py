@@ -57,9 +57,8 @@ def parse_sets(texts: Iterable[str], options: HostOptions) -> dict[str, HostOpti
         parts = _SET.fullmatch(text.strip())
         names = [item.strip() for item in parts["gpus"].split(",")] if parts else []
         if not parts or not all(names):
-            raise UsageError(
-                f"--set {text!a}: expected NAME=GPU[,GPU][@DRIVER]", hint="--set 'old=GTX 1080,V100@580.65.06'"
-            )
+            message = f"--set {text!a}: expected NAME=GPU[,GPU][@DRIVER]"
+            raise UsageError(message, hint="--set 'old=GTX 1080,V100@580.65.06'")
         if parts["name"] in found:
             raise UsageError(f"--set {parts['name']} appears twice", hint="give each set its own name")
         hosts = tuple(item for item in names if _RECORD.fullmatch(item))
@@ -90,10 +89,8 @@ def choose_wheels(
             return refused or Refused(because="no wheel of torch fits", hint="cuenv resolve --stack wheels")
         left = decision.context.request
         if left.packages:
-            raise UsageError(
-                f"--with {left.packages[0]} is a conda package, which uv cannot install",
-                hint=f"--with {shlex.quote(f'pip:{left.packages[0]}')}",
-            )
+            message = f"--with {left.packages[0]} is a conda package, which uv cannot install"
+            raise UsageError(message, hint=f"--with {shlex.quote(f'pip:{left.packages[0]}')}")
         beside = tuple(with_torch(text, build, knowledge) for text in left.pip)
         notes = tuple(last_wheel_note(build, facts, knowledge))
         made.append(

@@ -209,10 +209,8 @@ def read_plain(data: object, source: str, label: str) -> HostFacts:
     reader = Reader(data, faults)
     schema = reader.text("schema") if isinstance(data, dict) else SCHEMA
     if schema and schema != SCHEMA:
-        raise InputError(
-            f"{source}: schema: expected {SCHEMA!r}, got {describe(schema)}",
-            hint=f"write it again with this cuenv: {HINT}",
-        )
+        message = f"{source}: schema: expected {SCHEMA!r}, got {describe(schema)}"
+        raise InputError(message, hint=f"write it again with this cuenv: {HINT}")
     facts = _read_host(reader, label)
     members = tuple(_read_members(reader, facts.platform, faults))
     reader.raw("features")  # what the tables said of it, read from them anew

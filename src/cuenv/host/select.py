@@ -76,10 +76,8 @@ def host_facts(options: HostOptions, knowledge: Knowledge, profile: Request | No
         facts = with_disk(facts, profile) if profile else facts
     facts = _override(facts, stated)
     if options.driver and not facts.gpus:
-        raise UsageError(
-            f"--driver {options.driver} needs the GPU of the host",
-            hint=f"cuenv resolve --gpu 'RTX 4090' --driver {options.driver}",
-        )
+        message = f"--driver {options.driver} needs the GPU of the host"
+        raise UsageError(message, hint=f"cuenv resolve --gpu 'RTX 4090' --driver {options.driver}")
     return facts
 
 
@@ -169,10 +167,8 @@ def _recorded(options: HostOptions, knowledge: Knowledge) -> HostFacts:
     from cuenv.host.io.record import read_host  # noqa: PLC0415 - only with --host
 
     if options.hosts.count("-") > 1:
-        raise UsageError(
-            "--host - was given twice, but standard input can be read only once",
-            hint="cuenv resolve --host - --host node2.json",
-        )
+        message = "--host - was given twice, but standard input can be read only once"
+        raise UsageError(message, hint="cuenv resolve --host - --host node2.json")
     try:
         return pool(
             replace(_complete_names(host, knowledge), asked_as=name)
@@ -317,10 +313,8 @@ def _driver(text: str | None, knowledge: Knowledge) -> Driver | None:
         raise UsageError(f"--driver: {error}", hint="nvidia-smi --query-gpu=driver_version --format=csv") from error
     if not knowledge.is_driver(version):
         newest = max(row.number for row in knowledge.branches)
-        raise UsageError(
-            f"--driver {version}: this driver does not exist; the newest known branch is {newest}",
-            hint="nvidia-smi --query-gpu=driver_version --format=csv",
-        )
+        message = f"--driver {version}: this driver does not exist; the newest known branch is {newest}"
+        raise UsageError(message, hint="nvidia-smi --query-gpu=driver_version --format=csv")
     return Driver(version=version, cuda=knowledge.cuda_of(version))
 
 
@@ -338,10 +332,8 @@ def _libc(text: str | None) -> Libc | None:
 
 def _platform(text: str | None) -> str | None:
     if text is not None and text not in PLATFORMS:
-        raise UsageError(
-            f"--platform {text!r} is not supported; cuenv resolves for {' and '.join(PLATFORMS)}",
-            hint=f"cuenv resolve --platform {PLATFORMS[0]}",
-        )
+        message = f"--platform {text!r} is not supported; cuenv resolves for {' and '.join(PLATFORMS)}"
+        raise UsageError(message, hint=f"cuenv resolve --platform {PLATFORMS[0]}")
     return text
 
 
@@ -411,10 +403,8 @@ def _read(text: str, name: str, example: str, parse: Callable[[str], T]) -> T | 
     try:
         return parse(stripped)
     except ValueError as error:
-        raise UsageError(
-            f"the variable {name} is {describe(text)}, expected one like {example} (or empty for absent)",
-            hint=f"unset {name}",
-        ) from error
+        message = f"the variable {name} is {describe(text)}, expected one like {example} (or empty for absent)"
+        raise UsageError(message, hint=f"unset {name}") from error
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:
@@ -457,14 +447,11 @@ def check_day(text: str, knowledge: Knowledge) -> str:
 
     given, now, first = text.strip(), today(), knowledge.first_day
     if not is_day(given):
-        raise UsageError(
-            f"--as-of: expected a day YYYY-MM-DD, got {describe(text)}", hint=f"cuenv resolve --as-of {now}"
-        )
+        message = f"--as-of: expected a day YYYY-MM-DD, got {describe(text)}"
+        raise UsageError(message, hint=f"cuenv resolve --as-of {now}")
     if given > now:
         raise UsageError(f"--as-of {given} is in the future; today is {now} (UTC)", hint=f"cuenv resolve --as-of {now}")
     if given < first:
-        raise UsageError(
-            f"--as-of {given} is before the cuenv tables begin: their first PyTorch build is from {first}",
-            hint=f"cuenv resolve --as-of {first}",
-        )
+        message = f"--as-of {given} is before the cuenv tables begin: their first PyTorch build is from {first}"
+        raise UsageError(message, hint=f"cuenv resolve --as-of {first}")
     return given

@@ -74,10 +74,8 @@ def conda_item(package: LockedPackage) -> Item:
     """
     name, subdir = file_name(package.url), package.subdir
     if not _PACKAGE.fullmatch(name) or not _SUBDIR.fullmatch(subdir):
-        raise InputError(
-            f"the lock names a package {describe(f'{subdir}/{name}')}, which is not a valid package name",
-            hint="lock it again: cuenv lock",
-        )
+        message = f"the lock names a package {describe(f'{subdir}/{name}')}, which is not a valid package name"
+        raise InputError(message, hint="lock it again: cuenv lock")
     place = f"channel/{channel_folder(package.channel)}/{subdir}/{name}"
     return Item(place=place, url=package.url, sha256=package.sha256, md5=package.md5)
 
@@ -90,10 +88,8 @@ def pip_item(package: PipLocked, platform: str) -> Item:
     """
     name = file_name(package.url)
     if not _FILE.fullmatch(name) or not _SUBDIR.fullmatch(platform):
-        raise InputError(
-            f"the lock names a file for pip {describe(name)}, which is not a valid name of a wheel or a source",
-            hint="lock it again: cuenv lock",
-        )
+        message = f"the lock names a file for pip {describe(name)}, which is not a valid name of a wheel or a source"
+        raise InputError(message, hint="lock it again: cuenv lock")
     return Item(place=f"wheels/{platform}/{name}", url=package.url, sha256=package.sha256, pip=True)
 
 
@@ -139,10 +135,8 @@ def parse_sums(text: str, source: str) -> dict[str, str]:
     for number, line in enumerate(text.splitlines(), 1):
         parts = _LINE.fullmatch(line)
         if not parts or not is_place(parts[2]):
-            raise InputError(
-                f"{source}: line {number}: expected a sha256 and a file of the bundle, got {describe(line)}",
-                hint="make it again: cuenv bundle -o train.tar",
-            )
+            message = f"{source}: line {number}: expected a sha256 and a file of the bundle, got {describe(line)}"
+            raise InputError(message, hint="make it again: cuenv bundle -o train.tar")
         found[parts[2]] = parts[1]
     if not found:
         raise InputError(f"{source} is not a bundle, because it names no file", hint="cuenv bundle")

@@ -158,9 +158,8 @@ def _check_writable(prefix: Path) -> None:
     """
     above = next((item for item in prefix.parents if is_folder(item)), Path("/"))
     if not may_write_in(above):
-        raise OutsideError(
-            f"cannot make {path_text(prefix)}: {path_text(above)} is not writable", hint="cuenv install --prefix DIR"
-        )
+        message = f"cannot make {path_text(prefix)}: {path_text(above)} is not writable"
+        raise OutsideError(message, hint="cuenv install --prefix DIR")
 
 
 def _files(
@@ -192,9 +191,8 @@ def _of_bundle(item: Item, folder: Path, source: Path) -> Path:
     try:
         wrong = hash_difference(path, Wanted(url=item.url, path=path, sha256=item.sha256, md5=item.md5))
     except OSError as error:
-        raise HashError(
-            f"{path_text(source)}: {item.place}: {reason_of(error)}", hint="copy the bundle again"
-        ) from error
+        message = f"{path_text(source)}: {item.place}: {reason_of(error)}"
+        raise HashError(message, hint="copy the bundle again") from error
     if wrong:
         raise HashError(f"{path_text(source)}: {item.place}: {wrong}", hint="copy the bundle again")
     return path

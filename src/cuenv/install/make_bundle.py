@@ -63,9 +63,8 @@ def chosen(lock: Lock, platforms: Sequence[str], path: Path) -> tuple[Solution, 
     for platform in platforms:
         if lock.solution(platform) is None:
             have = ", ".join(item.platform for item in lock.solutions)
-            raise InputError(
-                f"{path} has {have}, but nothing for {platform}", hint=f"cuenv lock --platform {shlex.quote(platform)}"
-            )
+            message = f"{path} has {have}, but nothing for {platform}"
+            raise InputError(message, hint=f"cuenv lock --platform {shlex.quote(platform)}")
     return tuple(item for item in lock.solutions if not platforms or item.platform in platforms)
 
 
@@ -134,10 +133,8 @@ def bundle(request: BundleRequest, progress: Progress | None = None) -> Bundled:
         try:
             size = _finish(request.path, lock, solutions, wanted, folder=folder, out=out, progress=progress)
         except OSError as error:
-            raise OutsideError(
-                f"cannot write {path_text(error.filename or out)}: {reason_of(error)}",
-                hint=ls_command(error.filename or out, error),
-            ) from error
+            message = f"cannot write {path_text(error.filename or out)}: {reason_of(error)}"
+            raise OutsideError(message, hint=ls_command(error.filename or out, error)) from error
     return Bundled(report=judged, out=request.out, solutions=solutions, size=size)
 
 

@@ -98,10 +98,8 @@ def _from_conda_list(text: str, path: Path) -> tuple[EnvironmentSpec, tuple[str,
     except ValueError as error:
         raise InputError(f"{path}: {error}", hint="conda env export --no-builds > environment.yml") from error
     if listed is None:
-        raise InputError(
-            f"{path} begins like the output of conda list, but continues like another file",
-            hint="conda env export --no-builds > environment.yml",
-        )
+        message = f"{path} begins like the output of conda list, but continues like another file"
+        raise InputError(message, hint="conda env export --no-builds > environment.yml")
     spec, what = listed
     channels = ", ".join(spec.channels)
     whose = f"the channels {channels} that its builds show" if what.endswith("export") else f"its channels {channels}"
@@ -193,10 +191,8 @@ def lock_file_there(path: Path, words: Iterable[str] = ()) -> Path:
     file = lock_file(path)
     if not exists(file):
         folder = file.parent
-        raise InputError(
-            f"{path_text(file)} does not exist",
-            hint=command_to_lock(folder, words) if is_folder(folder) else ls_command(file),
-        )
+        message = f"{path_text(file)} does not exist"
+        raise InputError(message, hint=command_to_lock(folder, words) if is_folder(folder) else ls_command(file))
     return file
 
 
@@ -238,10 +234,8 @@ def read_lock(
             if reader_of(text).installs
             else "checks and compares, but does not install or"
         )
-        raise InputError(
-            f"{path} is a lock of {lock.program}, which cuenv {limits} change",
-            hint=f"cuenv check {shlex.quote(str(path))}",
-        )
+        message = f"{path} is a lock of {lock.program}, which cuenv {limits} change"
+        raise InputError(message, hint=f"cuenv check {shlex.quote(str(path))}")
     return lock
 
 

@@ -184,10 +184,8 @@ def parse_check_request(
     if prefix is None and lock is not None:
         prefix = active_environment(environ)
         if prefix is None:
-            raise UsageError(
-                "--lock needs an environment, but no environment is named or active",
-                hint=f"cuenv check --prefix DIR --lock {shlex.quote(str(lock))}",
-            )
+            message = "--lock needs an environment, but no environment is named or active"
+            raise UsageError(message, hint=f"cuenv check --prefix DIR --lock {shlex.quote(str(lock))}")
     against = lock or path or (here if exists(here) else None)
     if prefix is not None:
         return CheckRequest(lock=path, prefix=prefix, against=against, named=bool(lock or path), part=part)
@@ -234,9 +232,8 @@ def run_check_request(
         UsageError: there is no environment to run.
     """
     if limit is not None and what.prefix is None:
-        raise UsageError(
-            "--run needs an environment, but no environment is named or active", hint="cuenv check --run --prefix DIR"
-        )
+        message = "--run needs an environment, but no environment is named or active"
+        raise UsageError(message, hint="cuenv check --run --prefix DIR")
     facts = None
     if what.lock and what.prefix:  # asked once for both
         facts = checked_host(without_environment(options, str(what.prefix)), knowledge, request)

@@ -103,9 +103,8 @@ def _requested_pins(candidate: Candidate, context: Context) -> list[Pin]:
     asked: dict[str, Pin] = {}
     for pin in map(parse_spec, context.request.packages):
         if pin.name in DECIDED and (pin.version or pin.build):
-            raise ValueError(
-                f"{pin.yaml_text()}: cuenv chooses the version of {pin.name}; write {DECIDED[pin.name]} VERSION"
-            )
+            message = f"{pin.yaml_text()}: cuenv chooses the version of {pin.name}; write {DECIDED[pin.name]} VERSION"
+            raise ValueError(message)
         asked[pin.name] = _combined(asked[pin.name], pin) if pin.name in asked else pin
     from cuenv.resolver.requirements import broken_when, pin_without_broken  # noqa: PLC0415 - as above
 

@@ -115,10 +115,8 @@ def driver(text: str, knowledge: Knowledge) -> Page:
         raise UsageError(str(error), hint="cuenv kb driver 535.129.03") from error
     if not knowledge.is_driver(release):
         newest = max(row.number for row in knowledge.branches)
-        raise UsageError(
-            f"driver {release} does not exist; the newest known driver branch is {newest}",
-            hint="cuenv kb driver 535.129.03",
-        )
+        message = f"driver {release} does not exist; the newest known driver branch is {newest}"
+        raise UsageError(message, hint="cuenv kb driver 535.129.03")
     entries = []
     asked = Driver(version=release, cuda=knowledge.cuda_of(release))
     branch = knowledge.branch_of(release)

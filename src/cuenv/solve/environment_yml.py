@@ -100,19 +100,15 @@ def parse(text: str, source: str) -> tuple[EnvironmentSpec, tuple[str, ...]]:
     from cuenv.core.yaml_read import load  # noqa: PLC0415 - writing, as `cuenv resolve` does, needs no YAML library
 
     if len(text) > _MOST_TEXT:
-        raise InputError(
-            f"{source}: {len(text)} characters, but an environment file can have at most {_MOST_TEXT}",
-            hint="name the packages that you import; the solver adds what those need",
-        )
+        message = f"{source}: {len(text)} characters, but an environment file can have at most {_MOST_TEXT}"
+        raise InputError(message, hint="name the packages that you import; the solver adds what those need")
     faults = Faults(source)
     text, warnings = of_linux(text)
     data = load(text, source)
     listed = data.get("dependencies") if isinstance(data, dict) else None
     if isinstance(listed, list) and len(listed) > _MOST:
-        raise InputError(
-            f"{source}: dependencies: {len(listed)} entries, but at most {_MOST} are allowed",
-            hint="name the packages that you import; the solver adds what those need",
-        )
+        message = f"{source}: dependencies: {len(listed)} entries, but at most {_MOST} are allowed"
+        raise InputError(message, hint="name the packages that you import; the solver adds what those need")
     if not isinstance(data, dict):
         what = "the file is empty; it" if data is None else f"expected a mapping, got {describe(data)}; the file"
         faults.add("", f"{what} needs 'dependencies:'")

@@ -101,9 +101,8 @@ def _refuse_foreign(text: str) -> None:
     if len(text) > _LIMIT:
         raise ValueError(f"it has {len(text)} characters; the limit is {_LIMIT}")
     if text.startswith(("file:", "./", "../", "/", "~")) or (_ARCHIVE.search(text) and "::" not in text):
-        raise ValueError(
-            "direct URLs and files cannot be locked from an environment file; write channel::name=version=build"
-        )
+        message = "direct URLs and files cannot be locked from an environment file; write channel::name=version=build"
+        raise ValueError(message)
     if text.startswith("-") or " @ " in text or re.match(r"(git|hg|svn|bzr)\+", text):
         raise ValueError("this is a pip requirement; put it under '- pip:'")
     if ";" in text:

@@ -169,9 +169,8 @@ def make_folder(folder: Path) -> None:
         refuse_untrusted(folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutsideError(
-            f"cannot make the folder {path_text(folder)}: {reason_of(error)}", hint=ls_command(folder, error)
-        ) from error
+        message = f"cannot make the folder {path_text(folder)}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(folder, error)) from error
 
 
 def is_file(path: str | Path) -> bool:

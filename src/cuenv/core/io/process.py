@@ -111,9 +111,8 @@ def become(argv: Sequence[str], environ: Mapping[str, str], *, name: str = "") -
     try:
         os.execve(argv[0], [name or argv[0], *argv[1:]], dict(environ))  # noqa: S606 - what the user typed
     except (OSError, ValueError) as error:
-        raise OutsideError(
-            f"cannot start {path_text(argv[0])}: {reason_of(error)}", hint=ls_command(argv[0], error)
-        ) from error
+        message = f"cannot start {path_text(argv[0])}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(argv[0], error)) from error
 
 
 def which(name: str, environ: Mapping[str, str]) -> str | None:

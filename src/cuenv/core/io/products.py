@@ -100,9 +100,8 @@ def keep_aside(path: Path, own: str, same: tuple[str, ...] = ()) -> tuple[Path, 
     if not path.exists():
         return None
     if not path.is_file():
-        raise OutsideError(
-            f"cannot write {path_text(path)}: it is not a regular file", hint="name a file: -o environment.yml"
-        )
+        message = f"cannot write {path_text(path)}: it is not a regular file"
+        raise OutsideError(message, hint="name a file: -o environment.yml")
     raw = _read_replaced(path)
     if not raw.strip() or is_unedited(raw, own) or raw in {text.encode() for text in same}:
         return None
@@ -113,9 +112,8 @@ def _read_replaced(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise OutsideError(
-            f"cannot read {path_text(path)}, which would be replaced: {reason_of(error)}", hint=ls_command(path, error)
-        ) from error
+        message = f"cannot read {path_text(path)}, which would be replaced: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(path, error)) from error
 
 
 def _keep_others(path: Path, owns: tuple[str, ...]) -> tuple[Path, bytes] | None:
@@ -159,7 +157,6 @@ def remove_unedited(paths: Iterable[Path], since: Path) -> tuple[list[Path], lis
             if not any(path.parent.iterdir()):
                 path.parent.rmdir()
         except OSError as error:
-            raise OutsideError(
-                f"cannot remove {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
-            ) from error
+            message = f"cannot remove {path_text(path)}: {reason_of(error)}"
+            raise OutsideError(message, hint=ls_command(path, error)) from error
     return removed, kept

@@ -44,9 +44,8 @@ def remove_own(path: Path, own: str) -> None:
         if path.read_bytes().startswith(own.encode()):
             path.unlink()
     except OSError as error:
-        raise OutsideError(
-            f"cannot remove {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
-        ) from error
+        message = f"cannot remove {path_text(path)}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(path, error)) from error
 
 
 def write_atomically(path: Path, data: str | bytes) -> None:

@@ -117,9 +117,8 @@ def pack_wheel() -> CuenvSource:
     try:
         entries = [*_code(), *_about()]
     except OSError as error:
-        raise OutsideError(
-            f"cannot read the files of cuenv: {reason_of(error)}", hint="name a wheel: --cuenv FILE.whl"
-        ) from error
+        message = f"cannot read the files of cuenv: {reason_of(error)}"
+        raise OutsideError(message, hint="name a wheel: --cuenv FILE.whl") from error
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
     rows.writerows((name, f"sha256={_hash(data)}", len(data)) for name, data in entries)
@@ -148,9 +147,8 @@ def _about() -> Iterator[tuple[str, bytes]]:
     try:
         about = importlib.metadata.distribution("cuenv")
     except importlib.metadata.PackageNotFoundError as error:
-        raise OutsideError(
-            "this cuenv is not installed, so no wheel can be built from it", hint="name a wheel: --cuenv FILE.whl"
-        ) from error
+        message = "this cuenv is not installed, so no wheel can be built from it"
+        raise OutsideError(message, hint="name a wheel: --cuenv FILE.whl") from error
     for name in _KEPT:
         yield f"{_INFO}/{name}", (about.read_text(name) or "").encode()
     licence = about.read_text("licenses/LICENSE")

@@ -249,10 +249,9 @@ def nodes_of_slurm(chosen: str) -> SlurmNodes:
     done = run(argv, _PATIENCE, more=own)
     if done.reason:
         said = next((line for line in reversed(done.err.splitlines()) if line.strip()), "").strip()
-        raise OutsideError(
-            f"sinfo: {done.reason}{f': {said}' if said else ''}",
-            hint="scontrol ping" if done.late else "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson",
-        )
+        message = f"sinfo: {done.reason}{f': {said}' if said else ''}"
+        hint = "scontrol ping" if done.late else "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
+        raise OutsideError(message, hint=hint)
     return _listed(done.out, only)
 
 
@@ -367,9 +366,8 @@ def hosts_of_fleet_file(path: Path, knowledge: Knowledge) -> Iterator[HostSource
         yield from hosts_of_path(str(path), str, knowledge)
     except InputError as error:
         hint = "cuenv fleet gather --ssh 'gpu[001-064]' -o fleet.ndjson"
-        raise InputError(
-            f"-o {path_text(path)}: it is not a fleet file, so it is not replaced: {error.message}", hint=hint
-        ) from error
+        message = f"-o {path_text(path)}: it is not a fleet file, so it is not replaced: {error.message}"
+        raise InputError(message, hint=hint) from error
 
 
 def hosts_of_path(path: str, stdin: Callable[[], str], knowledge: Knowledge) -> Iterator[HostSource]:
@@ -399,10 +397,9 @@ def hosts_of_ansible(folders: Iterable[Path]) -> Iterator[HostSource]:
     for folder in folders:
         names = [name for name in sorted(names_in(folder)) if not name.startswith(".")] if is_folder(folder) else []
         if not names:
-            raise InputError(
-                f"{path_text(folder)} is not a folder with the facts of hosts",
-                hint="ANSIBLE_CACHE_PLUGIN=jsonfile ANSIBLE_CACHE_PLUGIN_CONNECTION=facts ansible all -m setup",
-            )
+            message = f"{path_text(folder)} is not a folder with the facts of hosts"
+            hint = "ANSIBLE_CACHE_PLUGIN=jsonfile ANSIBLE_CACHE_PLUGIN_CONNECTION=facts ansible all -m setup"
+            raise InputError(message, hint=hint)
         yield from (_by_ansible(folder / name, name) for name in names)
 
 

@@ -205,9 +205,8 @@ def record(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutsideError(
-            f"cannot make the folder {path_text(folder)}: {reason_of(error)}", hint=ls_command(folder, error)
-        ) from error
+        message = f"cannot make the folder {path_text(folder)}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(folder, error)) from error
     files = [(folder / name, text) for name, text in sorted(texts.items())]
     write_together(files)
     return tuple(path for path, _ in files)
@@ -215,9 +214,8 @@ def record(
 
 def _refuse_foreign(folder: Path) -> None:
     if is_file(folder):
-        raise InputError(
-            f"{path_text(folder)} is a file, but a recorded host is a folder", hint="cuenv inspect --record my-host"
-        )
+        message = f"{path_text(folder)} is a file, but a recorded host is a folder"
+        raise InputError(message, hint="cuenv inspect --record my-host")
     if not names_in(folder):
         return
     try:

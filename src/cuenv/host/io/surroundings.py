@@ -113,10 +113,8 @@ def platform_of(system: str, machine: str) -> str:
     found = _MACHINES.get(machine.lower()) if system == "Linux" else None
     if found is None:
         here = f"{describe(system)} on {describe(machine)}"
-        raise UsageError(
-            f"cuenv inspects Linux and WSL2 machines (x86_64 or aarch64); this is {here}",
-            hint="cuenv resolve --gpu 8.6 --driver 535 --platform linux-64",
-        )
+        message = f"cuenv inspects Linux and WSL2 machines (x86_64 or aarch64); this is {here}"
+        raise UsageError(message, hint="cuenv resolve --gpu 8.6 --driver 535 --platform linux-64")
     return found
 
 

@@ -61,10 +61,8 @@ def staging(out: Path, held: ExitStack) -> Path:
         if path.is_symlink():
             path.unlink()
         if not out.parent.is_dir():
-            raise OutsideError(
-                f"cannot write {path_text(out)}: there is no folder {path_text(out.parent)}",
-                hint=f"mkdir -p {shlex.quote(str(out.parent))}",
-            )
+            message = f"cannot write {path_text(out)}: there is no folder {path_text(out.parent)}"
+            raise OutsideError(message, hint=f"mkdir -p {shlex.quote(str(out.parent))}")
         refuse_untrusted(out)
         path.mkdir(exist_ok=True)
         refuse_untrusted(path)
@@ -255,13 +253,11 @@ def _unpacked(path: Path, scratch: Path, progress: Progress | None) -> None:
         _unpack(path, scratch, progress)
         verify(scratch, path, progress)
     except (tarfile.TarError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"{path_text(path)} is not a complete tar file: {printable(str(error))}", hint="copy it again"
-        ) from error
+        message = f"{path_text(path)} is not a complete tar file: {printable(str(error))}"
+        raise InputError(message, hint="copy it again") from error
     except OSError as error:
-        raise OutsideError(
-            f"{path_text(error.filename or path)}: {reason_of(error)}", hint=ls_command(error.filename or path, error)
-        ) from error
+        message = f"{path_text(error.filename or path)}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(error.filename or path, error)) from error
 
 
 def verify(folder: Path, source: Path, progress: Progress | None = None) -> None:
@@ -280,14 +276,11 @@ def verify(folder: Path, source: Path, progress: Progress | None = None) -> None
         try:
             found = digest(folder / place, "sha256")
         except OSError as error:
-            raise HashError(
-                f"{path_text(source)}: {place}: {reason_of(error)}", hint="copy the bundle again"
-            ) from error
+            message = f"{path_text(source)}: {place}: {reason_of(error)}"
+            raise HashError(message, hint="copy the bundle again") from error
         if found != expected:
-            raise HashError(
-                f"{path_text(source)}: {place} was changed: its sha256 is {found}, but {SUMS} says {expected}",
-                hint="copy the bundle again",
-            )
+            message = f"{path_text(source)}: {place} was changed: its sha256 is {found}, but {SUMS} says {expected}"
+            raise HashError(message, hint="copy the bundle again")
 
 
 def _unpack(path: Path, scratch: Path, progress: Progress | None) -> None:
@@ -296,10 +289,8 @@ def _unpack(path: Path, scratch: Path, progress: Progress | None) -> None:
             if progress:
                 progress(f"unpacking {number}: {member.name}")
             if number > _LIMIT:
-                raise InputError(
-                    f"{path_text(path)} is refused: more than {_LIMIT} entries",
-                    hint="make it again: cuenv bundle -o train.tar",
-                )
+                message = f"{path_text(path)} is refused: more than {_LIMIT} entries"
+                raise InputError(message, hint="make it again: cuenv bundle -o train.tar")
             _entry(tar, member, scratch, path)
 
 
@@ -309,10 +300,8 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path, source:
     plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.sparse
     if top != TOP or (place and not is_place(place)) or not (member.isdir() or (plain and place)):
         kind = "an entry" if member.isdir() or plain else "a link or device"
-        raise InputError(
-            f"{path_text(source)} is refused: it holds {kind} {describe(member.name)}, which no bundle has",
-            hint="make it again: cuenv bundle -o FILE.tar",
-        )
+        message = f"{path_text(source)} is refused: it holds {kind} {describe(member.name)}, which no bundle has"
+        raise InputError(message, hint="make it again: cuenv bundle -o FILE.tar")
     target = scratch / place
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
@@ -320,10 +309,8 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path, source:
     target.parent.mkdir(parents=True, exist_ok=True)
     reader = tar.extractfile(member)
     if reader is None or target.exists():
-        raise InputError(
-            f"{path_text(source)} is refused: {describe(member.name)} appears twice in it",
-            hint="make it again: cuenv bundle -o train.tar",
-        )
+        message = f"{path_text(source)} is refused: {describe(member.name)} appears twice in it"
+        raise InputError(message, hint="make it again: cuenv bundle -o train.tar")
     left = member.size
     with target.open("xb") as writer:
         while chunk := reader.read(_CHUNK):

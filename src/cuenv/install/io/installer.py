@@ -142,10 +142,8 @@ def made_whole(prefix: Path, content: str) -> Iterator[None]:
             if begun.is_set():
                 _back(prefix, aside, existed=existed)
             if isinstance(error, OSError):
-                raise OutsideError(
-                    f"{path_text(error.filename or prefix)}: {reason_of(error)}",
-                    hint=ls_command(error.filename or prefix, error),
-                ) from error
+                message = f"{path_text(error.filename or prefix)}: {reason_of(error)}"
+                raise OutsideError(message, hint=ls_command(error.filename or prefix, error)) from error
             raise
     if aside.is_dir():
         try:
@@ -165,10 +163,8 @@ def _begin(prefix: Path, aside: Path, held: ExitStack, begun: Event) -> None:
             raise BusyError(f"another cuenv is at work on {path_text(prefix)}", hint="wait for it")
         replaced = prefix.exists() and any(prefix.iterdir())
         if replaced and os.path.lexists(aside):  # a file that NFS keeps for a program that runs, or not ours at all
-            raise OutsideError(
-                f"cannot replace {path_text(prefix)}: {path_text(aside)} is in the way, and could not be removed",
-                hint=f"rm -r {shlex.quote(path_text(aside))}",
-            )
+            message = f"cannot replace {path_text(prefix)}: {path_text(aside)} is in the way, and could not be removed"
+            raise OutsideError(message, hint=f"rm -r {shlex.quote(path_text(aside))}")
         begun.set()
         if replaced:
             prefix.rename(aside)
@@ -371,10 +367,8 @@ def _named(package: LockedPackage) -> LockedPackage:
     """Check that name, version and build of a package can be file names."""
     words = (package.name, package.version, package.build)
     if not all(word and "/" not in word and "\0" not in word for word in words) or package.name.startswith("."):
-        raise InputError(
-            f"the lock names a package {describe(' '.join(words))}, which is not a valid package name",
-            hint="cuenv lock",
-        )
+        message = f"the lock names a package {describe(' '.join(words))}, which is not a valid package name"
+        raise InputError(message, hint="cuenv lock")
     return package
 
 
@@ -399,10 +393,9 @@ def _compare(prefix: Path, expected: Iterable[str]) -> None:
     for what, names in (("missing", missing), ("there unannounced", [os.path.relpath(path, root) for path in more])):
         if names:
             some = ", ".join(describe(name) for name in sorted(names)[:3])
-            raise InputError(
-                f"{path_text(prefix)} differs from what its packages list: {len(names)} {what}: {some}",
-                hint="no build tool makes such a package: report it to the channel, and lock another build",
-            )
+            message = f"{path_text(prefix)} differs from what its packages list: {len(names)} {what}: {some}"
+            hint = "no build tool makes such a package: report it to the channel, and lock another build"
+            raise InputError(message, hint=hint)
 
 
 def _linked(root: str) -> Iterator[str]:

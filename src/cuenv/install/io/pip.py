@@ -83,14 +83,11 @@ def _python(prefix: Path, environ: Mapping[str, str]) -> Path:
         raise OutsideError(f"{path_text(prefix)} has no Python, but the lock has packages for pip", hint="cuenv lock")
     done = run([str(python), "-Ic", "import sys; print(sys.prefix)"], 60, environ)
     if done.reason:
-        raise OutsideError(
-            f"{path_text(python)} does not run here: {done.reason}", hint="is the lock for this platform?"
-        )
+        message = f"{path_text(python)} does not run here: {done.reason}"
+        raise OutsideError(message, hint="is the lock for this platform?")
     if os.path.realpath(done.out.strip()) != os.path.realpath(prefix):
-        raise OutsideError(
-            f"{path_text(python)} belongs to {printable(done.out.strip())[:200]}, not to the environment",
-            hint="name another folder: --prefix DIR",
-        )
+        message = f"{path_text(python)} belongs to {printable(done.out.strip())[:200]}, not to the environment"
+        raise OutsideError(message, hint="name another folder: --prefix DIR")
     return python
 
 

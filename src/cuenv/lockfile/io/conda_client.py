@@ -64,9 +64,8 @@ def client_at_hand(environ: Mapping[str, str]) -> str:
 def _asked(text: str, environ: Mapping[str, str]) -> str:
     path = str(expand_home(text).absolute()) if "/" in text else which(text, environ)
     if path is None or not _runs(path):
-        raise UsageError(
-            f"--conda {printable(text)}: no such program", hint="--conda /opt/conda/bin/conda, or micromamba on PATH"
-        )
+        message = f"--conda {printable(text)}: no such program"
+        raise UsageError(message, hint="--conda /opt/conda/bin/conda, or micromamba on PATH")
     return path
 
 

@@ -152,10 +152,8 @@ class _Plan:
         path = short_channel(url)
         name = path if "://" not in path else path.partition("://")[2].partition("/")[2]
         if {"", ".", ".."} & set(name.split("/")):  # a link of that name would lie elsewhere
-            raise UsageError(
-                f"--engine conda-lock: {printable(path)} is not a channel that conda can use",
-                hint="leave out --engine conda-lock",
-            )
+            message = f"--engine conda-lock: {printable(path)} is not a channel that conda can use"
+            raise UsageError(message, hint="leave out --engine conda-lock")
         if "://" not in target or target.startswith("file://"):
             return self._folder(url, Path(place(target)), name)
         if self.sources.offline:
@@ -176,10 +174,8 @@ class _Plan:
 
     def _folder(self, url: str, folder: Path, name: str) -> str:
         if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises where a folder above cannot be searched
-            raise ChannelError(
-                f"channel {printable(short_channel(url))}: {printable(str(folder))} is not a folder",
-                hint=ls_command(folder),
-            )
+            message = f"channel {printable(short_channel(url))}: {printable(str(folder))} is not a folder"
+            raise ChannelError(message, hint=ls_command(folder))
         base = self.scratch / str(len(self.links))
         self.links.append((base / name, folder))
         self.origins.append((f"file://{quote(str(base / name))}", url))

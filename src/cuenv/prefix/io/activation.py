@@ -205,10 +205,8 @@ def find_activation(folder: Path, environ: Mapping[str, str]) -> Activation:
         sets = {"VIRTUAL_ENV": prefix, "PATH": _path(prefix, left, environ)}
         removes = tuple(name for name in ("PYTHONHOME",) if name in environ)
         return Activation(prefix=prefix, sets=sets, removes=removes, leaving={}, scripts={})
-    raise InputError(
-        f"{path_text(path)} is not an environment: conda-meta and pyvenv.cfg are missing",
-        hint=f"cuenv install --prefix {path_text(path)}",
-    )
+    message = f"{path_text(path)} is not an environment: conda-meta and pyvenv.cfg are missing"
+    raise InputError(message, hint=f"cuenv install --prefix {path_text(path)}")
 
 
 def _conda_activation(path: Path, environ: Mapping[str, str]) -> Activation:
@@ -269,10 +267,8 @@ def run_inside(prefix: Path, words: Sequence[str], environ: Mapping[str, str]) -
     name = words[0]
     found = name if "/" in name else which(name, inside)
     if found is None or not may_run(found):
-        raise UsageError(
-            f"program {name} was not found in {entry.prefix}/bin or on PATH",
-            hint=f"ls {shlex.quote(f'{entry.prefix}/bin')}",
-        )
+        message = f"program {name} was not found in {entry.prefix}/bin or on PATH"
+        raise UsageError(message, hint=f"ls {shlex.quote(f'{entry.prefix}/bin')}")
     if not entry.scripts.get("sh") and not entry.leaving.get("sh"):
         become([found, *words[1:]], inside, name=name)
     bash = which("bash", environ) or "/bin/bash"

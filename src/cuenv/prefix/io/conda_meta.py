@@ -175,10 +175,8 @@ def _paths(prefix: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == ".json")
     except OSError as error:
-        raise InputError(
-            f"{prefix} is not a conda environment: {folder}: {error.strerror}",
-            hint="name the directory of the environment, which contains conda-meta",
-        ) from error
+        message = f"{prefix} is not a conda environment: {folder}: {error.strerror}"
+        raise InputError(message, hint="name the directory of the environment, which contains conda-meta") from error
 
 
 def _read_record(path: Path) -> object:
@@ -190,9 +188,8 @@ def _read_record(path: Path) -> object:
         with path.open("rb") as stream:
             raw = stream.read(LIMIT + 1)
         if len(raw) > LIMIT:
-            raise InputError(
-                f"{name}: cannot be read: it is larger than {LIMIT} bytes", hint="reinstall the package it belongs to"
-            )
+            message = f"{name}: cannot be read: it is larger than {LIMIT} bytes"
+            raise InputError(message, hint="reinstall the package it belongs to")
         data: object = json.loads(raw)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {reason_of(error)}", hint=ls_command(path, error)) from error

@@ -52,20 +52,16 @@ def new_environment(name: str, environ: Mapping[str, str]) -> Path:
         InputError: a ``.condarc`` is not valid.
     """
     if not _NEW.fullmatch(name) or name in _BASES:
-        raise UsageError(
-            f"--name {describe(name)} is not a valid name for a new environment",
-            hint="name its folder: cuenv install --prefix DIR",
-        )
+        message = f"--name {describe(name)} is not a valid name for a new environment"
+        raise UsageError(message, hint="name its folder: cuenv install --prefix DIR")
     if name in environments(environ):
         return named_environment(name, environ)
     for folder in _envs_folders(environ):
         above = next((item for item in (folder, *folder.parents) if os.path.lexists(item)), None)
         if folder.is_absolute() and above and above.is_dir() and os.access(above, os.W_OK | os.X_OK):
             return folder / name
-    raise UsageError(
-        f"--name {name}: the directories for environments are not writable",
-        hint="name its folder: cuenv install --prefix DIR",
-    )
+    message = f"--name {name}: the directories for environments are not writable"
+    raise UsageError(message, hint="name its folder: cuenv install --prefix DIR")
 
 
 def chosen_environment(
@@ -115,9 +111,8 @@ def named_environment(name: str, environ: Mapping[str, str], command: str = "cue
         raise UsageError(f"--name {name}: conda has no environment with this name{some}", hint=hint)
     if len(found) > 1:
         listed = ", ".join(map(path_text, found))
-        raise UsageError(
-            f"--name {name}: there are {len(found)}: {listed}", hint=f"{command} --prefix {shlex.quote(str(found[0]))}"
-        )
+        message = f"--name {name}: there are {len(found)}: {listed}"
+        raise UsageError(message, hint=f"{command} --prefix {shlex.quote(str(found[0]))}")
     return found[0]
 
 

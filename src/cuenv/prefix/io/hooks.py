@@ -52,18 +52,15 @@ def write_hook(prefix: Path, scripts: Mapping[str, Scripts]) -> tuple[Path, ...]
     have = {path: _text(path) for path in texts}
     for path, text in have.items():
         if path.is_symlink() or (text is not None and not text.startswith(FIRST_LINE)):
-            raise InputError(
-                f"{path_text(path)} was not written by cuenv and was not changed",
-                hint=shlex.join(["mv", str(path), f"{path}.theirs"]),
-            )
+            message = f"{path_text(path)} was not written by cuenv and was not changed"
+            raise InputError(message, hint=shlex.join(["mv", str(path), f"{path}.theirs"]))
     changed = [path for path, text in texts.items() if have[path] != text]
     for path in changed:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutsideError(
-                f"cannot make {path_text(path.parent)}: {reason_of(error)}", hint=ls_command(path.parent, error)
-            ) from error
+            message = f"cannot make {path_text(path.parent)}: {reason_of(error)}"
+            raise OutsideError(message, hint=ls_command(path.parent, error)) from error
         write_atomically(path, texts[path])
     return tuple(changed)
 
@@ -88,9 +85,8 @@ def remove_hook(prefix: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         try:
             path.unlink()
         except OSError as error:
-            raise OutsideError(
-                f"cannot remove {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
-            ) from error
+            message = f"cannot remove {path_text(path)}: {reason_of(error)}"
+            raise OutsideError(message, hint=ls_command(path, error)) from error
         removed.append(path)
         with contextlib.suppress(OSError):  # it holds other scripts
             path.parent.rmdir()
@@ -108,6 +104,5 @@ def _text(path: Path) -> str | None:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return None
-        raise OutsideError(
-            f"cannot read {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
-        ) from error
+        message = f"cannot read {path_text(path)}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(path, error)) from error

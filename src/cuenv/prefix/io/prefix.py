@@ -55,9 +55,8 @@ def find_prefix(path: Path) -> Prefix:
     found = _PYTHON.fullmatch(library or "")
     python = found[1] if found else None
     if kind == "python" and python is None:
-        raise InputError(
-            f"{path_text(path)} is not an environment: conda-meta, pyvenv.cfg and Python are missing", hint=_HINT
-        )
+        message = f"{path_text(path)} is not an environment: conda-meta, pyvenv.cfg and Python are missing"
+        raise InputError(message, hint=_HINT)
     folders = tuple(_site_packages(real, library)) if library else ()
     records = read_conda_records(real) if kind == "conda" else _NOTHING
     wheels = [_with_conda_package(wheel, records.dists) for folder in folders for wheel in wheels_in(Path(folder))]

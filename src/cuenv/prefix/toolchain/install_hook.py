@@ -53,10 +53,8 @@ def make_hook(path: Path, options: HostOptions, knowledge: Knowledge, *, lock: P
         places = tuple(place for place in wheel_folders(prefix) if is_folder(f"{place}/include"))
     nvccs = nvccs_in(prefix)
     if not places and not nvccs:
-        raise InputError(
-            f"{path} has neither nvcc nor CUDA headers for builds",
-            hint=f"cuenv check --prefix {shlex.quote(str(path))}",
-        )
+        message = f"{path} has neither nvcc nor CUDA headers for builds"
+        raise InputError(message, hint=f"cuenv check --prefix {shlex.quote(str(path))}")
     home = nvccs[0].removesuffix("/bin/nvcc") if nvccs else prefix.path if prefix.kind == "conda" else None
     able = targets_of(read_nvcc(home or "", "the environment", running=False), knowledge) if nvccs else ()
     archs, notes = arch_list(facts.capabilities, able)

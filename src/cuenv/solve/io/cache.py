@@ -93,10 +93,8 @@ def clean(folder: Path, kinds: Iterable[str] = KINDS) -> tuple[Stored, ...]:
         finally:
             os.close(handle)
     except OSError as error:
-        raise OutsideError(
-            f"cannot remove {path_text(error.filename or folder)}: {reason_of(error)}",
-            hint=ls_command(error.filename or folder, error),
-        ) from error
+        message = f"cannot remove {path_text(error.filename or folder)}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(error.filename or folder, error)) from error
     return gone
 
 
@@ -109,15 +107,11 @@ def refuse_odd(folder: Path) -> None:
     real, home = folder.resolve(), expand_home("~").resolve()
     name = path_text(folder)
     if real == home or real in home.parents:
-        raise InputError(
-            f"{name} is or contains your home folder, so it is not a cache",
-            hint="name the cache: CUENV_CACHE_DIR=~/.cache/cuenv cuenv cache clean",
-        )
+        message = f"{name} is or contains your home folder, so it is not a cache"
+        raise InputError(message, hint="name the cache: CUENV_CACHE_DIR=~/.cache/cuenv cuenv cache clean")
     if not _made_here(real):
-        raise InputError(
-            f"{name} has no {TAG} of cuenv; cuenv empties only folders that it made",
-            hint=f"look at it, and remove cuenv's files by hand: ls -la {name}",
-        )
+        message = f"{name} has no {TAG} of cuenv; cuenv empties only folders that it made"
+        raise InputError(message, hint=f"look at it, and remove cuenv's files by hand: ls -la {name}")
     for kind in KINDS:
         if (folder / kind).is_symlink():
             raise InputError(f"{name}/{kind} is a link, and cuenv removes nothing behind it", hint=f"rm {name}/{kind}")

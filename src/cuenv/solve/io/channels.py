@@ -536,10 +536,9 @@ def rattler_errors(what: str) -> Iterator[None]:
     except (CuenvError, OSError):
         raise
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"the solver takes no path that is not UTF-8: {printable(error.object)}",
-            hint="work in another folder, or use another home, cache or mirror if one of these has the path",
-        ) from error
+        message = f"the solver takes no path that is not UTF-8: {printable(error.object)}"
+        hint = "work in another folder, or use another home, cache or mirror if one of these has the path"
+        raise InputError(message, hint=hint) from error
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise

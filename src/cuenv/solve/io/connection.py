@@ -113,10 +113,8 @@ class Connection:
             with self.send(place, headers) as answer:
                 yield _start(answer, place, have), _bytes(answer), _whole(answer)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
-            raise ChannelError(
-                f"{place.shown}: cannot be asked for: {error_text(error)}",
-                hint="try again, or read the channel elsewhere: --mirror",
-            ) from error
+            message = f"{place.shown}: cannot be asked for: {error_text(error)}"
+            raise ChannelError(message, hint="try again, or read the channel elsewhere: --mirror") from error
         except requests.exceptions.SSLError as error:
             hint = "set your company's certificate authorities: SSL_CERT_FILE=/path/to/ca.pem"
             raise ChannelError(f"{place.shown}: {error_text(error)}", hint=hint) from error
@@ -133,10 +131,9 @@ class Connection:
 
         login = self.logins.get(origin(place.url)) or requests.utils.get_netrc_auth(place.url)
         if not self.sources.verify and (login or credentials(place.url)):
-            raise InputError(
-                f"{host(place.url)} requires a login, but certificates are not checked (ssl_verify: false)",
-                hint="set your company's certificate authorities instead: ssl_verify: /path/to/ca.pem",
-            )
+            message = f"{host(place.url)} requires a login, but certificates are not checked (ssl_verify: false)"
+            hint = "set your company's certificate authorities instead: ssl_verify: /path/to/ca.pem"
+            raise InputError(message, hint=hint)
         return self._send(method, place, headers=dict(headers), auth=None if credentials(place.url) else login)
 
     def _send(self, method: str, place: Place, **more: Any) -> requests.Response:
@@ -159,10 +156,9 @@ class Connection:
             found.trust_env = False
             named = os.environ.get("SSL_CERT_FILE") or self.sources.certificates or requests_authorities(os.environ)
             if named and self.sources.verify and not os.path.exists(named):  # noqa: PTH110 - never an error
-                raise InputError(
-                    f"{printable(named)}, which should contain the certificate authorities, does not exist",
-                    hint="env | grep -E 'SSL_CERT_FILE|CA_BUNDLE|SSL_VERIFY'; grep -H ssl_verify ~/.condarc",
-                )
+                message = f"{printable(named)}, which should contain the certificate authorities, does not exist"
+                hint = "env | grep -E 'SSL_CERT_FILE|CA_BUNDLE|SSL_VERIFY'; grep -H ssl_verify ~/.condarc"
+                raise InputError(message, hint=hint)
             found.verify = named if named and self.sources.verify else self.sources.verify
             if found.verify is True:
                 found.mount("https://", _with_system_authorities())
@@ -208,10 +204,8 @@ def _start(answer: requests.Response, place: Place, have: int) -> int:
     if status in PASSING:
         raise RetryError(f"the server answers {status} {_reason(answer)}".rstrip(), retry_after(answer))
     if status in (401, 403, 407):
-        raise ChannelError(
-            f"{place.shown}: the server answers {status}: it requires a login, or refuses the one given",
-            hint="a line in ~/.netrc, or --mirror CHANNEL=https://USER:PASSWORD@HOST/CHANNEL",
-        )
+        message = f"{place.shown}: the server answers {status}: it requires a login, or refuses the one given"
+        raise ChannelError(message, hint="a line in ~/.netrc, or --mirror CHANNEL=https://USER:PASSWORD@HOST/CHANNEL")
     hint = "read it elsewhere: --mirror" if status in (404, 410) else None
     raise ChannelError(f"{place.shown}: the server answers {status} {_reason(answer)}".rstrip(), hint=hint)
 
@@ -339,10 +333,9 @@ def make_client(sources: Sources) -> Client:
     _set_environment(sources)
     if not sources.verify:
         if headers:
-            raise InputError(
-                "a mirror has credentials, but certificates are not checked (ssl_verify: false)",
-                hint="set your company's certificate authorities instead: ssl_verify: /path/to/ca.pem",
-            )
+            message = "a mirror has credentials, but certificates are not checked (ssl_verify: false)"
+            hint = "set your company's certificate authorities instead: ssl_verify: /path/to/ca.pem"
+            raise InputError(message, hint=hint)
         text = "tls-no-verify = true\n[mirrors]\n"
         text += "".join(f"{json.dumps(origin)} = [{json.dumps(target[0])}]\n" for origin, target in mirrors.items())
         return Client.from_config(

@@ -78,10 +78,8 @@ class _Count:
             raise ChannelError("stopped")
         if whole > item.limit:
             said = f", and the channel says {item.size}" if item.size is not None else ""
-            raise _TooLargeError(
-                f"{path_text(item.path.name)}: the server sends more than {item.limit} bytes{said}",
-                hint="read it elsewhere: --mirror",
-            )
+            message = f"{path_text(item.path.name)}: the server sends more than {item.limit} bytes{said}"
+            raise _TooLargeError(message, hint="read it elsewhere: --mirror")
 
     def expect(self, item: Wanted, size: int | None) -> None:
         """Note what a server says of a size, where nobody else does."""
@@ -142,9 +140,8 @@ def _raise(future: Future[None], item: Wanted) -> None:
     error = future.exception()
     if isinstance(error, OSError):
         path = error.filename or item.path
-        raise OutsideError(
-            f"cannot write {path_text(path)}: {reason_of(error)}", hint=ls_command(path, error)
-        ) from error
+        message = f"cannot write {path_text(path)}: {reason_of(error)}"
+        raise OutsideError(message, hint=ls_command(path, error)) from error
     if error:
         raise error
 
@@ -291,10 +288,8 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
         _get_local(place.path, item, part, count)
         return
     if connection.sources.offline:
-        raise ChannelError(
-            f"--offline was given, but {item.path.name} is not in the cache",
-            hint="run it once without --offline, which fills the cache",
-        )
+        message = f"--offline was given, but {item.path.name} is not in the cache"
+        raise ChannelError(message, hint="run it once without --offline, which fills the cache")
     begun = part.stat().st_size > 0 if part.exists() else False
     _resume(place, item, part, connection, count)
     wrong = hash_difference(part, item)
@@ -304,9 +299,8 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
         wrong = hash_difference(part, item)
     if wrong:
         part.unlink()
-        raise HashError(
-            f"{place.shown}: {wrong}", hint="it is not the locked file: lock again, or find out who changed it"
-        )
+        message = f"{place.shown}: {wrong}"
+        raise HashError(message, hint="it is not the locked file: lock again, or find out who changed it")
 
 
 def _get_local(path: Path, item: Wanted, part: Path, count: _Count) -> None:
@@ -335,9 +329,8 @@ def _resume(place: Place, item: Wanted, part: Path, connection: Connection, coun
             longest=_LONGEST,
         )
     except RetryError as error:
-        raise ChannelError(
-            f"{place.shown}: {error}", hint="run the same command again; finished downloads are kept"
-        ) from error
+        message = f"{place.shown}: {error}"
+        raise ChannelError(message, hint="run the same command again; finished downloads are kept") from error
 
 
 def _append(place: Place, item: Wanted, part: Path, connection: Connection, count: _Count) -> None:

@@ -220,9 +220,8 @@ def _fill(answer: requests.Response, spool: _Spool, tell: Tell, patience: float)
     for chunk in _chunks(answer, patience):
         sent += len(chunk)
         if sent > limits.packed:
-            raise TooMuchError(
-                f"the answer has more than {readable_size(limits.packed)}, which is more than any channel has"
-            )
+            message = f"the answer has more than {readable_size(limits.packed)}, which is more than any channel has"
+            raise TooMuchError(message)
         _write_chunk(spool.stream, chunk, gunzip, limits, sent)
         tell(sent, total)
     if gunzip and not gunzip.eof:

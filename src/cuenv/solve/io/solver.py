@@ -243,10 +243,8 @@ def parse_spec(pin: Pin) -> MatchSpec:
     try:
         return MatchSpec(text, strict=True)
     except (InvalidMatchSpecError, ValueError) as error:
-        raise InputError(
-            f"{printable(pin.yaml_text())!r} is not a package requirement: {printable(str(error))}",
-            hint="write name, name=1.2, name>=1.2,<2 or name=1.2.3=build*",
-        ) from error
+        message = f"{printable(pin.yaml_text())!r} is not a package requirement: {printable(str(error))}"
+        raise InputError(message, hint="write name, name=1.2, name>=1.2,<2 or name=1.2.3=build*") from error
 
 
 def _exists(channels: Channels, parts: tuple[Part, ...], platform: str, pin: Pin) -> bool:
@@ -272,9 +270,8 @@ def _unsatisfiable(
     """The solver's refusal, with the entries that no record satisfies."""
     text = str(error)
     if not text.startswith(_UNSOLVABLE):
-        raise OutsideError(
-            f"the solver failed: {printable(redact(text))}", hint="cuenv lock --engine conda-lock"
-        ) from error
+        message = f"the solver failed: {printable(redact(text))}"
+        raise OutsideError(message, hint="cuenv lock --engine conda-lock") from error
     missing = [
         pin.yaml_text()
         for pin in request.spec.pins
@@ -341,10 +338,9 @@ def locked_package(record: RepoDataRecord, platform: str, sources: Sources) -> L
     if package.subdir not in {platform, "noarch"}:
         raise ChannelError(f"{where} says that it is for {printable(package.subdir)}, not for {platform}", hint=_INDEX)
     if not (package.sha256 or package.md5):
-        raise NoHashError(
-            f"{where} has neither sha256 nor md5: a lock file cannot pin it",
-            hint=f"index the channel again, or exclude the package: --with '{package.name}!={package.version}'",
-        )
+        message = f"{where} has neither sha256 nor md5: a lock file cannot pin it"
+        hint = f"index the channel again, or exclude the package: --with '{package.name}!={package.version}'"
+        raise NoHashError(message, hint=hint)
     return package
 
 

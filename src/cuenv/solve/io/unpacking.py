@@ -74,9 +74,8 @@ def check(size: int, limits: Limits, *, sent: int) -> None:
         TooMuchError: it is more than it may be.
     """
     if size > limits.unpacked:
-        raise TooMuchError(
-            f"the answer unpacks to more than {readable_size(limits.unpacked)}, more than any channel has"
-        )
+        message = f"the answer unpacks to more than {readable_size(limits.unpacked)}, more than any channel has"
+        raise TooMuchError(message)
     if size > _FREE and size > _RATIO * sent:
         raise TooMuchError(
             f"the answer has {readable_size(sent)} and unpacks to more than {_RATIO} times as much, which is more than "

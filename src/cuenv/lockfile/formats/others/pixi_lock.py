@@ -91,10 +91,8 @@ class _PixiLock:
         if part.environment:
             if part.environment not in names:
                 shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-                raise UsageError(
-                    f"{self.source} has no environment {describe(part.environment)}; it has {shown}",
-                    hint=f"cuenv check {shlex.quote(self.source)} --environment {names[0]}",
-                )
+                message = f"{self.source} has no environment {describe(part.environment)}; it has {shown}"
+                raise UsageError(message, hint=f"cuenv check {shlex.quote(self.source)} --environment {names[0]}")
             return part.environment
         if _DEFAULT in names:
             return _DEFAULT

@@ -108,9 +108,8 @@ def _read(text: str, source: str, part: LockPart) -> Lock:
     except (PylockValidationError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{source}: {one_line(str(error))[:200]}", hint=_AGAIN) from error
     if not minors:
-        raise InputError(
-            f"{source}: requires-python: cuenv knows no Python that {lock.requires_python} admits", hint=_AGAIN
-        )
+        message = f"{source}: requires-python: cuenv knows no Python that {lock.requires_python} admits"
+        raise InputError(message, hint=_AGAIN)
     try:
         return _Reading(lock, source, part).lock(minors)
     except ValueError as error:
