@@ -139,6 +139,8 @@ def test_a_pin_on_a_pinned_package_holds_beside_it() -> None:
     either = narrowed(spec("libcudnn>=9.10|==8.9.7"), (cap,))
     assert [pin.yaml_text() for pin in either.pins] == ["libcudnn>=9.10,<9.11|==8.9.7,<9.11"]
     assert [pin.yaml_text() for pin in narrowed(spec("numpy"), (cap,)).pins] == ["numpy", "libcudnn<9.11"]
+    bound = Pin(name="numpy", version=">=1.23.1,<2")
+    assert narrowed(spec("numpy<2"), (bound,)).pins[0].yaml_text() == "numpy<2,>=1.23.1"
     build = Pin(name="pytorch", build="cuda129*")
     assert narrowed(spec("pytorch=2.12.0"), (build,)).pins[0].yaml_text() == "pytorch=2.12.0.*=cuda129*"
     assert narrowed(spec("pytorch=2.12.0=cuda130*"), (build,)).pins[0].build == "cuda130*"

@@ -40,6 +40,7 @@ PYTHON = "python >=3.12,<3.13.0a0"
 def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
     packages = [
         pkg("python", "3.12.7", "h1_0_cpython"),
+        pkg("python", "3.11.9", "h1_0_cpython"),
         pkg("pip", "25.0", "pyh_0", subdir="noarch", noarch="python", depends=("python >=3.9",)),
         pkg("numpy", "1.26.4", "py312h_0", depends=(PYTHON,)),
         pkg("tzdata", "2025b", "h_0", subdir="noarch", noarch="generic"),
@@ -301,6 +302,19 @@ def test_what_cannot_be_built_is_tried_once_in_the_locks_of_one_repair(tmp_path:
     assert [len(item.solutions[0].aside) for item in made if item] == [1, 1]
     assert [text.split(":")[0] for text in told if "aside" in text] == ["setting ops 1.0 aside"]
     assert sum(text.startswith("resolving 1 requirement") for text in told) == 3
+
+
+def test_what_needs_torch_to_build_is_tried_with_one_python(tmp_path: Path, channel: Sources) -> None:
+    files = source(tmp_path / "files", "ops", "1.0", first="import torch").parent
+    told: list[str] = []
+    with index(files) as own:
+        host = HostOptions(hosts=("rtx4090-535",), environ=variables(tmp_path / "home", own.url))
+        request = LockRequest(path=tmp_path / "environment.yml", host=host, sources=channel, anew=True)
+        for python in ("3.12", "3.11"):
+            text = f"channels: [conda-forge]\ndependencies: [python={python}, pip, {{pip: [ops]}}]\n"
+            request.path.write_text(text, encoding="utf-8")
+            assert lock(request, base(), progress=told.append).lock
+    assert sum("aside" in text for text in told) == 1
 
 
 def test_strict_refuses_what_is_set_aside(tmp_path: Path, channel: Sources, server: Server) -> None:
@@ -654,6 +668,7 @@ def test_pip_may_replace_what_the_file_does_not_ask_conda_for(tmp_path: Path, bo
     """As ``conda env create`` does, unless a conda package needs the other release."""
     packages = [
         pkg("python", "3.12.7", "h1_0_cpython"),
+        pkg("python", "3.11.9", "h1_0_cpython"),
         pkg("pip", "25.0", "pyh_0", subdir="noarch", noarch="python", depends=("python",)),
         pkg("packaging", "26.3", "pyh_0", subdir="noarch", noarch="python", depends=("python",)),
         pkg("tool", "1.0", "pyh_0", subdir="noarch", noarch="python", depends=("python", f"packaging{bound}")),

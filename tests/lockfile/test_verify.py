@@ -149,6 +149,13 @@ def test_components_of_another_release(odd: LockedPackage, release: str) -> None
     assert "12.9" in finding.message
 
 
+def test_headers_of_a_later_minor_are_an_error_where_a_compiler_is() -> None:
+    """Exports of PyTorch's own recipe have such headers, and nothing that compiles with them."""
+    packages = swapped(PYTORCH, package("cuda-driver-dev", "11.9.79", "0", LABEL))
+    assert only(law(*packages), "CU102").severity == "error"
+    assert only(law(*without(packages, "cuda-nvcc", "cuda-toolkit")), "CU102").severity == "warning"
+
+
 def test_components_of_another_release_without_cuda_version() -> None:
     finding = only(law(*swapped(PYTORCH, package("cuda-nvcc", "12.1.105", "0", LABEL))), "CU102")
     assert "12.1" in finding.message

@@ -88,7 +88,7 @@ class LockRequest:
     wheels: str = ""
     output: Path | None = None  # its file, where it is not to have its usual name
     quick: bool = False  # whether a no of pip is enough, and nobody asks what would end it
-    # what pip could not build so far, by the minor of Python, so that a further lock does not try again
+    # what pip could not build so far, as `PipJob` has it, so that a further lock does not try again
     unbuilt: dict[str, tuple[Unbuilt, ...]] = field(default_factory=dict, compare=False)
     # the solver; only the embedded one keeps packages of an existing lock, and updates
     engine: Engine = field(default_factory=Engine)

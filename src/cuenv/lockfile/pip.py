@@ -85,7 +85,7 @@ class PipJob(NamedTuple):
     allow: tuple[str, ...] = ()  # codes that the user allowed; CU501 leaves the pip part out
     builds: bool = False  # whether torch may be downloaded to read what a source distribution requires
     quick: bool = False  # whether a conflict is enough, and no repair of it is looked for
-    # what earlier resolutions of the same command could not build, by the minor of Python; it grows
+    # what earlier resolutions of the command could not build, by the minor of Python, or under "" for each; it grows
     unbuilt: dict[str, tuple[Unbuilt, ...]] | None = None
     progress: Progress | None = None
 
@@ -178,7 +178,7 @@ def _resolve(
     over = [item.provided for item in replaced]
     minor, known = ".".join(request.python.split(".")[:2]), {} if job.unbuilt is None else job.unbuilt
     given = tuple(item for item in request.provided if item not in over)
-    request = replace(request, unbuilt=known.get(minor, ()), provided=given)
+    request = replace(request, unbuilt=(*known.get("", ()), *known.get(minor, ())), provided=given)
     while request.requirements:
         answer = resolve(
             request,
@@ -203,7 +203,9 @@ def _resolve(
         if job.progress:
             job.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
         request = replace(request, unbuilt=(*request.unbuilt, answer))
-        known[minor] = tuple(item for item in request.unbuilt if "://" not in item.version)  # a release, not any
+        if "://" not in answer.version:  # a release, not any
+            on = "" if answer.build else minor  # what a build lacks, it lacks with every Python
+            known[on] = (*known.get(on, ()), answer)
     return (), request, replaced
 
 

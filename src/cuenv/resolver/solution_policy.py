@@ -20,7 +20,8 @@ _RELEASE = regex(r"[1-9][0-9]\.[0-9]+")
 _SHOWN = 3
 _TORCH_FAMILY = frozenset({"pytorch", "pytorch-gpu", "libtorch", "pytorch-mutex", "python", *OF_TORCH})
 """Torch and what goes with it; no other package asks for a CPU build of them."""
-_COMPILERS = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler|.*-dev)")
+_NVCC = regex(r"cuda-(?:nvcc|crt|nvvm|toolkit|compiler)")
+_COMPILERS = regex(rf"{_NVCC.pattern}|cuda-.*-dev")
 """Parts of the toolkit that compile: headers and nvcc of two releases do not fit together."""
 
 
@@ -126,7 +127,8 @@ def _release_findings(
     """Packages that carry the toolkit's own number agree on the release X.Y.
 
     The ``cuda-version`` of the channel nvidia binds nothing, and is not looked at. A run-time library of a later minor
-    than torch's runs what was made for an earlier one; all other differences are errors.
+    than torch's runs what was made for an earlier one, and its headers compile nothing without an nvcc; all other
+    differences are errors.
     """
     releases: dict[str, list[str]] = {}
     for package in cuda:
@@ -135,6 +137,7 @@ def _release_findings(
             releases.setdefault(found[0], []).append(package.name)
     wanted, of_torch = _wanted_cuda(releases, packages)
     bound = any("cuda-version" in names for names in releases.values())
+    compiling = _COMPILERS if any(map(_NVCC.match, packages)) else _NVCC
     for release, found_names in sorted(releases.items()):
         if release == wanted:
             continue
@@ -147,7 +150,7 @@ def _release_findings(
         label = f"nvidia/label/cuda-{row.labels[-1]}" if row and row.labels else ""
         yield Finding(
             code="CU102",
-            severity="warning" if runs and not any(map(_COMPILERS.match, names)) else "error",
+            severity="warning" if runs and not any(map(compiling.match, names)) else "error",
             subject=", ".join(names[:_SHOWN]),
             message=(
                 f"{shown} {verb} from CUDA {release}, but {'torch' if of_torch else 'the rest'} is from CUDA {wanted}"

@@ -82,7 +82,7 @@ def together(conditions: Iterable[str]) -> str:
     ``|`` binds weaker than ``,``: what is demanded besides must hold in each of the alternatives.
     """
     alternatives = [condition.split("|") for condition in dict.fromkeys(conditions) if condition]
-    return "|".join(",".join(dict.fromkeys(terms)) for terms in product(*alternatives))
+    return "|".join(",".join(dict.fromkeys(",".join(terms).split(","))) for terms in product(*alternatives))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

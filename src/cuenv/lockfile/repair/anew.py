@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from cuenv.core.errors import NoChannelError
-from cuenv.core.record import dataclass, replace
+from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor as series
@@ -47,12 +47,26 @@ _BESIDE = "the solver cannot satisfy the entries of the file beside it"
 _RELEASE = regex(r"\d.*")  # the release of CUDA in a pattern of build strings, and what follows
 
 
+@dataclass(kw_only=True)
 class ChoosingAnew(Mending):
     """The candidates for torch, and the entries beside them."""
 
+    judged: list[tuple[EnvironmentSpec, tuple[Intent, list[_Row], frozenset[str]]]] = field(default_factory=list)
+    weakest: dict[Hashable, tuple[Pin, ...]] = field(default_factory=dict)
+
     def _judged(self, draft: Draft, needed: frozenset[str]) -> _Judged:
-        """The candidates that fit the host, nearest to what a draft means first."""
-        intent = intent_of(draft.spec, self.knowledge)
+        """The candidates that fit the host and that a draft keeps to, nearest to what it means first."""
+        known = next((found for spec, found in self.judged if spec == draft.spec), None)
+        if known is None:
+            known = self._fitting(draft.spec)
+            self.judged.append((draft.spec, known))
+        intent, rows, there = known
+        taken = [row for row in rows if draft.near.takes(row.item)]
+        return _Judged(intent=intent, rows=taken, needed=needed & there)
+
+    def _fitting(self, spec: EnvironmentSpec) -> tuple[Intent, list[_Row], frozenset[str]]:
+        """What a file means, the candidates that fit the host, nearest to it first, and the entries with records."""
+        intent = intent_of(spec, self.knowledge)
         cpu = asks_for_cpu(self.file) and not wants_cuda(self.file, self.knowledge)
         request = Request(cpu=True, dev=False, pip=intent.pip) if cpu else intent.profile()
         decision = self._decided(request)
@@ -64,26 +78,28 @@ class ChoosingAnew(Mending):
         known = [name for name in names if records and records.has(Pin(name=name))]
         pythons = {name: records.pythons(Pin(name=name)) for name in known} if records else {}
 
-        def lost(python: str) -> list[str]:
-            return [name for name, minors in pythons.items() if int(python.partition(".")[2]) not in minors]
+        @cache
+        def lost(python: str) -> int:
+            return sum(int(python.partition(".")[2]) not in minors for minors in pythons.values())
 
-        needed = needed.intersection(pythons)
         rows = [
             _Row(item=item, of=decision, made=self._composed(decision, item, intent))
-            for item in _nearest(decision, intent, lambda python: len(lost(python)), self.variants)
-            if draft.near.takes(item)
+            for item in _nearest(decision, intent, lost, self.variants)
         ]
         orders = [(row, forge_first(row.made.channels)) for row in rows]
         rows += [replace(row, made=replace(row.made, channels=order)) for row, order in orders if order]
-        return _Judged(intent=intent, rows=rows, needed=needed)
+        return intent, rows, frozenset(pythons)
 
-    def _servable(self, draft: Draft) -> Draft | None:
-        """A draft without what cannot be had beside a torch that fits the host; ``None`` where none is there."""
+    def _servable(self, draft: Draft, needed: frozenset[str] = frozenset()) -> Draft | None:
+        """A draft without what cannot be had beside a torch that fits the host and what is needed.
+
+        ``None`` where no torch is there.
+        """
         judged = self._judged(draft, frozenset())
         names = frozenset(pin.name for pin in judged.intent.packages)
-        pairs = names.intersection(OF_TORCH)
+        pairs = names.intersection({*OF_TORCH, *needed})
         found: Relaxed | None = None
-        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == Near() else ()
+        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == Near() and not needed else ()
         for hard in dict.fromkeys((pairs, *fewer)):
             able: list[tuple[int, _Beside]] = []
             for places in _by_channels(judged.rows).values():
@@ -166,7 +182,7 @@ class ChoosingAnew(Mending):
         varied: dict[tuple[object, ...], list[Pin]] = {kind: [] for kind in kinds}
         free: list[ListedEntry] = []
         for pin in intent.packages:
-            forms = {kind: self._weakest(pin, row, index) for kind, row in kinds.items()}
+            forms = {kind: self._weakest_known(pin, row, index) for kind, row in kinds.items()}
             widest = [form for each in forms.values() for form in each]
             if pin.name in hard and not widest:
                 return None
@@ -188,11 +204,18 @@ class ChoosingAnew(Mending):
         found = self._ask(beside.spec, [*beside.fixed, *pins], (beside.choice, *choices))
         return replace(found, taken=found.taken[1:]) if isinstance(found, Solved) else found
 
-    def _weakest(self, pin: Pin, row: _Row, index: RecordIndex) -> tuple[Pin, ...]:
-        """The form of an entry that asks for least beside a candidate; none where the channels have none."""
+    def _weakest_known(self, pin: Pin, row: _Row, index: RecordIndex) -> tuple[Pin, ...]:
+        """As `_weakest`, which is asked once for candidates that ask for the same."""
         own = row.made.pin(pin.name)
         if own:
             return (own,)
+        key = pin, row.made.channels, _kind(row)
+        if key not in self.weakest:
+            self.weakest[key] = self._weakest(pin, row, index)
+        return self.weakest[key]
+
+    def _weakest(self, pin: Pin, row: _Row, index: RecordIndex) -> tuple[Pin, ...]:
+        """The form of an entry that asks for least beside a candidate; none where the channels have none."""
         forms = [*forms_of(replace(pin, channel="")), *forms_of(pin)] if pin.channel else [*forms_of(pin)]
         return next(((form,) for each in reversed(forms) if index.has(form := self._form(each, row))), ())
 

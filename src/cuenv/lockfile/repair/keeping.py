@@ -223,7 +223,13 @@ class Keeping(Mending):
         spec = (self._forge_first(own) or own).spec  # what hides less says more
         said, index = dict(own.why), self._index_of(replace(own.spec, pins=self.file.pins))
         channels = ", ".join(map(short_channel, self._reached(own.spec)))
+        file = self._index_of(self.file)
         for name in sorted(own.lost):
+            home = file.home(Pin(name=name)) if file and index and not index.has(Pin(name=name)) else ""
+            if home:
+                why = f"only the channel {home} has it, which the repaired file does not list"
+                own = own.saying({name: f"{why}: it would bring CUDA of other releases"})
+                continue
             if index is None or not said.get(name, "").endswith(TOGETHER):
                 continue
             if not index.has(Pin(name=name)):

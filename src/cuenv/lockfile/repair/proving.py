@@ -66,21 +66,22 @@ def odds(spec: EnvironmentSpec, name: str, ask: Ask, index: ReadIndex, bound: Co
     if others and isinstance(with_core(others, ()), Solved):  # their releases are what it conflicts with
         others = [pin for pin in spec.pins if pin not in core and pin.version and pin.name[:2] != "__"]
         others.sort(key=lambda pin: "<" not in pin.version)  # a bound first, then a release that is merely near
-    return _among(lost, others, with_core, homes, beside)
+    return _among(lost, others, with_core, homes, beside=beside, pair=ask)
 
 
 def _with(ask: Ask, core: Sequence[Pin], pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved | Unsatisfiable:
     return ask([*core, *pins], choices)
 
 
-def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], beside: str) -> str:
-    """Which of the other entries a package conflicts with."""
+def _among(lost: Pin, others: Sequence[Pin], ask: Ask, homes: Sequence[Choice], *, beside: str, pair: Ask) -> str:
+    """Which of the other entries a package conflicts with: beside torch and Python, or by itself."""
     found = ask([], [((pin,), ()) for pin in others])
     out = [pin for pin, place in zip(others, found.taken, strict=True) if place] if isinstance(found, Solved) else []
     for other in out[:_SHOWN]:
         if isinstance(ask([other], homes), Unsatisfiable):
             text = _shown(other) if other.version else f"any release of {other.name}"
-            return f"no release of {lost.name} that the channels have goes with {text}{beside}"
+            alone = beside and isinstance(pair([lost, other], homes), Unsatisfiable)
+            return f"no release of {lost.name} that the channels have goes with {text}{'' if alone else beside}"
     if not out:
         return f"no file with {lost.name} that locks was found"
     names = first_of(list(map(_shown, out)), _SHOWN)

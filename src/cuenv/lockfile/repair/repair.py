@@ -16,6 +16,7 @@ from cuenv.core import __version__
 from cuenv.core.errors import Progress
 from cuenv.core.findings import ComponentSupport, Report, report
 from cuenv.core.record import dataclass, replace
+from cuenv.core.regex import regex
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
@@ -27,11 +28,15 @@ from cuenv.lockfile.repair.asking import CHOOSING, TRYING
 from cuenv.lockfile.repair.drafts import Draft, as_read, nears, torch_of, with_torch_of_pip, without_triton
 from cuenv.lockfile.repair.intent import EntryChange, changes, dropped, notes
 from cuenv.lockfile.repair.keeping import Keeping
+from cuenv.lockfile.repair.relax import SWAPS
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Solution
 
 _TWICE = 2  # drafts that are tried once more, without what a finding refuses
+_OF_ONE_TORCH = regex(
+    r"\+pt\d|/torch-\d"
+)  # what a line of the pip part has that is made for one release of torch: PyG's
 _NEEDED = frozenset({"python", *OF_TORCH})  # packages without which the environment is not what was meant
 
 
@@ -160,12 +165,32 @@ class _Repair(Keeping, ChoosingAnew):
         for needed in (_NEEDED, _NEEDED.difference(OF_TORCH)) if own is None else ():
             own = own or self._meant(whole, whole, needed)
         found = replace(found, skipped=tuple(dict.fromkeys(self.skipped)))
-        own = self._proven(self._guarded(self._restored(own))) if own else None
+        own = self._proven(self._guarded(self._regained(whole, self._restored(own)))) if own else None
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
             return replace(found, obstacles=obstacles, has_torch=torch_of(self.file) is not None)
         told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=own.anew)
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
+
+    @property
+    def _held(self) -> bool:
+        """Whether the pip part has what is made for one release of torch."""
+        return any(map(_OF_ONE_TORCH.search, self.file.pip))
+
+    def _regained(self, whole: Draft, own: Draft) -> Draft:
+        """A draft that locks, else one beside another torch that has all its entries and some that it lost."""
+        lost = self._placeless(own)
+        if not lost or self.late or torch_of(self.file) is None or self._held:
+            return own
+        best, there = None, frozenset(pin.name for pin in own.spec.pins)
+        for name in sorted(lost)[:SWAPS]:
+            if best and name not in best.lost:
+                continue
+            self._say(f"looking for a torch beside which {name} can stay")
+            best = self._servable(whole, there | {name}) or best
+            there = there.union(lost - best.lost) if best else there
+        then = self._anew(whole, best, there) if best else None
+        return then if then and then.lost < own.lost else own
 
     def _lesser(self, whole: Draft) -> Iterator[tuple[Draft, Draft]]:
         """Drafts without what cannot be had, the one that has most first; each after the whole of which it is less.
@@ -175,8 +200,7 @@ class _Repair(Keeping, ChoosingAnew):
         if torch_of(self.file) is None:
             yield whole, self._keepable(whole) or whole
             return
-        bases = [(cost, replace(whole, near=near)) for near, cost in nears(self.file).items()]
-        bases = [(cost, base) for cost, base in bases if self._judged(base, frozenset()).rows]
+        bases = self._bases(whole)
         found: list[_Less] = []
         for cost, base in [*bases[-1:], *bases[:-1]]:  # what can stay at all, then what costs less
             self._say(f"looking what can stay beside {base.near}")
@@ -201,6 +225,16 @@ class _Repair(Keeping, ChoosingAnew):
             if item.draft.spec not in seen:
                 seen.append(item.draft.spec)
                 yield item.base, item.draft
+
+    def _bases(self, whole: Draft) -> list[tuple[int, Draft]]:
+        """The whole with the releases of torch and Python that it may keep to, with what each costs, as `_Less` has it.
+
+        Torch keeps its release where the pip part has what is made for it, if a build of it fits the host.
+        """
+        bases = [(cost, replace(whole, near=near)) for near, cost in nears(self.file).items()]
+        bases = [(cost, base) for cost, base in bases if self._judged(base, frozenset()).rows]
+        held = [item for item in bases if item[1].near.torch] if self._held else []
+        return held or bases
 
     def _without_triton(self, whole: Draft, found: list[_Less]) -> list[_Less]:
         """The drafts, or one without the triton of the pip part where it keeps entries away by the torch it takes."""

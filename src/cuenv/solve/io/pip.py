@@ -86,6 +86,8 @@ def resolve(
         asked = tuple(looser if item == line else item for item in asked)
         moved[requirement_name(looser)] = re.split(r"\s*;", looser, maxsplit=1)[0]
         again = _compile(replace(request, requirements=asked), environ, variables, offline=offline, progress=progress)
+        if isinstance(again, Unbuilt):
+            return again
         then += [again.text] if isinstance(again, PipConflict) else []
     if not isinstance(answer, PipConflict) or not isinstance(again, tuple):
         return answer
@@ -241,14 +243,15 @@ def _failed(
 
 
 def _kept_files(variables: Mapping[str, str]) -> str:
-    """Settings for uv's own index, where it is asked: a file of it never changes, which a proxy on the way may not say.
+    """Settings for uv's own index, where it is asked: what PyPI says of its answers, which a proxy may leave out.
 
-    uv then asks for what a package requires once, and not in each of the resolutions that one lock or repair takes.
+    A file never changes, and a list of files counts for ten minutes. uv then asks for each once, and not in each of the
+    resolutions that one lock or repair takes.
     """
     if {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & variables.keys() or _no_index(variables):
         return ""
     url = _usual_index()
-    keeps = 'cache-control = { files = "max-age=365000000, immutable" }'
+    keeps = 'cache-control = { api = "max-age=600", files = "max-age=365000000, immutable" }'
     return f"[[index]]\nurl = {json.dumps(url)}\ndefault = true\n{keeps}\n" if url else ""
 
 
