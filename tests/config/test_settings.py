@@ -22,10 +22,10 @@ from cuenv.config.settings import (
     KINDS,
     MACHINE,
     Setting,
+    disables_config,
     merge,
     parse_table,
     parse_variables,
-    switched_off,
     unknown_variables,
 )
 from cuenv.core.errors import ExitCode, InputError, UsageError
@@ -492,7 +492,7 @@ def test_unknown_variables_are_told_of() -> None:
 
 @collect(("text", "off"), [("", False), ("0", False), ("No", False), ("1", True), ("yes", True)])
 def test_the_switch(text: str, off: bool) -> None:
-    assert switched_off(text) is off
+    assert disables_config(text) is off
 
 
 def test_credentials_are_not_shown() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cases import collect
 from commands import run
-from cuenv.install.placing import Contents, Member, command_of, wrong_in, wrong_together
+from cuenv.install.placing import Contents, Member, command_of, environment_problem, package_problem
 from cuenv.lockfile.formats import explicit_txt
 from cuenv.solve.model import Solution
 from hostile_packages import BODY, CHANNEL, Evil, listed, locked
@@ -317,7 +317,7 @@ def test_a_link_leads_where_the_kernel_says(links: dict[str, str]) -> None:
         members={place: Member(kind="link", target=target) for place, target in links.items()},
         announced=(),
     )
-    if wrong_in(contents):
+    if package_problem(contents):
         return
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve() / "root"
@@ -348,8 +348,8 @@ def test_a_link_leads_where_the_kernel_says(links: dict[str, str]) -> None:
 )
 def test_a_link_that_leaves_the_environment_is_refused(place: str, target: str, out: bool) -> None:
     contents = Contents(name="x", members={place: Member(kind="link", target=target)}, announced=())
-    assert bool(wrong_in(contents)) is out
-    assert bool(wrong_together([("x", contents.members)])) is out
+    assert bool(package_problem(contents)) is out
+    assert bool(environment_problem([("x", contents.members)])) is out
 
 
 @collect(

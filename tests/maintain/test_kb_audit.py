@@ -25,7 +25,7 @@ from cuenv.knowledge.io.load import load, save
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.knowledge.tables import dump, merge
 from cuenv.maintain.audit import discontinued_findings, label_findings, torch_findings
-from cuenv.maintain.learn import learn, own, texts_of
+from cuenv.maintain.learn import learn, new_rows, texts_of
 from cuenv.maintain.maintain import Question, audit, learn_rows
 from cuenv.resolver.compose import compose
 from cuenv.resolver.decision import decide
@@ -410,7 +410,7 @@ def test_no_record_of_a_stranger_makes_learning_fail(records: list[Record]) -> N
 def test_what_is_learned_twice_is_one_row(tmp_path: Path) -> None:
     once = learned(record(version="2.99.0"))
     assert learned(record(version="2.99.0"), knowledge=once) is once
-    overlay = own(base(), once)
+    overlay = new_rows(base(), once)
     assert (len(overlay.torch), len(overlay.sources), overlay.gpus) == (1, 2, ())
     save(tmp_path / "a" / "b", {name: dump(overlay, name) for name in texts_of(overlay)})
     assert dump(load(tmp_path / "a" / "b"), "torch") == dump(once, "torch")
@@ -529,7 +529,7 @@ def test_settings_count_for_the_subcommands(channel: Sources, tmp_path: Path) ->
 
 
 def test_a_lying_row_is_exit_code_1(channel: Sources, tmp_path: Path) -> None:
-    wrong = own(base(), lying(glibc="2.34"))
+    wrong = new_rows(base(), lying(glibc="2.34"))
     save(tmp_path / "lies", {"torch": dump(wrong, "torch")})
     mirror = ("--mirror", f"conda-forge={channel.mirrors[0].target}")
     done = run("kb", "audit", *mirror, "--knowledge", "lies", "--json", folder=tmp_path)

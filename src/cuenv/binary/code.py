@@ -48,7 +48,7 @@ _BARE_PTX = 72
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One piece of device code in a container."""
+    """A piece of device code in a container."""
 
     # ``sass`` machine code, ``ptx``, ``lto`` (NVVM IR that a linker compiles), ``tile`` (Tile IR), ``other``
     kind: EntryKind
@@ -70,7 +70,7 @@ class FatbinReader:
     _padding_left: int = _MOST_PADDING
 
     def containers(self, start: int, end: int) -> Iterator[tuple[int, tuple[Entry, ...]]]:
-        """The containers of a section that holds nothing else: offset in the file and entries of each.
+        """The containers of a section with nothing else: their offset in the file and their entries.
 
         Raises:
             BinaryError: it holds something else, or sizes that cannot be.
@@ -115,7 +115,7 @@ class FatbinReader:
         return self._lists.setdefault(listed, listed), first
 
     def count_try(self) -> None:
-        """Count a container, or what only begins like one.
+        """Count a container, or something that begins like one.
 
         Raises:
             BinaryError: there are more than any library has.
@@ -165,7 +165,7 @@ def _target(arch: int, flags: int) -> Target:
 
 
 def _smallest_cubin(arch: int) -> int:
-    """Bytes below which a cubin holds no kernel.
+    """The size in bytes below which a cubin contains no kernel.
 
     Measured with ptxas of CUDA 11.8, 12.1, 12.9 and 13.0: an empty kernel takes 1544 bytes or more up to 8.9, 2416 on
     9.0 and 4840 from 10.0 on; a cubin without any takes at most 1464, 1728 and 2248.
@@ -200,7 +200,7 @@ _MOST_SECTIONS = 4096
 
 @dataclass(frozen=True, slots=True)
 class CodeObject:
-    """A container of device code: the runtime loads it as a whole, and takes from it one entry that suits the GPU."""
+    """A container of device code; the runtime loads it as a whole and uses one entry that fits the GPU."""
 
     section: str  # where it lies
     offset: int  # of its first byte in the file
@@ -231,7 +231,7 @@ class FileCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What several objects hold together."""
+    """The device code of several objects together."""
 
     objects: int  # how many they are
     sass: Mapping[Target, int]  # targets with machine code, and in how many objects each is
@@ -296,7 +296,7 @@ class _Part:
 
 
 def read_file(data: Data, *, deep: bool = False) -> FileCode:
-    """The device code of a file of any kind that holds some.
+    """The device code of a file of any supported kind.
 
     Args:
         deep: also search the sections in which many of NVIDIA's own libraries keep code.
@@ -330,7 +330,7 @@ def _files(machine: str, objects: Iterable[CodeObject]) -> FileCode:
 
 
 def _of_archive(data: Data, *, deep: bool) -> FileCode:
-    """The code of an archive's members together; members that are not ELF files have none."""
+    """The device code of an archive's members together; members that are not ELF files have none."""
     found: list[FileCode] = []
     at = len(_ARCHIVE)
     for _ in range(_MOST_MEMBERS):
@@ -372,7 +372,7 @@ def _ptx_entry(found: re.Match[bytes]) -> Entry:
 
 
 def _cubin_entry(data: Data, elf: Elf) -> Entry:
-    """A cubin: its head says the architecture, and a note of its compiler which of the architecture's variants.
+    """The entry of a cubin: its header has the architecture, a compiler note the variant.
 
     ABI 1 (to CUDA 12) has the architecture in the lowest byte of the flags and marks ``a`` by a bit, ABI 2 (from CUDA
     13 on) in the second byte: LLVM's ELF.h, EF_CUDA_SM and EF_CUDA_SM_MASK; checked with ptxas 12.4 and 13.0.

@@ -42,7 +42,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Where the dynamic section says that its tables are: addresses, sizes and counts; ``None`` where there is none."""
+    """The addresses, sizes and counts of the tables in the dynamic section; ``None`` for a missing table."""
 
     strings: int | None = None
     strings_size: int = 0
@@ -58,7 +58,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dynamic:
-    """What the loader is told."""
+    """The content of the dynamic section."""
 
     soname: str | None  # DT_SONAME
     needed: tuple[str, ...]  # DT_NEEDED in their order
@@ -86,7 +86,7 @@ class Elf:
     dynamic: Dynamic | None  # ``None`` for a static executable or an object file
 
     def section(self, name: str) -> Section | None:
-        """The first section of this name."""
+        """The first section with a name."""
         return next((item for item in self.sections if item.name == name), None)
 
 
@@ -165,7 +165,7 @@ class Version:
 
 
 def read_dynamic(data: Data, layout: Layout) -> Dynamic | None:
-    """Read the dynamic section; ``None`` when there is none (or only its header, as in files of debug symbols).
+    """Read the dynamic section; ``None`` without one, or with only its header, as in debug symbols.
 
     Raises:
         BinaryError: it is damaged.
@@ -201,7 +201,7 @@ def read_dynamic(data: Data, layout: Layout) -> Dynamic | None:
 
 
 def _place(layout: Layout) -> tuple[int, int] | None:
-    """Offset and size of the dynamic section, by the segment, else by the section."""
+    """Offset and size of the dynamic section, from the segment, otherwise from the section."""
     section = next((item for item in layout.sections if item.kind == _SHT_DYNAMIC), None)
     segment = next((item for item in layout.segments if item.kind == _PT_DYNAMIC), None)
     # A file of debug symbols keeps the headers of what it was taken from, and no bytes.
@@ -231,7 +231,7 @@ def strings_of(data: Data, layout: Layout, tables: Tables, budget: int) -> Strin
 
 
 def needed_versions(data: Data, layout: Layout, tables: Tables, strings: Strings | None) -> Iterator[Version]:
-    """The versions that are needed of other libraries (DT_VERNEED).
+    """The symbol versions that other libraries must define (DT_VERNEED).
 
     Raises:
         BinaryError: the table is damaged.
@@ -257,7 +257,7 @@ def needed_versions(data: Data, layout: Layout, tables: Tables, strings: Strings
 
 
 def defined_versions(data: Data, layout: Layout, tables: Tables, strings: Strings | None) -> Iterator[Version]:
-    """The versions that are defined here (DT_VERDEF), without the base one.
+    """The symbol versions that this library defines (DT_VERDEF), without the base version.
 
     Raises:
         BinaryError: the table is damaged.
@@ -288,7 +288,7 @@ _STEP = 4096  # symbols read at once
 
 
 def symbols(data: Data, elf: Elf, *, most: int | None = None) -> Iterator[Symbol]:
-    """The dynamic symbols, local and nameless ones left out, in their order.
+    """The dynamic symbols in order, without local and nameless ones.
 
     Args:
         most: how many to look at, from the first one on; all when it is ``None``.
@@ -356,7 +356,7 @@ def _versions(data: Data, layout: Layout, tables: Tables) -> dict[tuple[int, boo
 
 
 def _extent(data: Data, layout: Layout, tables: Tables, most: int | None) -> tuple[int, int]:
-    """Where the symbol table starts in the file, and how many of its symbols to look at."""
+    """The start of the symbol table in the file, and the number of symbols to read."""
     address = tables.symbols or 0
     start, room = layout.offset(address, "the symbol table")
     count = _count(data, layout, tables, address) if most is None else most
@@ -367,7 +367,7 @@ def _extent(data: Data, layout: Layout, tables: Tables, most: int | None) -> tup
 
 
 def _count(data: Data, layout: Layout, tables: Tables, address: int) -> int:
-    """The dynamic section does not say how many symbols there are: a section or a hash table does."""
+    """The number of symbols, from a section or a hash table, because the dynamic section lacks it."""
     for section in layout.sections:
         if section.kind == _SHT_DYNSYM and section.address == address:
             return section.size // SYMBOL.size
@@ -375,12 +375,12 @@ def _count(data: Data, layout: Layout, tables: Tables, address: int) -> int:
         _, chains = numbers(data, layout.offset(tables.hash, "the hash table")[0], _WORDS, "the hash table")
         return int(chains)
     after = ((tables.strings or 0) - address) // SYMBOL.size
-    counted = gnu_count(data, layout, tables.gnu_hash) if tables.gnu_hash is not None else 0
+    counted = gnu_hash_count(data, layout, tables.gnu_hash) if tables.gnu_hash is not None else 0
     # A hash table without any defined symbol counts none of the wanted ones; strings follow the symbols.
     return counted or max(0, after)
 
 
-def gnu_count(data: Data, layout: Layout, address: int) -> int:
+def gnu_hash_count(data: Data, layout: Layout, address: int) -> int:
     """Symbols up to the last one of the last chain; 0 when no symbol is hashed."""
     offset, room = layout.offset(address, "the hash table")
     buckets, first, blooms, _ = numbers(data, offset, HASH_HEADER, "the hash table")

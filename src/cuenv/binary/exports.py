@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import mul
 
 from cuenv.binary.data import BinaryError, Data, numbers, take
-from cuenv.binary.elf import HASH_HEADER, SYMBOL, Elf, Layout, Symbol, defined_versions, gnu_count, strings_of, symbols
+from cuenv.binary.elf import (
+    HASH_HEADER,
+    SYMBOL,
+    Elf,
+    Layout,
+    Symbol,
+    defined_versions,
+    gnu_hash_count,
+    strings_of,
+    symbols,
+)
 
 _HIDDEN = 0x8000
 _BUDGET = 4 << 20
@@ -25,7 +35,7 @@ _POWERS = tuple(pow(33, power, 1 << 32) for power in range(_LONGEST_NAME - 1, -1
 
 
 class Memory:
-    """How many bytes of tables may be kept together; what goes beyond is read piece by piece.
+    """The number of bytes of tables to keep in memory; more is read in pieces.
 
     Attributes:
         left: bytes that are not given away yet.
@@ -36,7 +46,7 @@ class Memory:
 
 
 def wanted(data: Data, elf: Elf) -> Iterator[Symbol]:
-    """The symbols that somebody else has to define: weak ones are left out.
+    """The symbols that another library must define, without weak ones.
 
     Raises:
         BinaryError: a table is damaged.
@@ -74,7 +84,7 @@ class Exports:
 
 
 class _Table:
-    """A table of a library, read once when it is first asked for; what lies beyond its size is read piece by piece."""
+    """A table of a library, read on first use; data beyond its size is read in pieces."""
 
     def __init__(self, data: Data, at: int, memory: Memory, what: str) -> None:
         self._data, self._at, self._memory, self._what = data, at, memory, what
@@ -138,7 +148,7 @@ class _Hashed:
 
     @classmethod
     def of(cls, data: Data, elf: Elf, memory: Memory | None = None) -> _Hashed | None:
-        """The table; ``None`` where there is none, or none that says where the wanted symbols end."""
+        """The hash table; ``None`` without one, or if the end of the symbols is unknown."""
         tables = elf.dynamic.tables if elf.dynamic else None
         if tables is None or tables.gnu_hash is None or tables.symbols is None or tables.strings is None:
             return None
@@ -179,7 +189,7 @@ class _Hashed:
     def _links(self) -> Sequence[int]:
         """The hashes of the symbols, the first hashed one first; the last bit is set where a chain ends."""
         if self._chain is None:
-            count = gnu_count(self.data, self.layout, self.tables.gnu_hash or 0) - self.first
+            count = gnu_hash_count(self.data, self.layout, self.tables.gnu_hash or 0) - self.first
             if count > _MOST:
                 raise BinaryError(f"hostile: {count} symbols in a hash table")
             self._chain = memoryview(take(self.data, self._chains, 4 * max(0, count), "the hash table")).cast("I")

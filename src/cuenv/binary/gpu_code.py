@@ -32,7 +32,7 @@ Outcome = Literal["native", "jit", "partly", "nothing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCode:
-    """How the objects of a file serve one GPU; each object counts once."""
+    """How the objects of a file support one GPU; each object counts once."""
 
     capability: Capability  # of the GPU
     objects: int  # how many there are
@@ -49,7 +49,7 @@ class GpuCode:
 
     @property
     def outcome(self) -> Outcome:
-        """In one word: ``native`` and ``jit`` are for the whole file, ``partly`` is for a part of its objects."""
+        """One word: ``native`` and ``jit`` are about the whole file, ``partly`` about some of its objects."""
         if self.native == self.objects:
             return "native"
         if self.native + self.jit == self.objects:
@@ -59,7 +59,7 @@ class GpuCode:
 
 @dataclass(frozen=True, slots=True)
 class HostGpu:
-    """A capability of a host, and the CUDA release that the driver beside it supports (the lowest in a pool)."""
+    """A compute capability of a host, and the CUDA version of its driver (the lowest in a pool)."""
 
     capability: Capability
     level: Version | None
@@ -79,7 +79,7 @@ def host_gpus(facts: HostFacts) -> tuple[HostGpu, ...]:
 
 
 def gpu_code(objects: tuple[CodeObject, ...], gpu: HostGpu, knowledge: Knowledge) -> GpuCode:
-    """What a GPU gets of the objects of a file."""
+    """The code for a GPU in the objects of a file."""
     answers: dict[tuple[Entry, ...], _Answer] = {}
     native = jit = 0
     beyond: list[int] = []
@@ -112,7 +112,7 @@ def gpu_code(objects: tuple[CodeObject, ...], gpu: HostGpu, knowledge: Knowledge
 
 
 def release_of(isa: tuple[int, int], knowledge: Knowledge) -> Version | None:
-    """The first CUDA release whose PTX is of this ISA or a later one; ``None`` when it is newer than the tables."""
+    """The first CUDA release with this PTX ISA or a later one; ``None`` if it is newer than the tables."""
     wanted = version(f"{isa[0]}.{isa[1]}")
     return min((row.version for row in knowledge.cudas if row.isa and row.isa >= wanted), default=None)
 
@@ -141,7 +141,7 @@ def _answer(entries: Iterable[Entry], device: Capability, knowledge: Knowledge) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedFile:
-    """A file with device code (or one that was named and has none), and what each GPU of the host gets of it."""
+    """A file with device code (or a named file without any), and the code in it for each GPU of the host."""
 
     path: str
     code: FileCode
@@ -170,7 +170,7 @@ class Scanned:
 
     @property
     def exit(self) -> ExitCode:
-        """Input when a named path could not be read; negative when a GPU gets nothing, or a file is damaged."""
+        """Input if a named path could not be read; negative if there is no code for a GPU, or a file is damaged."""
         if any(item.named for item in self.skipped):
             return ExitCode.INPUT
         nothing = any(gpu.outcome == "nothing" for item in self.files for gpu in item.gpus)
@@ -178,7 +178,7 @@ class Scanned:
         return ExitCode.NEGATIVE if nothing or broken else ExitCode.OK
 
 
-_TOLD = 25  # files between two words about how far it is
+_OUTCOME_TEXT = 25  # files between two words about how far it is
 
 
 def scan_paths(
@@ -199,8 +199,8 @@ def scan_paths(
     skipped: list[Skipped] = []
     plain = others = 0
     first: BinaryError | None = None
-    for number, (path, named) in enumerate(_every(paths)):
-        if say is not None and (number % _TOLD == 0 or named):
+    for number, (path, named) in enumerate(_expand_folders(paths)):
+        if say is not None and (number % _OUTCOME_TEXT == 0 or named):
             say(f"scanning: {number} files, {len(files)} with device code")
         if isinstance(path, Unlisted):
             skipped.append(Skipped(path=path.path, reason=path.reason, fault="unreadable", named=named))
@@ -222,7 +222,7 @@ def scan_paths(
             else:
                 plain += 1
     if first and not files and not plain and not others and all(item.named for item in skipped):
-        raise _led(first, paths[0])
+        raise _with_hint(first, paths[0])
     return Scanned(
         facts=facts,
         files=tuple(item for _, item in sorted(files.items())),
@@ -232,15 +232,15 @@ def scan_paths(
     )
 
 
-def _led(error: BinaryError, path: str) -> BinaryError:
-    """The error with a command: of a file of another kind, the scan of its folder, where those meant may lie."""
+def _with_hint(error: BinaryError, path: str) -> BinaryError:
+    """The error with a command that helps: for a file of another kind, scanning its folder."""
     if error.fault == "foreign":
         error.hint = f"cuenv scan {quote(str(PurePath(path).parent))}"
     return error
 
 
-def _every(paths: Sequence[str]) -> Iterator[tuple[str | Unlisted, bool]]:
-    """Each file with whether it was named; a folder that is closed counts as named when it was."""
+def _expand_folders(paths: Sequence[str]) -> Iterator[tuple[str | Unlisted, bool]]:
+    """Each file and whether it was named; a folder that cannot be read counts as named if it was."""
     for path in dict.fromkeys(paths):
         if is_folder(path):
             for found in files_below(path):
@@ -253,34 +253,34 @@ _SHOWN = 5
 
 
 def scan_lines(scanned: Scanned, *, verbose: bool = False) -> list[str]:
-    """The host, each file with a line for each GPU, and the end: what is missing, skipped, and passed over."""
+    """The host, a line for each file and GPU, and a summary of missing, skipped and ignored files."""
     found = [f"host    {host_line(scanned.facts)}"]
     for item in scanned.files:
         found += _file_lines(item, verbose=verbose)
-    return found + _total(scanned.files) + _skipped(scanned.skipped) + _besides(scanned)
+    return found + _missing_lines(scanned.files) + _skipped_lines(scanned.skipped) + _other_lines(scanned)
 
 
 def _file_lines(item: ScannedFile, *, verbose: bool) -> list[str]:
     code = item.code
-    found = [f"{item.path}: {_head(code)}"]
+    found = [f"{item.path}: {_head_line(code)}"]
     if code.possible:
         found.append(
-            f"        possible (relocatable, a device linker may have used it): {_held(summary(code.possible))}"
+            f"        possible (relocatable, a device linker may have used it): {_content_text(summary(code.possible))}"
         )
     for section, objects in by_section(code.elsewhere or ()).items():
-        found.append(f"        in {section}: {_held(summary(objects))}")
+        found.append(f"        in {section}: {_content_text(summary(objects))}")
     return found + [f"        {line}" for gpu in item.gpus for line in _gpu_lines(gpu, code.objects, verbose=verbose)]
 
 
-def _head(code: FileCode) -> str:
+def _head_line(code: FileCode) -> str:
     if code.objects:
-        return _held(summary(code.objects))
+        return _content_text(summary(code.objects))
     if code.bare:
         return f"no kernel in {counted(code.bare, 'object')}" + ("" if code.elsewhere else "; --deep looks elsewhere")
     return "no loadable device code" if code.holds_code else "no device code"
 
 
-def _held(held: Summary) -> str:
+def _content_text(held: Summary) -> str:
     parts = [counted(held.objects, "object")]
     if held.everywhere:
         parts.append(f"{' '.join(map(str, held.everywhere))} in {'all' if held.objects > 1 else 'it'}")
@@ -288,13 +288,13 @@ def _held(held: Summary) -> str:
         some = (f"{target} in {count}" for target, count in held.partial.items())
         parts.append(" ".join(some) if len(held.partial) == 1 else ", ".join(some))
     for (target, isa), count in held.ptx.items():
-        parts.append(f"PTX {target} (ISA {isa[0]}.{isa[1]})" + _partly(count, held))
-    parts += [f"LTO-IR {target}" + _partly(count, held) for target, count in held.lto.items()]
-    parts += [f"Tile IR {target}" + _partly(count, held) for target, count in held.tile.items()]
+        parts.append(f"PTX {target} (ISA {isa[0]}.{isa[1]})" + _partial_text(count, held))
+    parts += [f"LTO-IR {target}" + _partial_text(count, held) for target, count in held.lto.items()]
+    parts += [f"Tile IR {target}" + _partial_text(count, held) for target, count in held.tile.items()]
     return "; ".join(parts)
 
 
-def _partly(count: int, held: Summary) -> str:
+def _partial_text(count: int, held: Summary) -> str:
     return f" in {count}" if count < held.objects else ""
 
 
@@ -317,8 +317,8 @@ def _gpu_lines(gpu: GpuCode, objects: tuple[CodeObject, ...], *, verbose: bool) 
     return found
 
 
-def _total(files: tuple[ScannedFile, ...]) -> list[str]:
-    """For each GPU the files that hold nothing for it."""
+def _missing_lines(files: tuple[ScannedFile, ...]) -> list[str]:
+    """For each GPU the files that have no code for it."""
     nothing: dict[Capability, list[str]] = {}
     judged: Counter[Capability] = Counter()
     for item in files:
@@ -337,7 +337,7 @@ def _total(files: tuple[ScannedFile, ...]) -> list[str]:
     return found
 
 
-def _skipped(skipped: tuple[Skipped, ...]) -> list[str]:
+def _skipped_lines(skipped: tuple[Skipped, ...]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for item in skipped:
         reasons.setdefault(item.reason, []).append(item.path)
@@ -349,7 +349,7 @@ def _skipped(skipped: tuple[Skipped, ...]) -> list[str]:
     ]
 
 
-def _besides(scanned: Scanned) -> list[str]:
+def _other_lines(scanned: Scanned) -> list[str]:
     told = []
     if scanned.plain:
         told.append(f"{counted(scanned.plain, 'ELF file')} without device code")
@@ -361,12 +361,12 @@ def _besides(scanned: Scanned) -> list[str]:
 
 
 def text(path: str) -> str:
-    """A path for JSON: bytes in it that are no UTF-8 are escaped."""
+    """A path for JSON, with bytes that are not UTF-8 escaped."""
     return path.encode("utf-8", "backslashreplace").decode()
 
 
 def file_plain(item: ScannedFile) -> ScannedBinary:
-    """One file: what its loadable objects hold, the relocatable and further ones, and what each GPU gets."""
+    """A file as JSON: the code in its objects, and the code for each GPU."""
     code = item.code
     return {
         "path": text(item.path),
@@ -380,7 +380,7 @@ def file_plain(item: ScannedFile) -> ScannedBinary:
 
 
 def objects_plain(objects: tuple[CodeObject, ...]) -> CodeObjects:
-    """What objects hold together; ``everywhere`` and ``partial`` speak of machine code."""
+    """The code of several objects as JSON; ``everywhere`` and ``partial`` are about machine code."""
     held = summary(objects)
     return {
         "sass": [str(target) for target in held.sass],
@@ -401,7 +401,7 @@ def _elsewhere(objects: tuple[CodeObject, ...]) -> list[SectionObjects]:
 
 
 def gpu_plain(gpu: GpuCode, objects: tuple[CodeObject, ...]) -> ScannedGpu:
-    """What one GPU gets; objects are named by their index and their offset in the file."""
+    """The code for one GPU as JSON; objects have their index and their offset in the file."""
     return {
         "capability": str(gpu.capability),
         "outcome": gpu.outcome,
@@ -421,7 +421,7 @@ def _where(index: int, objects: tuple[CodeObject, ...]) -> ObjectPlace:
 
 
 def scan_plain(scanned: Scanned) -> ScanDocument:
-    """A whole scan: the host, the files, what was skipped and why, and how many files were not of interest."""
+    """A scan as JSON: the host, the files, what was skipped and why, and the number of other files."""
     return {
         "schema": "cuenv/scan/1",
         "host": host_line(scanned.facts),

@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from cuenv.cli.output import say
-from cuenv.config.io.config_files import anything
+from cuenv.config.io.config_files import settings_may_exist
 from cuenv.core.errors import UsageError
 
 if TYPE_CHECKING:  # only where something is set
@@ -64,12 +64,12 @@ def configuration(context: click.Context | None = None) -> Configuration | None:
 
 def _read(context: click.Context) -> Configuration | None:
     files = not context.meta.get(_NO_FILES)
-    if not anything(os.environ, files=files):
+    if not settings_may_exist(os.environ, files=files):
         return None
     from cuenv.config.io.configuration import read_configuration  # noqa: PLC0415 - only where something is set
-    from cuenv.config.settings import NO_CONFIG, switched_off  # noqa: PLC0415 - only where something is set
+    from cuenv.config.settings import NO_CONFIG, disables_config  # noqa: PLC0415 - only where something is set
 
-    found = read_configuration(os.environ, files=files and not switched_off(os.environ.get(NO_CONFIG, "")))
+    found = read_configuration(os.environ, files=files and not disables_config(os.environ.get(NO_CONFIG, "")))
     if found.warnings:
         context.call_on_close(lambda: _warn(found.warnings, context.params))
     return found
@@ -197,10 +197,10 @@ def without_replaced(values: V) -> V:
     context = click.get_current_context(silent=True)
     if context is None or not context.meta.get(_CONFIGURATION):
         return values
-    from cuenv.config.settings import replaced_by  # noqa: PLC0415 - as above
+    from cuenv.config.settings import overridden_names  # noqa: PLC0415 - as above
 
     given = {name for name in ("hosts", "gpus") if was_typed(name)}
-    gone = set(replaced_by(given)) | ({"cuda"} if values.get("cpu") else set())
+    gone = set(overridden_names(given)) | ({"cuda"} if values.get("cpu") else set())
     gone |= {other for name, other in _OPTION_NAMES.items() if name in gone}
     context.meta[_REPLACED] = {name.rstrip("s").replace("_", "-") for name in gone}
     left = {

@@ -48,7 +48,7 @@ def command(folder: Path | None, **values: Unpack[OutputValues]) -> int:
 
 
 def _demo(folder: Path, values: OutputValues) -> int:
-    from cuenv.demo.demo import demonstrate, real_commands  # noqa: PLC0415 - not needed for --help
+    from cuenv.demo.demo import commands_for_real_channels, demonstrate  # noqa: PLC0415 - not needed for --help
     from cuenv.knowledge.io.load import load  # noqa: PLC0415 - as above
     from cuenv.resolver.decision_json import decision_plain  # noqa: PLC0415 - as above
     from cuenv.resolver.explain import summary  # noqa: PLC0415 - not needed for --help
@@ -79,6 +79,6 @@ def _demo(folder: Path, values: OutputValues) -> int:
     lines += ["Do the same with the real channels:"]
     before = setup_command(os.environ)
     lines += [f"   {line}" for line in ([before] if before else [])]
-    lines += [f"   {line}" for line in real_commands(shown.facts, recorded=shown.recorded)]
+    lines += [f"   {line}" for line in commands_for_real_channels(shown.facts, recorded=shown.recorded)]
     emit_lines(lines)
     return ExitCode.OK if shown.ok else ExitCode.NEGATIVE

@@ -41,12 +41,12 @@ story: >-
 
 
 def template(name: str) -> str:
-    """A profile with every key explained, ready to be edited; it is valid as it stands."""
+    """The text of a valid profile that explains every key."""
     return _TEMPLATE.format(name=scalar(name))
 
 
 def render(data: Mapping[str, Any]) -> str:
-    """A profile that was read from another format; the keys keep their order, empty texts are left out."""
+    """The text of a profile from another format, with its keys in order and without empty texts."""
     return "".join(f"{scalar(key)}: {_value(value)}\n" for key, value in data.items() if value not in ("", None))
 
 
@@ -62,7 +62,7 @@ def _value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One profile that has a name."""
+    """One named profile."""
 
     place: ProfilePlace
     says: str  # the first sentence of its story; empty for none
@@ -72,7 +72,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """What became of one profile."""
+    """The result of validating one profile."""
 
     asked: str
     origin: str
@@ -83,7 +83,7 @@ class Validated:
 
 
 def listed(project: Configuration | None) -> tuple[Listed, ...]:
-    """Every profile by its name, with the one that counts."""
+    """Every profile by name, with the one that counts."""
     known = places(project)
     found = []
     for name in dict.fromkeys(place.name for place in known):
@@ -104,7 +104,7 @@ def own_names(project: Configuration | None) -> tuple[str, ...]:
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first full stop that ends a sentence, on one line."""
+    """The text up to the first full stop that ends a sentence, on one line."""
     words = " ".join(text.split())
     head, stop, _ = words.partition(". ")
     return head + "." if stop else words
@@ -113,7 +113,7 @@ def first_sentence(text: str) -> str:
 def validated(
     asked: Sequence[str], project: Configuration | None, host: HostOptions, knowledge: Knowledge | None
 ) -> tuple[Validated, ...]:
-    """Judge profiles, every one of them.
+    """Validate profiles, and if a host is given check that they fit it.
 
     Args:
         asked: files or names.

@@ -27,7 +27,7 @@ HINT = "--no-config, or CUENV_NO_CONFIG=1, ignores the file"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One value and where it came from."""
+    """A value and its source."""
 
     name: str  # as in the file
     value: Value = field(repr=False)  # a mirror may hold credentials
@@ -42,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One setting that there is."""
+    """A setting that exists."""
 
     flag: str = ""  # the option it stands for; empty for none
     variable: str = ""
@@ -62,16 +62,16 @@ def _one_of(*allowed: str) -> Callable[[str], object]:
     return check
 
 
-def _seconds(text: str) -> None:
+def _check_seconds(text: str) -> None:
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text)):
         raise ValueError(f"expected seconds from 1 to 99999, got {describe(text)}")
 
 
-def _spec(what: str) -> Callable[[str], object]:
+def _version_checker(what: str) -> Callable[[str], object]:
     return lambda text: parse_version_spec(text, what=what)
 
 
-def _mirror(text: str) -> None:
+def _check_mirror(text: str) -> None:
     origin, mark, target = text.partition("=")
     if not (origin.strip() and mark and target.strip()):
         raise ValueError(f"expected FROM=TO, got {describe(redact(text))}")
@@ -80,9 +80,9 @@ def _mirror(text: str) -> None:
 KINDS: Mapping[str, Kind] = {
     "profile": Kind(flag="--profile", variable="CUENV_PROFILE", place="path"),
     "stack": Kind(flag="--stack", variable="CUENV_STACK", check=_one_of(*EVERY_STACK)),
-    "pytorch": Kind(flag="--pytorch", variable="CUENV_PYTORCH", check=_spec("pytorch")),
-    "cuda": Kind(flag="--cuda", variable="CUENV_CUDA", check=_spec("cuda")),
-    "python": Kind(flag="--python", variable="CUENV_PYTHON", check=_spec("python")),
+    "pytorch": Kind(flag="--pytorch", variable="CUENV_PYTORCH", check=_version_checker("pytorch")),
+    "cuda": Kind(flag="--cuda", variable="CUENV_CUDA", check=_version_checker("cuda")),
+    "python": Kind(flag="--python", variable="CUENV_PYTHON", check=_version_checker("python")),
     "prefer": Kind(flag="--prefer", variable="CUENV_PREFER", check=_one_of(*PREFER)),
     "dev": Kind(flag="--dev", variable="CUENV_DEV", type=bool),
     "hosts": Kind(flag="--host", variable="CUENV_HOST", type=tuple, default=(), place="path"),
@@ -90,14 +90,16 @@ KINDS: Mapping[str, Kind] = {
     "driver": Kind(flag="--driver", variable="CUENV_DRIVER", check=check_driver),
     "glibc": Kind(flag="--glibc", variable="CUENV_GLIBC", check=glibc),
     "platforms": Kind(flag="--platform", variable="CUENV_PLATFORM", type=tuple, default=(), check=_one_of(*PLATFORMS)),
-    "mirrors": Kind(flag="--mirror", variable="CUENV_MIRROR", type=tuple, default=(), check=_mirror, place="target"),
+    "mirrors": Kind(
+        flag="--mirror", variable="CUENV_MIRROR", type=tuple, default=(), check=_check_mirror, place="target"
+    ),
     "offline": Kind(flag="--offline", variable="CUENV_OFFLINE", type=bool, default=False),
     "engine": Kind(flag="--engine", variable="CUENV_ENGINE", default="embedded", check=_one_of(*ENGINES)),
     "knowledge": Kind(flag="--knowledge", variable="CUENV_KNOWLEDGE", place="always"),
     "color": Kind(flag="--color", variable="CUENV_COLOR", default="auto", check=_one_of(*COLOURS)),
     "no-progress": Kind(flag="--no-progress", variable="CUENV_NO_PROGRESS", type=bool, default=False),
     "cache-dir": Kind(variable="CUENV_CACHE_DIR", place="always"),
-    "timeout": Kind(variable="CUENV_TIMEOUT", type=int, default="60", check=_seconds),
+    "timeout": Kind(variable="CUENV_TIMEOUT", type=int, default="60", check=_check_seconds),
     "profile-dir": Kind(place="always"),
 }
 """Every setting by its name in the file."""
@@ -113,8 +115,8 @@ WRITTEN = frozenset({"cache-dir"})
 NO_CONFIG = "CUENV_NO_CONFIG"  # the variable that switches the files off
 
 
-def replaced_by(given: frozenset[str] | set[str]) -> frozenset[str]:
-    """What settings of a lower level no longer count beside those of a higher one.
+def overridden_names(given: frozenset[str] | set[str]) -> frozenset[str]:
+    """The settings of a lower level that a setting of a higher level overrides.
 
     A host that is named whole brings its own GPUs, driver, C library and platform; GPUs that are named never take
     the driver that was set for others.
@@ -125,12 +127,12 @@ def replaced_by(given: frozenset[str] | set[str]) -> frozenset[str]:
 
 
 def merge(*levels: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The settings that count, from the levels in order of priority, highest first; defaults where none says more."""
+    """The effective settings of the levels, highest priority first, with defaults for the rest."""
     found: dict[str, Setting] = {}
     gone: frozenset[str] = frozenset()
     for level in levels:
         found |= {name: item for name, item in level.items() if name not in found and name not in gone}
-        gone |= replaced_by(set(level))
+        gone |= overridden_names(set(level))
     rest = {name: Setting(name=name, value=kind.default, origin="default") for name, kind in KINDS.items()}
     return {name: found.get(name, item) for name, item in rest.items()}
 
@@ -166,13 +168,13 @@ def _from_text(text: str, kind: Kind) -> Value:
     return tuple(items) if kind.type is tuple else text
 
 
-def switched_off(text: str) -> bool:
+def disables_config(text: str) -> bool:
     """Whether the value of ``CUENV_NO_CONFIG`` says that no file is read."""
     return text.strip().lower() not in {"", *FALSE}
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """A warning for every ``CUENV_*`` variable that looks like a slip of one that there is."""
+    """A warning for every ``CUENV_*`` variable that looks like a misspelt setting."""
     from difflib import get_close_matches  # noqa: PLC0415 - for `cuenv config` only
 
     known = {kind.variable for kind in KINDS.values() if kind.variable} | {NO_CONFIG}
@@ -182,7 +184,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def parse_table(data: Any, faults: Faults, *, path: str, folder: str) -> tuple[dict[str, Setting], Mapping[str, Any]]:
-    """The settings and the profiles of a file's table.
+    """The settings and the profiles in the table of a file.
 
     Args:
         faults: collects what is wrong; its source names the file.
@@ -207,7 +209,7 @@ def parse_table(data: Any, faults: Faults, *, path: str, folder: str) -> tuple[d
     return found, profiles
 
 
-def _number(text: str, kind: Kind, path: str, faults: Faults) -> Value:
+def _parse_number(text: str, kind: Kind, path: str, faults: Faults) -> Value:
     try:
         kind.check(text)
     except ValueError as error:
@@ -221,13 +223,13 @@ def _from_file(reader: Reader, name: str, kind: Kind, folder: str, faults: Fault
             _check(text, kind)
         except UsageError as error:
             raise ValueError(f"{error.message}; {error.hint}") from error
-        return beside(text, kind.place, folder)
+        return relative_to_file(text, kind.place, folder)
 
     if kind.type is bool:
         return reader.get(name, bool)
     if kind.type is int and not isinstance(reader.raw(name), str):
         number = reader.get(name, int)
-        return None if number is None else _number(str(number), kind, reader.at(name), faults)
+        return None if number is None else _parse_number(str(number), kind, reader.at(name), faults)
     return reader.parsed_list(name, parse) if kind.type is tuple else reader.parsed(name, parse)
 
 
@@ -237,11 +239,11 @@ def _check(text: str, kind: Kind) -> None:
     kind.check(text)
 
 
-def beside(text: str, place: str, folder: str) -> str:
-    """A text of a file with the path in it put beside that file; see `Kind.place`."""
+def relative_to_file(text: str, place: str, folder: str) -> str:
+    """A value from a file with its path relative to that file; see `Kind.place`."""
     if place == "target":
         origin, _, target = text.partition("=")
-        return text if "://" in target else f"{origin}={beside(target.strip(), 'always', folder)}"
+        return text if "://" in target else f"{origin}={relative_to_file(target.strip(), 'always', folder)}"
     looks = place == "always" or (place == "path" and ("/" in text or text.endswith((".json", ".yml", ".yaml"))))
     if not looks or not folder or text.startswith(("/", "~")):
         return text

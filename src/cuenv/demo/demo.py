@@ -92,7 +92,7 @@ def _install(solution: Solution, prefix: Path, sources: Sources) -> Report:
     return report(str(prefix), conda_findings(made, solution), (f"{len(made.conda)} packages installed",))
 
 
-def real_commands(facts: HostFacts, *, recorded: bool) -> tuple[str, ...]:
+def commands_for_real_channels(facts: HostFacts, *, recorded: bool) -> tuple[str, ...]:
     """The commands that do the same on the real channels."""
     host = host_options(facts) if recorded else ()
     words = (("lock", "--resolve", *host), ("check", *host))

@@ -58,14 +58,14 @@ def plain(path: str) -> bool:
     return bool(path) and "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))
 
 
-def wrong_in(contents: Contents) -> str:
+def package_problem(contents: Contents) -> str:
     """What is wrong with one package; empty if nothing is."""
-    return next(_wrong(contents), "")
+    return next(_problems(contents), "")
 
 
-def _wrong(contents: Contents) -> Iterator[str]:
+def _problems(contents: Contents) -> Iterator[str]:
     members = contents.members
-    way = _way_of([members])
+    way = _link_resolver([members])
     files = {place for place, item in members.items() if item.kind == "file"}
     for place, item in members.items():
         if way.through(place):
@@ -131,19 +131,19 @@ def _moved(place: str, python: str) -> str:
     return f"{known.get(top, top)}{slash}{rest}"
 
 
-def wrong_together(packages: Iterable[tuple[str, Mapping[str, Member]]]) -> tuple[str, str] | None:
+def environment_problem(packages: Iterable[tuple[str, Mapping[str, Member]]]) -> tuple[str, str] | None:
     """The first package, by its name, whose places lead out of the environment through links of any package, and how.
 
     Packages may bring the same path, and a path through a link of another one, as long as it stays inside, whichever
     is linked first.
     """
     each = tuple(packages)
-    way = _way_of(there for _, there in each)
+    way = _link_resolver(there for _, there in each)
     found = ((name, _wrong_among(place, item, way)) for name, there in each for place, item in there.items())
     return next(((name, wrong) for name, wrong in found if wrong), None)
 
 
-def _way_of(each: Iterable[Mapping[str, Member]]) -> _Way:
+def _link_resolver(each: Iterable[Mapping[str, Member]]) -> _LinkResolver:
     links: dict[str, tuple[str, ...]] = {}
     solid: set[str] = set()
     for there in each:
@@ -154,10 +154,10 @@ def _way_of(each: Iterable[Mapping[str, Member]]) -> _Way:
                 solid.add(place)
         for above in {place.rpartition("/")[0] for place in there}:
             solid.update(_above(f"{above}/"))
-    return _Way(links, solid)
+    return _LinkResolver(links, solid)
 
 
-def _wrong_among(place: str, item: Member, way: _Way) -> str:
+def _wrong_among(place: str, item: Member, way: _LinkResolver) -> str:
     if _OWN.fullmatch(place):
         return f"it contains {describe(place)}, which installers write themselves"
     if way.through(place) and any(end is None or _OWN.fullmatch(end) for end in way.ends(place)):
@@ -173,7 +173,7 @@ def _above(place: str) -> Iterator[str]:
         yield place
 
 
-class _Way:
+class _LinkResolver:
     """Follows paths through links as the kernel does: each link is resolved before the next part."""
 
     def __init__(self, links: Mapping[str, tuple[str, ...]], solid: set[str]) -> None:

@@ -26,7 +26,7 @@ _LEARN = "cuenv kb learn --channel {} --save DIR, then --knowledge DIR"
 
 
 class Fault(NamedTuple):
-    """One cell of a row that is not what the records say."""
+    """A cell of a row that contradicts the records."""
 
     code: str
     severity: Severity
@@ -47,21 +47,23 @@ def torch_findings(seen: Iterable[ChannelBuild], stack: str, platform: str, know
     for key, build in builds.items():
         row = rows.get(key)
         if row is not None:
-            yield from (_finding(fault, build, row) for fault in faults(build, row))
+            yield from (_fault_finding(fault, build, row) for fault in row_faults(build, row))
         elif first is not None and build.version < first:
             older.append(str(build))
         elif build.cuda is None and not any(item.cuda is None for item in rows.values()):
             cpu.append(str(build))
         else:
-            yield _unknown(build)
-    yield from _many(older, "builds older than the first row of this channel are not compared")
-    yield from _many(cpu, "CPU builds are not compared, because the cuenv tables list no CPU build of this channel")
+            yield _unlisted_finding(build)
+    yield from _joint_finding(older, "builds older than the first row of this channel are not compared")
+    yield from _joint_finding(
+        cpu, "CPU builds are not compared, because the cuenv tables list no CPU build of this channel"
+    )
     first_seen = [str(build) for key, build in builds.items() if key in rows and rows[key].seen is None]
     says = f"builds of this channel are known to the cuenv tables only by their recipe ({_LEARN.format(stack)})"
-    yield from _many(first_seen, says)
+    yield from _joint_finding(first_seen, says)
     gone = [f"pytorch {row.version} {row.build}" for key, row in rows.items() if key not in builds]
-    yield from _many(gone, "builds of the tables are not in this channel")
-    yield from _many(_lost_pythons(rows, builds), "builds of the tables are not in this channel for a Python")
+    yield from _joint_finding(gone, "builds of the tables are not in this channel")
+    yield from _joint_finding(_lost_pythons(rows, builds), "builds of the tables are not in this channel for a Python")
 
 
 def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, ChannelBuild]) -> list[str]:
@@ -73,22 +75,22 @@ def _lost_pythons(rows: dict[BuildKey, TorchBuild], builds: dict[BuildKey, Chann
     return found
 
 
-def _many(items: list[str], says: str) -> Iterator[Finding]:
-    """One finding for many of a kind; all of them are its evidence."""
+def _joint_finding(items: list[str], says: str) -> Iterator[Finding]:
+    """One finding for many builds of a kind, with all of them as evidence."""
     if items:
         shown = "; ".join(items[:_SHOWN]) + (f"; and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
         message = f"{len(items)} {says}: {shown}"
         yield Finding(code="CU602", severity="info", subject="pytorch", message=message, evidence=tuple(items))
 
 
-def _unknown(build: ChannelBuild) -> Finding:
+def _unlisted_finding(build: ChannelBuild) -> Finding:
     message = f"the cuenv tables do not list {build}, for Python {', '.join(build.pythons)}"
     subject = f"pytorch {build.version}"
     fix = _LEARN.format(build.stack)
     return Finding(code="CU601", severity="warning", subject=subject, message=message, evidence=build.builds, fix=fix)
 
 
-def _finding(fault: Fault, build: ChannelBuild, row: TorchBuild) -> Finding:
+def _fault_finding(fault: Fault, build: ChannelBuild, row: TorchBuild) -> Finding:
     return Finding(
         code=fault.code,
         severity=fault.severity,
@@ -99,21 +101,21 @@ def _finding(fault: Fault, build: ChannelBuild, row: TorchBuild) -> Finding:
     )
 
 
-def faults(build: ChannelBuild, row: TorchBuild) -> Iterator[Fault]:
-    """Where a row and the records of its build differ."""
+def row_faults(build: ChannelBuild, row: TorchBuild) -> Iterator[Fault]:
+    """The cells of a row that contradict the records of its build."""
     strangers = [text for text in build.builds if not fnmatchcase(text, row.build)]
     if strangers:
         yield Fault("CU603", "error", "build", f"{row.build} does not match {strangers[0]}")
     fresh = [text for text in build.pythons if text not in row.pythons]
     if fresh:
         yield Fault("CU601", "warning", "pythons", f"the row does not list Python {', '.join(fresh)}")
-    yield from _requirement("cudnn", row.cudnn, build.cudnn)
-    yield from _requirement("nccl", row.nccl, build.nccl)
-    yield from _glibc(row.glibc, build.glibc)
+    yield from _requirement_fault("cudnn", row.cudnn, build.cudnn)
+    yield from _requirement_fault("nccl", row.nccl, build.nccl)
+    yield from _glibc_fault(row.glibc, build.glibc)
 
 
-def loosest(asked: Iterable[Requirement]) -> Requirement:
-    """What the most modest of several builds asks for, as a row says it.
+def loosest_requirement(asked: Iterable[Requirement]) -> Requirement:
+    """The loosest of several requirements, as a row has it.
 
     Raises:
         ValueError: nothing is asked.
@@ -121,10 +123,10 @@ def loosest(asked: Iterable[Requirement]) -> Requirement:
     return min(asked, key=lambda item: item.first or version("0"))
 
 
-def _requirement(cell: str, says: Requirement | None, asked: tuple[Requirement, ...]) -> Iterator[Fault]:
+def _requirement_fault(cell: str, says: Requirement | None, asked: tuple[Requirement, ...]) -> Iterator[Fault]:
     if not asked:
         return
-    least = loosest(asked)
+    least = loosest_requirement(asked)
     if says is None:
         yield Fault("CU601", "warning", cell, f"the row has no value, but the records require {least}")
         return
@@ -143,7 +145,7 @@ def _requirement(cell: str, says: Requirement | None, asked: tuple[Requirement, 
         yield Fault("CU603", "warning" if vague else "error", cell, told)
 
 
-def _glibc(says: Version | None, asked: tuple[Version, ...]) -> Iterator[Fault]:
+def _glibc_fault(says: Version | None, asked: tuple[Version, ...]) -> Iterator[Fault]:
     if not asked:
         return
     if says is None:
@@ -155,10 +157,10 @@ def _glibc(says: Version | None, asked: tuple[Version, ...]) -> Iterator[Fault]:
 
 
 def discontinued_findings(rows: Iterable[Discontinued], records: Iterable[Record]) -> Iterator[Finding]:
-    """Packages that ended, says a row, and that have a later release."""
+    """Packages that a row calls discontinued, but that have a later release."""
     there = tuple(records)
     for row in rows:
-        last = max(filter(None, map(version_or_none, row.versions)), default=_NONE)
+        last = max(filter(None, map(version_or_none, row.versions)), default=_NO_VERSION)
         later = sorted({release for item in there if item.name == row.package and (release := release_of(item)) > last})
         if later:
             message = (
@@ -169,7 +171,7 @@ def discontinued_findings(rows: Iterable[Discontinued], records: Iterable[Record
 
 
 def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[Finding]:
-    """Compilers of conda-forge that the tables do not know."""
+    """Releases of conda-forge's nvcc that the tables do not list."""
     known = {row.version for row in knowledge.cudas if row.conda_nvcc}
     there = nvcc_minors(records)
     for cuda in sorted(there - known):
@@ -179,21 +181,21 @@ def nvcc_findings(records: Iterable[Record], knowledge: Knowledge) -> Iterator[F
 
 
 def nvcc_minors(records: Iterable[Record]) -> set[Version]:
-    """The CUDA minors that ``cuda-nvcc`` is there for."""
+    """The CUDA minors with a ``cuda-nvcc`` package."""
     releases = (release_of(item) for item in records if item.name == "cuda-nvcc")
     return {minor(item) for item in releases if len(item.release) > 1}
 
 
-_NONE = version("0")
+_NO_VERSION = version("0")
 
 
 def release_of(record: Record) -> Version:
-    """The version of a record, the lowest for a text that Python takes for none (``2019a_1``)."""
-    return version_or_none(record.version) or _NONE
+    """The version of a record; the lowest version for text that Python does not accept (``2019a_1``)."""
+    return version_or_none(record.version) or _NO_VERSION
 
 
 def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record]) -> Iterator[Finding]:
-    """A label of the nvidia channel whose libraries do not lie within the bounds of ``pytorch-cuda``.
+    """A label of the nvidia channel whose libraries are outside the bounds of ``pytorch-cuda``.
 
     Args:
         label: the records of the label, as far as ``pytorch-cuda`` asks for them.
@@ -208,7 +210,7 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
             name, asked = split_name(text)
             if name not in there or not asked.startswith(">="):
                 continue
-            bound = _range(asked.split(" ")[0])
+            bound = _requirement_range(asked.split(" ")[0])
             if bound and not any(map(bound.admits, there[name])):
                 has = ", ".join(map(str, sorted(there[name])[:_SHOWN]))
                 message = (
@@ -218,7 +220,7 @@ def label_findings(row: LabelFit, pins: Iterable[Record], label: Iterable[Record
                 yield Finding(code="CU605", severity="error", subject=f"label {row.label}", message=message)
 
 
-def _range(text: str) -> Requirement | None:
+def _requirement_range(text: str) -> Requirement | None:
     try:
         return Requirement.parse(text)
     except ValueError:

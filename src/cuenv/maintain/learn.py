@@ -17,7 +17,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import Cuda, CudaVariant, Extension, Source, TorchBuild
 from cuenv.knowledge.tables import TABLES, dump, merge, rows_of
-from cuenv.maintain.audit import faults, loosest, release_of
+from cuenv.maintain.audit import loosest_requirement, release_of, row_faults
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.model import names_cpu, names_cuda
 from cuenv.solve.observed import ChannelBuild, Record
@@ -30,7 +30,7 @@ _NOT_ON_TORCH = {*_TORCH, "pytorch-gpu", "pytorch-cpu"}
 
 
 def variants_of(records: Iterable[Record], channel: str, knowledge: Knowledge, source: Source) -> list[CudaVariant]:
-    """The packages with CPU and CUDA builds that no row knows.
+    """The packages with CPU and CUDA builds that no row lists.
 
     Such a package has both of one release, or names the one ``cpu`` and the other by CUDA. That its CPU build defeats
     the purpose of a CUDA environment is inferred: whoever knows better writes the row.
@@ -43,7 +43,7 @@ def variants_of(records: Iterable[Record], channel: str, knowledge: Knowledge, s
         glob = None
         known = knowledge.is_component(name) or knowledge.cuda_variant(name, channel)
         if not known and not name.endswith("-cpu"):
-            glob = _told_apart(packages[name])
+            glob = _build_glob(packages[name])
         if glob:
             found.append(
                 CudaVariant(
@@ -60,8 +60,8 @@ def variants_of(records: Iterable[Record], channel: str, knowledge: Knowledge, s
     return found
 
 
-def _told_apart(records: list[Record]) -> str | None:
-    """The glob that every CUDA build matches and no other build, of a package that has both."""
+def _build_glob(records: list[Record]) -> str | None:
+    """The glob that matches every CUDA build of a package and no CPU build."""
     cuda = [record for record in records if names_cuda(record.build)]
     other = [record for record in records if not names_cuda(record.build)]
     both = {item.version for item in cuda} & {item.version for item in other}
@@ -69,10 +69,10 @@ def _told_apart(records: list[Record]) -> str | None:
         return None
     last = max(map(release_of, cuda))
     newest = [item for item in cuda if release_of(item) == last]
-    return _glob(cuda, other) or _glob(newest, other)
+    return _common_glob(cuda, other) or _common_glob(newest, other)
 
 
-def _glob(cuda: list[Record], other: list[Record]) -> str | None:
+def _common_glob(cuda: list[Record], other: list[Record]) -> str | None:
     fits = (
         glob
         for glob in _GLOBS
@@ -85,7 +85,7 @@ def _glob(cuda: list[Record], other: list[Record]) -> str | None:
 def extensions_of(
     records: Iterable[Record], channel: str, platform: str, knowledge: Knowledge, source: Source
 ) -> list[Extension]:
-    """The libraries whose CUDA builds ask for one range of torch, release by release, where no row says it.
+    """The libraries whose CUDA builds require one range of torch, by release, if no row has it.
 
     Builds of one release for several minors of torch become one range; where a minor between them is left out, the
     newest stretch counts.
@@ -104,7 +104,7 @@ def extensions_of(
             same.setdefault(str(torch), (torch, []))[1].append(cuda)
         rows = [row for row in knowledge.extension(name) if channel in row.comes and row.covers(release)]
         for torch, cudas in same.values():
-            if not any(_says(row, torch, cudas, platform) for row in rows):
+            if not any(_row_agrees(row, torch, cudas, platform) for row in rows):
                 found.append(
                     Extension(
                         package=name,
@@ -119,8 +119,8 @@ def extensions_of(
     return found
 
 
-def _says(row: Extension, torch: Requirement, cudas: Iterable[Version], platform: str) -> bool:
-    """Whether a row says of builds what their records say."""
+def _row_agrees(row: Extension, torch: Requirement, cudas: Iterable[Version], platform: str) -> bool:
+    """Whether a row says the same about builds as their records."""
     if row.platforms and platform not in row.platforms:
         return False
     mine, asked = row.torch, (torch.first, torch.below)
@@ -130,7 +130,7 @@ def _says(row: Extension, torch: Requirement, cudas: Iterable[Version], platform
 
 
 def _within(outer: Requirement, inner: Requirement) -> bool:
-    """Whether a range lies within another; the patch release that a build asks for at least is no matter of a row."""
+    """Whether a range is within another; the patch release of the lower bound does not count."""
     starts = outer.first is None or inner.first is None or outer.first.release[:2] <= inner.first.release[:2]
     return starts and (outer.below is None or (inner.below is not None and inner.below <= outer.below))
 
@@ -142,7 +142,7 @@ def _cuda_of(record: Record) -> Version | None:
 
 
 def _torch_of(record: Record) -> Requirement | None:
-    """The range of torch that a record asks for."""
+    """The range of torch that a record requires."""
     for text in record.depends:
         name, asked = split_name(text)
         if name in _TORCH and asked.startswith(">=") and "," in asked:
@@ -154,7 +154,7 @@ def _torch_of(record: Record) -> Requirement | None:
 
 
 def _joined(ranges: Iterable[Requirement]) -> Requirement:
-    """Ranges that touch as one; of several stretches the newest."""
+    """Touching ranges joined into one; of several separate ranges the newest."""
     ordered = sorted((item.first, item.below) for item in ranges if item.first and item.below)
     first, below = ordered[-1]
     for start, end in reversed(ordered[:-1]):
@@ -183,7 +183,7 @@ def learn(
     day: str,
     records: Iterable[Record] = (),
 ) -> Knowledge:
-    """Lay over the tables what a channel's records say and the tables do not.
+    """The tables with the rows that a channel's records add.
 
     Args:
         nvccs: CUDA minors that conda-forge has ``cuda-nvcc`` for; empty for another channel.
@@ -200,8 +200,8 @@ def learn(
         locator=f"repodata of {platform}: pytorch, cuda-nvcc",
         read_on=day,
     )
-    torch = [row for build in seen if (row := _torch(build, source, knowledge))]
-    cudas = _cudas(torch, nvccs, source, knowledge)
+    torch = [row for build in seen if (row := _torch_row(build, source, knowledge))]
+    cudas = _cuda_rows(torch, nvccs, source, knowledge)
     other = source.replaced(
         id=f"learned_libraries_{stack}_{platform}".replace("-", "_"),
         locator=f"repodata of {platform}: packages with CUDA builds",
@@ -221,20 +221,20 @@ def learn(
         "extensions": extensions,
     }
     edition = max(knowledge.edition, day)
-    return merge(knowledge, texts_of(_only(knowledge, found, edition)), f"what {stack} says")
+    return merge(knowledge, texts_of(_tables_with(knowledge, found, edition)), f"what {stack} says")
 
 
-def own(base: Knowledge, merged: Knowledge) -> Knowledge:
-    """The rows that were laid over a base: those of ``merged`` that are not the very rows of ``base``."""
+def new_rows(base: Knowledge, merged: Knowledge) -> Knowledge:
+    """The rows of ``merged`` that are not rows of ``base``."""
     found: dict[str, list[Any]] = {}
     for name in TABLES:
         there = {id(row) for row in rows_of(base, name)}
         found[name] = [row for row in rows_of(merged, name) if id(row) not in there]
-    return _only(merged, found, merged.edition)
+    return _tables_with(merged, found, merged.edition)
 
 
 def table_texts(overlay: Knowledge) -> dict[str, str]:
-    """The canonical text of each table of an overlay that has rows."""
+    """The canonical text of each table that has rows."""
     return {name: dump(overlay, name) for name in TABLES if rows_of(overlay, name)}
 
 
@@ -243,27 +243,27 @@ def texts_of(overlay: Knowledge) -> dict[str, object]:
     return {name: json.loads(text) for name, text in table_texts(overlay).items()}
 
 
-def _only(knowledge: Knowledge, found: Mapping[str, Iterable[Any]], edition: str) -> Knowledge:
-    """Tables that hold the given rows and nothing else."""
+def _tables_with(knowledge: Knowledge, found: Mapping[str, Iterable[Any]], edition: str) -> Knowledge:
+    """A knowledge base with only the given rows."""
     rows: dict[str, Any] = {name: tuple(found.get(name, ())) for name in TABLES}
     sources = {row.id: row for row in rows.pop("sources")}
     return replace(knowledge, edition=edition, sources=sources, **rows)
 
 
-def _torch(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBuild | None:
-    """The row of a build: new, or the known one mended; ``None`` when the known one is right."""
+def _torch_row(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBuild | None:
+    """The new or corrected row of a build; ``None`` if the known row is right."""
     row = next((item for item in knowledge.torch if item.key == build.key), None)
     if row is None:
-        return _fresh(build, source, knowledge) if _in_reach(build, knowledge) else None
-    wrong = {fault.cell for fault in faults(build, row)}
+        return _new_build_row(build, source, knowledge) if _is_covered(build, knowledge) else None
+    wrong = {fault.cell for fault in row_faults(build, row)}
     if not wrong and row.seen:
         return None
     note = f"{', '.join(sorted(wrong))} as in the records of {source.read_on}" if wrong else ""
     return row.replaced(
         build=build.glob if "build" in wrong else row.build,
         pythons=tuple(sorted({*row.pythons, *build.pythons}, key=version)),
-        cudnn=loosest(build.cudnn) if "cudnn" in wrong else row.cudnn,
-        nccl=loosest(build.nccl) if "nccl" in wrong else row.nccl,
+        cudnn=loosest_requirement(build.cudnn) if "cudnn" in wrong else row.cudnn,
+        nccl=loosest_requirement(build.nccl) if "nccl" in wrong else row.nccl,
         glibc=build.glibc[0] if "glibc" in wrong else row.glibc,
         seen=max(row.seen or "", build.day or source.read_on),
         since=min(filter(None, (row.since, build.first)), default=None),
@@ -272,15 +272,15 @@ def _torch(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBu
     )
 
 
-def _in_reach(build: ChannelBuild, knowledge: Knowledge) -> bool:
-    """Whether the tables speak of such builds: none older than their first, no CPU build where they have none."""
+def _is_covered(build: ChannelBuild, knowledge: Knowledge) -> bool:
+    """Whether the tables cover such a build: not older than their first, and a CPU build only if they have some."""
     rows = [row for row in knowledge.torch if (row.stack, row.platform) == (build.stack, build.platform)]
     first = min((row.version for row in rows), default=build.version)
     return build.version >= first and (build.cuda is not None or not rows or any(row.cuda is None for row in rows))
 
 
-def _fresh(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBuild:
-    model = _model(build, knowledge) if build.cuda else None
+def _new_build_row(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBuild:
+    model = _similar_build(build, knowledge) if build.cuda else None
     code = model.code if model else None
     sources: tuple[str, ...] = (source.id,)
     low, note = False, ""
@@ -300,8 +300,8 @@ def _fresh(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBu
         pythons=build.pythons,
         code=code,
         glibc=build.glibc[0] if build.glibc else None,
-        cudnn=loosest(build.cudnn) if build.cudnn else None,
-        nccl=loosest(build.nccl) if build.nccl else None,
+        cudnn=loosest_requirement(build.cudnn) if build.cudnn else None,
+        nccl=loosest_requirement(build.nccl) if build.nccl else None,
         seen=build.day or source.read_on,
         since=build.first or None,
         sources=tuple(dict.fromkeys(sources)),
@@ -310,8 +310,8 @@ def _fresh(build: ChannelBuild, source: Source, knowledge: Knowledge) -> TorchBu
     )
 
 
-def _model(build: ChannelBuild, knowledge: Knowledge) -> TorchBuild | None:
-    """The newest known build of the same stack and CUDA release, of the same platform if there is one."""
+def _similar_build(build: ChannelBuild, knowledge: Knowledge) -> TorchBuild | None:
+    """The newest known build of the same stack and CUDA release, preferably of the same platform."""
     same = [
         row
         for row in knowledge.torch
@@ -320,22 +320,24 @@ def _model(build: ChannelBuild, knowledge: Knowledge) -> TorchBuild | None:
     return max(same, key=lambda row: (row.platform == build.platform, row.version), default=None)
 
 
-def _cudas(torch: Iterable[TorchBuild], nvccs: Iterable[Version], source: Source, knowledge: Knowledge) -> list[Cuda]:
-    """Rows of CUDA releases that a build or a compiler names and no row knows, or knows without conda's compiler."""
+def _cuda_rows(
+    torch: Iterable[TorchBuild], nvccs: Iterable[Version], source: Source, knowledge: Knowledge
+) -> list[Cuda]:
+    """Rows of CUDA releases that a build or compiler names and that the tables lack, or lack the compiler of."""
     compilers = set(nvccs)
     named = compilers | {row.cuda for row in torch if row.cuda}
     found = []
     for minor in sorted(named):
         row = knowledge.cuda(minor)
         if row is None:
-            found.append(_cuda(minor, source, knowledge, compiler=minor in compilers))
+            found.append(_cuda_row(minor, source, knowledge, compiler=minor in compilers))
         elif minor in compilers and not row.conda_nvcc:
             sources = tuple(dict.fromkeys((*row.sources, source.id)))
             found.append(row.replaced(conda_nvcc=True, sources=sources))
     return found
 
 
-def _cuda(minor: Version, source: Source, knowledge: Knowledge, *, compiler: bool) -> Cuda:
+def _cuda_row(minor: Version, source: Source, knowledge: Knowledge, *, compiler: bool) -> Cuda:
     earlier = [row for row in knowledge.cudas if row.version.major == minor.major and row.version < minor]
     model = max(earlier, key=lambda row: row.version, default=None)
     return Cuda(

@@ -21,7 +21,7 @@ from cuenv.knowledge.io.load import load, read_texts
 from cuenv.knowledge.rows import PLATFORMS, STACKS, Discontinued, LabelFit
 from cuenv.knowledge.schema import DAY, TableRow, read_all, rows_in, table_text
 from cuenv.maintain import audit as judge
-from cuenv.maintain.learn import learn, own
+from cuenv.maintain.learn import learn, new_rows
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.match_spec import split_name
 from cuenv.solve.observed import ChannelBuild, Record, newest_day, seen_builds
@@ -31,7 +31,7 @@ _NAME = regex(r"[a-z0-9_][a-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Which channel is compared with the tables."""
+    """A channel to compare with the tables."""
 
     channel: str  # ``conda-forge`` or ``pytorch``, by name or canonical URL; a mirror of it is a matter of ``sources``
     platform: str
@@ -47,7 +47,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """The rows that a channel has and the tables have not."""
+    """The rows that a channel has and the tables lack."""
 
     overlay: Knowledge  # the new rows alone; laid over the tables that ship, they are all that is needed
     fresh: Knowledge  # the rows that were learned just now; ``overlay`` also holds those of earlier overlays
@@ -61,16 +61,16 @@ def audit(question: Question, knowledge: Knowledge) -> Report:
         UsageError: the tables say nothing about this channel or platform.
         ChannelError: it cannot be read.
     """
-    records, seen, strange = _look(question, knowledge)
+    records, seen, strange = _channel_records(question, knowledge)
     found = list(judge.torch_findings(seen, question.stack, question.platform, knowledge))
-    found += judge.discontinued_findings(_endings(question.stack, knowledge), records)
+    found += judge.discontinued_findings(_discontinued_rows(question.stack, knowledge), records)
     if question.stack == "conda-forge":
         found += judge.nvcc_findings(records, knowledge)
     else:
         for row in knowledge.labels:
-            found += _label(row, question, records)
+            found += _label_records(row, question, records)
     if strange:
-        found.append(_strange(strange))
+        found.append(_foreign_record_finding(strange))
     counts = f"{len(seen)} torch builds in {sum(len(build.builds) for build in seen)} records"
     title = f"{question.stack} for {question.platform}"
     return report(title, found, (counts, f"tables of {knowledge.edition}"))
@@ -88,8 +88,8 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
         UsageError: the tables say nothing about this channel, or no day is known.
         ChannelError: it cannot be read.
     """
-    said = _day(read_on)
-    records, seen, _ = _look(question, knowledge, libraries=True)
+    said = _valid_day(read_on)
+    records, seen, _ = _channel_records(question, knowledge, libraries=True)
     day = said or newest_day(records)
     if not day:
         raise UsageError(
@@ -100,20 +100,20 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
     merged = learn(
         seen, knowledge, nvccs=compilers, stack=question.stack, platform=question.platform, day=day, records=records
     )
-    return Learned(overlay=own(base, merged), fresh=own(knowledge, merged), day=day)
+    return Learned(overlay=new_rows(base, merged), fresh=new_rows(knowledge, merged), day=day)
 
 
-def _day(text: str) -> str:
+def _valid_day(text: str) -> str:
     try:
         return str(DAY.read(text)) if text else ""
     except ValueError as error:
         raise UsageError(f"--read-on: {error}", hint="cuenv kb learn --read-on 2026-11-20") from error
 
 
-def _look(
+def _channel_records(
     question: Question, knowledge: Knowledge, *, libraries: bool = False
 ) -> tuple[tuple[Record, ...], tuple[ChannelBuild, ...], tuple[Record, ...]]:
-    """The records of a channel, the torch builds among them, and the records that are no build."""
+    """The records of a channel, the torch builds in them, and records that are not valid builds."""
     from cuenv.solve.io.records import channel_records  # noqa: PLC0415 - rattler is heavy
 
     if question.stack not in STACKS:
@@ -127,7 +127,7 @@ def _look(
             f"--platform {printable(question.platform)!r} is not supported; choose from {' and '.join(PLATFORMS)}",
             hint=f"--platform {PLATFORMS[0]}",
         )
-    names = {"pytorch", "cuda-nvcc", *(row.package for row in _endings(question.stack, knowledge))}
+    names = {"pytorch", "cuda-nvcc", *(row.package for row in _discontinued_rows(question.stack, knowledge))}
     if libraries:
         wrong = [name for name in question.packages or () if not _NAME.fullmatch(name)]
         if wrong:
@@ -144,11 +144,11 @@ def _look(
     return records, seen, strange
 
 
-def _endings(stack: str, knowledge: Knowledge) -> tuple[Discontinued, ...]:
+def _discontinued_rows(stack: str, knowledge: Knowledge) -> tuple[Discontinued, ...]:
     return tuple(row for row in knowledge.endings if row.channel == stack)
 
 
-def _label(row: LabelFit, question: Question, records: tuple[Record, ...]) -> Iterator[Finding]:
+def _label_records(row: LabelFit, question: Question, records: tuple[Record, ...]) -> Iterator[Finding]:
     from cuenv.solve.io.records import channel_records  # noqa: PLC0415 - as above
 
     pins = [record for record in records if record.name == "pytorch-cuda"]
@@ -162,7 +162,7 @@ def _label(row: LabelFit, question: Question, records: tuple[Record, ...]) -> It
     yield from judge.label_findings(row, pins, label)
 
 
-def _strange(records: tuple[Record, ...]) -> Finding:
+def _foreign_record_finding(records: tuple[Record, ...]) -> Finding:
     names = tuple(f"pytorch {record.version} {record.build}" for record in records)
     shown = "; ".join(names[:4])
     message = f"{len(names)} records name neither a CUDA release nor CPU, so they are not compared: {shown}"
@@ -179,7 +179,7 @@ _GAP = regex(r"[\s,]*")
 
 
 class LineFaults(Faults):
-    """Faults that begin with the file and the line of the row."""
+    """Mistakes that begin with the file and the line of the row."""
 
     def __init__(self, folder: str, below: str, texts: Mapping[str, str]) -> None:
         super().__init__(folder, KnowledgeError)
@@ -232,11 +232,11 @@ def formatted(texts: Mapping[str, str], base: Knowledge, folder: str) -> dict[st
         tables.parse(data, faults=faults)
     else:
         tables.merge(base, data, faults=faults)
-    return {name: _text(name, tables.TABLES[name], data[name], faults) for name in texts}
+    return {name: _formatted_text(name, tables.TABLES[name], data[name], faults) for name in texts}
 
 
 def formatted_group(group: str, texts: Mapping[str, str], known: frozenset[str], folder: str) -> dict[str, str]:
-    """The same for the tables of a folder in `GROUPS`, which may cite known sources of the facts.
+    """The canonical texts of the tables in a folder of `GROUPS`, which may cite sources of the facts.
 
     Raises:
         KnowledgeError: with every fault, its file and its line.
@@ -246,15 +246,15 @@ def formatted_group(group: str, texts: Mapping[str, str], known: frozenset[str],
     for name in sorted(set(data) - set(GROUPS[group])):
         faults.add(name, f"no such table; choose from {', '.join(GROUPS[group])}")
     read_all(GROUPS[group], data, faults=faults, known=known)
-    return {name: _text(name, GROUPS[group][name], data[name], faults) for name in texts}
+    return {name: _formatted_text(name, GROUPS[group][name], data[name], faults) for name in texts}
 
 
 def row_lines(text: str) -> list[int]:
-    """The line at which each row of a table begins."""
-    return [text.count("\n", 0, start) + 1 for start in _starts(text)]
+    """The line number of each row of a table."""
+    return [text.count("\n", 0, start) + 1 for start in _row_starts(text)]
 
 
-def _starts(text: str) -> Iterator[int]:
+def _row_starts(text: str) -> Iterator[int]:
     head = _ROWS.search(text)
     at = head.end() if head else len(text)
     while (at := _end_of_gap(text, at)) < len(text) and text[at] != "]":
@@ -286,9 +286,9 @@ def _decoded(texts: Mapping[str, str], faults: LineFaults) -> dict[str, Any]:
 
 
 def _row_with_fault(text: str) -> str:
-    """The index of the first row in which a key appears twice, as ``[3]``; empty when it is outside of the rows."""
+    """The index of the first row with a duplicate key, as ``[3]``; empty if it is outside of the rows."""
     strict = json.JSONDecoder(object_pairs_hook=unique_keys)
-    for index, start in enumerate(_starts(text)):
+    for index, start in enumerate(_row_starts(text)):
         try:
             strict.raw_decode(text, start)
         except ValueError:  # noqa: PERF203 - the first that fails is the answer
@@ -296,5 +296,5 @@ def _row_with_fault(text: str) -> str:
     return ""
 
 
-def _text(name: str, of: type[TableRow], data: Any, faults: Faults) -> str:
+def _formatted_text(name: str, of: type[TableRow], data: Any, faults: Faults) -> str:
     return table_text(name, of, rows_in(name, of, data, faults), data.get("edition"))

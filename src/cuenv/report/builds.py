@@ -28,7 +28,7 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def _told(item: Assessment) -> GridCell:
+def _status_cell(item: Assessment) -> GridCell:
     """The status of a candidate, as a word and a sentence."""
     if item.objections:
         lead = item.objections[0]
@@ -41,12 +41,12 @@ def _told(item: Assessment) -> GridCell:
     return GridCell("ok", "fits", "no rule rejects it")
 
 
-def _furthest(items: Sequence[Assessment]) -> Assessment:
+def _best_attempt(items: Sequence[Assessment]) -> Assessment:
     """The candidate of a build that fits, or is rejected by the least basic rule."""
     return max(items, key=lambda item: 1000 if item.fits else rule_named(item.objections[0].rule).order)
 
 
-def _best(decision: Decision) -> dict[TorchBuild, Assessment]:
+def _best_attempts(decision: Decision) -> dict[TorchBuild, Assessment]:
     ranks = {id(item): at for at, item in enumerate(decision.fitting)}
     found: dict[int, list[Assessment]] = {}
     for item in decision.assessments:
@@ -55,7 +55,9 @@ def _best(decision: Decision) -> dict[TorchBuild, Assessment]:
     best = {}
     for some in found.values():
         fitting = [item for item in some if id(item) in ranks]
-        best[some[0].candidate.build] = min(fitting, key=lambda item: ranks[id(item)]) if fitting else _furthest(some)
+        best[some[0].candidate.build] = (
+            min(fitting, key=lambda item: ranks[id(item)]) if fitting else _best_attempt(some)
+        )
     return best
 
 
@@ -66,7 +68,7 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
         decision: with every candidate of a host judged.
         taken: the one that was chosen, or that is locked.
     """
-    best = {(build.stack, build.version, build.cuda): (build, item) for build, item in _best(decision).items()}
+    best = {(build.stack, build.version, build.cuda): (build, item) for build, item in _best_attempts(decision).items()}
     if not best:
         return None
     parts, rows = [], []
@@ -79,7 +81,7 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
             release: tuple(_cell(best.get((stack, release, cuda)), stack, release, cuda) for cuda in cudas)
             for release in releases
         }
-        shown = list(_folded(releases, lines, mine[1] if mine and mine[0] == stack else None))
+        shown = list(_folded_rows(releases, lines, mine[1] if mine and mine[0] == stack else None))
         drawn = grid(
             [(str(cuda), "") for cuda in cudas],
             [GridRow(label, "", cells) for label, cells in shown],
@@ -88,7 +90,7 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
         )
         parts.append(said(0, top + 16, f"{stack}: PyTorch by the CUDA release of the build", "h"))
         parts.append(
-            f'<g transform="translate(0 {top + 20})">{drawn.body}{_pick(drawn, shown, cudas, mine, stack)}</g>'
+            f'<g transform="translate(0 {top + 20})">{drawn.body}{_chosen_frame(drawn, shown, cudas, mine, stack)}</g>'
         )
         top += drawn.height + 34
         width = max(width, drawn.width)
@@ -96,7 +98,7 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
             for cuda in cudas:
                 one = best.get((stack, release, cuda))
                 if one:
-                    cell = _told(one[1])
+                    cell = _status_cell(one[1])
                     star = " (this one)" if (stack, release, cuda) == mine else ""
                     rows.append((f"PyTorch {release}{star}", stack, str(cuda), cell.word, cell.tip))
     fits = sum(item.fits for _, item in best.values())
@@ -118,11 +120,11 @@ def builds(decision: Decision, taken: Candidate | None) -> Picture | None:
 def _cell(found: tuple[TorchBuild, Assessment] | None, stack: str, release: Version, cuda: Version) -> GridCell:
     if found is None:
         return GridCell("none", "", f"{stack} has no build of PyTorch {release} for CUDA {cuda}")
-    told = _told(found[1])
+    told = _status_cell(found[1])
     return told._replace(tip=f"PyTorch {release}, CUDA {cuda} ({stack}): {told.word}: {told.tip}")
 
 
-def _folded(
+def _folded_rows(
     releases: Sequence[Version], lines: Mapping[Version, tuple[GridCell, ...]], own: Version | None
 ) -> Iterator[tuple[str, tuple[GridCell, ...]]]:
     """The rows, with equal neighbours combined; the row of the chosen build stays alone."""
@@ -136,7 +138,7 @@ def _folded(
         yield label, lines[some[0]]
 
 
-def _pick(
+def _chosen_frame(
     drawn: Drawn,
     shown: Sequence[tuple[str, tuple[GridCell, ...]]],
     cudas: Sequence[Version],

@@ -168,12 +168,12 @@ def files_below(folder: str | os.PathLike[str]) -> Iterator[str | Unlisted]:
         for entry in entries:
             if entry.is_symlink():
                 links.append(entry.path)
-            elif entry.is_file(follow_symlinks=False) and _first(entry.path, seen):
+            elif entry.is_file(follow_symlinks=False) and _is_new(entry.path, seen):
                 yield entry.path
-    yield from (path for path in links if os.path.isfile(path) and _first(path, seen))  # noqa: PTH113 - as above
+    yield from (path for path in links if os.path.isfile(path) and _is_new(path, seen))  # noqa: PTH113 - as above
 
 
-def _first(path: str, seen: set[tuple[int, int]]) -> bool:
+def _is_new(path: str, seen: set[tuple[int, int]]) -> bool:
     """Whether a file is seen for the first time; only possible binaries are checked."""
     if not may_be_binary(path):
         return True

@@ -9,8 +9,8 @@ OWN = "cuenv.toml"
 PROJECT = "pyproject.toml"
 
 
-def upward() -> tuple[str, ...]:
-    """The working folder and those above it, nearest first; none when it was removed."""
+def parent_folders() -> tuple[str, ...]:
+    """The working folder and its parents, nearest first; empty if it was removed."""
     try:
         folder = os.getcwd()  # noqa: PTH109 - strings, for speed
     except OSError:
@@ -20,7 +20,7 @@ def upward() -> tuple[str, ...]:
 
 
 def exists(path: str) -> bool:
-    """Whether something is there that can be looked at; a link that runs in a circle is."""
+    """Whether a path exists, also as a link that leads in a circle."""
     try:
         os.stat(path)  # noqa: PTH116 - as above
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -30,8 +30,8 @@ def exists(path: str) -> bool:
     return True
 
 
-def anything(environ: Mapping[str, str], *, files: bool) -> bool:
-    """Whether a variable or a file may set something. A file of a project that does not know cuenv counts here."""
+def settings_may_exist(environ: Mapping[str, str], *, files: bool) -> bool:
+    """Whether a variable or a file may contain settings."""
     if any(name.startswith("CUENV_") for name in environ):
         return True
-    return files and any(exists(f"{folder}/{name}") for folder in upward() for name in (OWN, PROJECT))
+    return files and any(exists(f"{folder}/{name}") for folder in parent_folders() for name in (OWN, PROJECT))

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from typing import Any
 
-from cuenv.config.io.config_files import OWN, PROJECT, exists, upward
+from cuenv.config.io.config_files import OWN, PROJECT, exists, parent_folders
 from cuenv.config.settings import HINT, KINDS, WRITTEN, Setting, merge, parse_table, parse_variables
 from cuenv.core.errors import InputError
 from cuenv.core.io.files import load_toml, path_text, read_text, reason_of
@@ -20,7 +20,7 @@ _NESTED = "in cuenv.toml the keys are at the top level, without [tool.cuenv]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What the variables and the project say together."""
+    """The settings of the variables and the project."""
 
     settings: Mapping[str, Setting]  # every setting by its name, defaults included
     path: str = ""  # the file that was read, as it is shown; empty for none
@@ -38,19 +38,21 @@ def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Con
     """
     variables = parse_variables(environ)
     warnings: list[str] = []
-    for folder in upward() if files else ():
+    for folder in parent_folders() if files else ():
         if not (exists(f"{folder}/{OWN}") or exists(f"{folder}/{PROJECT}")):
             continue
-        own, project = (_table(f"{folder}/{name}", name, warnings) for name in (OWN, PROJECT))
+        own, project = (_settings_table(f"{folder}/{name}", name, warnings) for name in (OWN, PROJECT))
         if own is None and project is None:
             continue
         if own is not None and project is not None:
-            warnings.append(f"{_name(folder, PROJECT)}: [tool.cuenv] is ignored, because {_name(folder, OWN)} exists")
+            warnings.append(
+                f"{_short_path(folder, PROJECT)}: [tool.cuenv] is ignored, because {_short_path(folder, OWN)} exists"
+            )
         name, prefix, data = (OWN, "", own) if own is not None else (PROJECT, "tool.cuenv", project)
-        path = _name(folder, name)
+        path = _short_path(folder, name)
         faults = Faults(path)
-        found, profiles = parse_table(data, faults, path=prefix, folder="" if folder == _here() else folder)
-        _drop_strange_places(found, f"{folder}/{name}", path, warnings)
+        found, profiles = parse_table(data, faults, path=prefix, folder="" if folder == _working_folder() else folder)
+        _drop_foreign_folders(found, f"{folder}/{name}", path, warnings)
         faults.check(hint=_NESTED if name == OWN and isinstance(data, dict) and "tool" in data else HINT)
         return Configuration(
             settings=merge(variables, found), path=path, prefix=prefix, profiles=profiles, warnings=tuple(warnings)
@@ -58,12 +60,12 @@ def read_configuration(environ: Mapping[str, str], *, files: bool = True) -> Con
     return Configuration(settings=merge(variables), warnings=tuple(warnings))
 
 
-def _table(path: str, name: str, warnings: list[str]) -> Any:
-    """What cuenv is told by a file; ``None`` when it does not exist, says nothing to cuenv, or is a stranger's."""
+def _settings_table(path: str, name: str, warnings: list[str]) -> Any:
+    """The settings in a file; ``None`` if there are none, or if the file belongs to another user."""
     if not exists(path):
         return None
-    label = _name(os.path.dirname(path) or "/", name)  # noqa: PTH120 - strings are kept, and `/` has no name
-    if _strangers(path):
+    label = _short_path(os.path.dirname(path) or "/", name)  # noqa: PTH120 - strings are kept, and `/` has no name
+    if _is_foreign_file(path):
         warnings.append(
             f"{label}: the file is ignored, because another user owns it and everyone can write to its folder"
         )
@@ -100,8 +102,8 @@ def _load(text: str, source: str) -> dict[str, Any]:
     return data
 
 
-def _strangers(path: str) -> bool:
-    """Whether somebody else put the file into a folder such as /tmp: settings say where packages come from."""
+def _is_foreign_file(path: str) -> bool:
+    """Whether another user put the file into a folder such as /tmp, because settings name package sources."""
     try:
         owner = os.stat(path).st_uid  # noqa: PTH116 - as above
         folder = os.stat(os.path.dirname(path) or "/").st_mode  # noqa: PTH116, PTH120 - as above
@@ -110,8 +112,8 @@ def _strangers(path: str) -> bool:
     return bool(folder & stat.S_IWOTH) and owner not in (0, os.geteuid())
 
 
-def _drop_strange_places(found: dict[str, Setting], path: str, label: str, warnings: list[str]) -> None:
-    """Let no file of another user say where this user's runs write to."""
+def _drop_foreign_folders(found: dict[str, Setting], path: str, label: str, warnings: list[str]) -> None:
+    """Drop folders to write to that a file of another user names."""
     asked = sorted(WRITTEN & set(found))
     if not asked or os.stat(path).st_uid == os.geteuid():  # noqa: PTH116 - as above
         return
@@ -121,10 +123,10 @@ def _drop_strange_places(found: dict[str, Setting], path: str, label: str, warni
         warnings.append(f"{label}: {setting} is ignored, because the file belongs to another user ({variable} sets it)")
 
 
-def _here() -> str:
-    return next(iter(upward()), "")
+def _working_folder() -> str:
+    return next(iter(parent_folders()), "")
 
 
-def _name(folder: str, name: str) -> str:
-    """A file as it is shown: its name in the working folder, else the whole path."""
-    return name if folder == _here() else path_text(f"{folder.rstrip('/')}/{name}")
+def _short_path(folder: str, name: str) -> str:
+    """The path of a file for messages: its name in the working folder, otherwise the whole path."""
+    return name if folder == _working_folder() else path_text(f"{folder.rstrip('/')}/{name}")

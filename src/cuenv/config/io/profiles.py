@@ -25,7 +25,7 @@ _ENDINGS = (".yml", ".yaml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilePlace:
-    """Where one profile stands."""
+    """The place of one profile."""
 
     name: str  # what ``--profile`` takes
     origin: str  # for people: ``ships with cuenv``, a file, or a file and the table in it
@@ -43,7 +43,7 @@ class ProfilePlace:
         return read_text(self.file) if self.file else ""
 
     def data(self) -> Any:
-        """What is written in it, not yet judged.
+        """The content of the file, not validated.
 
         Raises:
             InputError: it cannot be read or is not valid YAML.
@@ -64,7 +64,7 @@ class ProfilePlace:
 
 
 def folder() -> Path:
-    """Where the shipped profiles lie."""
+    """The folder of the shipped profiles."""
     return _SHIPPED if _SHIPPED.is_dir() else _CHECKOUT
 
 
@@ -80,7 +80,7 @@ def own_folder(project: Configuration | None) -> Path | None:
 
 
 def places(project: Configuration | None = None) -> tuple[ProfilePlace, ...]:
-    """Every profile that has a name, in the order in which a name is looked up: the first of a name counts."""
+    """Every named profile in the order of lookup: the first with a name counts."""
     found: list[ProfilePlace] = []
     if project:
         for name, table in project.profiles.items():
@@ -96,7 +96,7 @@ def places(project: Configuration | None = None) -> tuple[ProfilePlace, ...]:
 
 
 def find_profile(name_or_path: str, project: Configuration | None = None) -> ProfilePlace:
-    """Where a profile stands: a file, or the first of that name.
+    """The place of a profile: a file, or the first profile with that name.
 
     Raises:
         UsageError: there is no such profile.
@@ -117,7 +117,7 @@ def find_profile(name_or_path: str, project: Configuration | None = None) -> Pro
 
 
 def read_profile(name_or_path: str, project: Configuration | None = None) -> Request:
-    """Read a profile: a file, or the name of one of the project or of a shipped one.
+    """Read a profile from a file, or by the name of a project's or shipped profile.
 
     Raises:
         UsageError: there is no such profile.

@@ -157,12 +157,12 @@ def _packages(
     rows: list[dict[str, Any]], tables: Mapping[str, Any], platforms: Mapping[str, Any], platform: str
 ) -> Iterator[Package]:
     for row in rows:
-        for words in _expanded(tables[row["each"]] if "each" in row else [{}]):
+        for words in _expanded_rows(tables[row["each"]] if "each" in row else [{}]):
             if platform in {row.get("on", platform)} & {words.get("on", platform)}:
                 yield _package(row, {**platforms[platform], **words, "subdir": platform})
 
 
-def _expanded(table: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
+def _expanded_rows(table: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
     for row in table:
         choices = [value if isinstance(value, list) else [value] for value in row.values()]
         for values in product(*choices):

@@ -33,10 +33,10 @@ from cuenv.install.placing import (
     Contents,
     Kind,
     Member,
+    environment_problem,
+    package_problem,
     places,
     plain,
-    wrong_in,
-    wrong_together,
 )
 from cuenv.solve.io.channels import run
 from cuenv.solve.model import LockedPackage
@@ -131,7 +131,7 @@ def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -
             f"the lock names Python {describe(version)}, which is not a version of Python", hint="cuenv lock"
         )
     each = [places(contents, python) for contents in found]
-    wrong = wrong_together(zip((item.name for item in found), each, strict=True))
+    wrong = environment_problem(zip((item.name for item in found), each, strict=True))
     if wrong:
         raise _refused(Path(wrong[0]), wrong[1])
     return frozenset(place for there in each for place, item in there.items() if item.kind != "folder")
@@ -171,7 +171,7 @@ async def _one(path: Path) -> Contents:
         raise
     except Exception as error:
         raise _refused(path, f"it cannot be read as a package: {printable(redact(str(error)))[:300]}") from error
-    wrong = wrong_in(contents)
+    wrong = package_problem(contents)
     if wrong:
         raise _refused(path, wrong)
     return contents
