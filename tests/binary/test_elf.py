@@ -122,7 +122,7 @@ def test_segments_alone_are_read() -> None:
     assert (found.rpath, found.runpath) == (("/opt", "$ORIGIN"), ("",))
 
 
-def test_names_that_are_no_text_are_kept() -> None:
+def test_names_that_are_not_text_are_kept() -> None:
     found = read_elf(linked(needed=["lib\udcff\x1b[31m.so"])).dynamic
     assert found
     assert found.needed == ("lib\udcff\x1b[31m.so",)

@@ -110,7 +110,7 @@ def test_an_executable_wants_the_functions_whose_address_it_takes(tmp_path: Path
 
 
 @needs_gcc
-def test_a_library_without_versions_serves_every_version(tmp_path: Path) -> None:
+def test_a_library_without_versions_matches_every_version(tmp_path: Path) -> None:
     data = compile_library(tmp_path / "libp.so", "int plain(void) { return 0; }").read_bytes()
     assert defines(Exports(data, read_elf(data)), "plain", "ANY")
 

@@ -64,7 +64,7 @@ def test_every_kind_of_entry() -> None:
     assert [item.kind for item in found.objects[0].entries][-1] == "other"
 
 
-def test_an_architecture_in_one_object_of_thirty_does_not_serve_the_others() -> None:
+def test_an_architecture_in_one_object_of_thirty_does_not_support_the_others() -> None:
     held = summary(code(fatbin(*[cubins(80, 86)] * 29, cubins(80, 86, 90))).objects)
     assert held.objects == 30
     assert held.everywhere == targets("8.0", "8.6")
@@ -122,7 +122,7 @@ def test_deep_finds_a_container_across_the_steps_of_the_search() -> None:
         assert summary(found.elsewhere).everywhere == targets("7.5")
 
 
-def test_the_magic_number_by_chance_is_no_container() -> None:
+def test_the_magic_number_by_chance_is_not_a_container() -> None:
     magic = struct.pack("<I", MAGIC)
     noise = [
         magic * 9,

@@ -32,7 +32,7 @@ def gets(capability: str, *lists: tuple[Entry, ...], level: str | None = "12.9")
     return gpu_code(objects(*lists), gpu, base())
 
 
-def test_native_code_of_the_same_major_serves() -> None:
+def test_native_code_of_the_same_major_runs() -> None:
     found = gets("8.9", sass("8.0", "9.0"), sass("8.6"))
     assert (found.outcome, found.native, found.jit, found.missing) == ("native", 2, 0, ())
     assert [str(target) for target in found.by] == ["8.0", "8.6"]
@@ -55,7 +55,7 @@ def test_ptx_needs_a_driver_that_knows_its_isa() -> None:
         assert (found.needs, found.driver) == (version("12.9"), base().native_driver(version("12.9")))
 
 
-def test_the_highest_need_of_several_objects_is_told() -> None:
+def test_the_highest_need_of_several_objects_is_reported() -> None:
     found = gets("12.0", (ptx("8.0", (7, 0)),), (ptx("9.0", (8, 7)),), level="12.4")
     assert (found.jit, found.beyond, found.needs) == (1, (1,), version("12.8"))
 

@@ -78,7 +78,7 @@ def test_a_pipe_in_the_place_of_a_loader_holds_nothing_up(tmp_path: Path) -> Non
     assert loader_facts({}, "x86_64", interpreter="/gone", root=tmp_path)[1][0] == "/gone: no such file"
 
 
-def test_what_is_no_cache_is_refused() -> None:
+def test_what_is_not_a_cache_is_refused() -> None:
     good = made(ROWS, HWCAPS)
     for bad in (b"", b"\0" * 100, b"ld.so-1.7.0", good[:40], good[: HEADER.size + 30], good[:-1]):
         with pytest.raises(BinaryError):

@@ -229,7 +229,7 @@ int main(int count, char **names) {
 
 @needs_loader
 @pytest.mark.parametrize("kind", ["rpath", "runpath"])
-def test_the_executables_rpath_serves_what_is_opened_later(kind: str, tmp_path: Path) -> None:
+def test_the_executables_rpath_applies_to_what_is_opened_later(kind: str, tmp_path: Path) -> None:
     """As conda's Python, whose RPATH is ``$ORIGIN/../lib``."""
     inner = compile_library(tmp_path / "lib/libinner.so.1", "int in(void) { return 1; }", soname="libinner.so.1")
     outer = compile_library(tmp_path / "site/ext.so", needs=[inner])

@@ -85,7 +85,7 @@ def test_a_file_as_text(prefix: Path, tmp_path: Path) -> None:
     assert lines[-1] == "error: no code that runs on 12.0 in 1 of 1 file: env/lib/libmixed.so"
 
 
-def test_with_a_newer_driver_the_same_file_is_served_in_part(prefix: Path, tmp_path: Path) -> None:
+def test_with_a_newer_driver_the_same_file_is_supported_in_part(prefix: Path, tmp_path: Path) -> None:
     newer = [*GPUS[:4], "--driver", "580.65.06"]
     code, answer = as_json(prefix / "lib" / "libmixed.so", *newer, folder=tmp_path)
     assert code == ExitCode.OK
@@ -172,7 +172,7 @@ def test_an_error_is_json_when_that_was_asked_for(bad: Path) -> None:
     assert (code, answer["schema"], answer["error"]["code"]) == (ExitCode.INPUT, "cuenv/error/1", "binary")
 
 
-def test_beside_what_cannot_be_read_the_rest_is_told(bad: Path) -> None:
+def test_beside_what_cannot_be_read_the_rest_is_reported(bad: Path) -> None:
     code, answer = as_json("pipe", "good.so", "short.so", "--gpu", "6.0", folder=bad)
     assert code == ExitCode.INPUT
     assert [item["path"] for item in answer["files"]] == ["good.so"]

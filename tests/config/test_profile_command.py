@@ -76,7 +76,7 @@ def test_resolve_takes_them_in_order(project: Path, name: str, torch: str) -> No
     assert by_variable.stdout == done.stdout
 
 
-def test_a_name_that_is_none_is_told_which_there_are(project: Path) -> None:
+def test_a_name_that_does_not_exist_gets_the_names_that_exist(project: Path) -> None:
     done = run("resolve", *HOST, "--profile", "nothing", folder=project)
     assert done.returncode == ExitCode.USAGE
     assert "choose from lab, inference, team, " in done.stderr
@@ -132,7 +132,7 @@ def test_new_is_valid_and_replaces_nothing(tmp_path: Path) -> None:
 
 
 @collect("name", ["a/b", "-", "", "a b", "..", "é\x1b"])
-def test_new_refuses_what_is_no_name(tmp_path: Path, name: str) -> None:
+def test_new_refuses_what_is_not_a_name(tmp_path: Path, name: str) -> None:
     done = run("profile", "new", "--", name, folder=tmp_path)
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
     assert "\x1b" not in done.stderr

@@ -130,7 +130,7 @@ def test_the_timeout_reaches_whoever_asks_channels(folder: Path, text: str, seco
 
 
 @collect("text", ["0", "-5", "'x'", "1.5", "true", "1000000", "''"])
-def test_a_timeout_that_is_none_is_an_error(folder: Path, text: str) -> None:
+def test_a_timeout_that_is_invalid_is_an_error(folder: Path, text: str) -> None:
     (folder / "cuenv.toml").write_text(f"timeout = {text}\n")
     with pytest.raises(InputError, match=r"cuenv\.toml: timeout: expected"):
         read_configuration({})
@@ -264,7 +264,7 @@ def test_all_faults_at_once_with_their_paths(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"[tool]\ncuenv = 3\n", b"tool.cuenv = [1]\n"])
-def test_a_table_that_is_none(folder: Path, data: bytes) -> None:
+def test_a_table_that_is_invalid(folder: Path, data: bytes) -> None:
     (folder / "pyproject.toml").write_bytes(data)
     with pytest.raises(InputError, match=r"tool\.cuenv: expected a mapping"):
         read_configuration({})
@@ -276,7 +276,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(folder: Path, data: by
     assert read_configuration({}).settings["cuda"].value == "12.4"
 
 
-def test_what_is_no_file(folder: Path) -> None:
+def test_what_is_not_a_file(folder: Path) -> None:
     own = folder / "cuenv.toml"
     own.symlink_to("nowhere")
     assert read_configuration({}).path == ""
@@ -305,7 +305,7 @@ def test_a_file_that_may_not_be_read(folder: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_strangers_file_in_a_folder_of_everyone_is_passed_over(folder: Path) -> None:
+def test_a_strangers_file_in_a_folder_of_everyone_is_ignored(folder: Path) -> None:
     (folder / "cuenv.toml").write_text("mirrors = ['conda-forge=https://evil.example.com']\n")
     os.chown(folder / "cuenv.toml", 12345, 12345)
     assert read_configuration({}).path == "cuenv.toml"  # a colleague's, in a folder of the team
@@ -484,7 +484,7 @@ def test_where_nothing_is_set_nothing_is_imported(folder: Path) -> None:
     assert len(imported() & names) == 3
 
 
-def test_unknown_variables_are_told_of() -> None:
+def test_unknown_variables_are_reported() -> None:
     assert unknown_variables({"CUENV_PYTROCH": "2", "CUENV_CUDA": "12.4", "CUENV_XYZZY": "", "PATH": ""}) == [
         "CUENV_PYTROCH: no such variable; did you mean CUENV_PYTORCH?"
     ]

@@ -134,7 +134,7 @@ def test_the_sample_has_a_solution_on_aarch64(tmp_path: Path) -> None:
     assert versions(answer, "cuda-nvcc gxx_linux-aarch64") == ["12.9.86", "14.3.0"]
 
 
-def test_the_cpu_twin_is_there_to_be_avoided(sources: Sources) -> None:
+def test_the_cpu_variant_is_there_to_be_avoided(sources: Sources) -> None:
     pins = (Pin(name="pytorch", version="2.12.0", build="*cpu*"), Pin(name="python", version="3.12"))
     answer = solve(request(*pins, virtual=(VirtualPackage("__glibc", "2.35"),)), sources)
     assert versions(answer, "pytorch") == ["2.12.0"]

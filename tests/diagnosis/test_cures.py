@@ -202,7 +202,7 @@ def test_a_library_that_torch_brings_is_put_on_the_search_path_and_nothing_is_up
     assert newer.command == "python -m pip install 'ctranslate2>=4.5'"
 
 
-def test_a_solver_is_told_what_runs_by_minor_version_compatibility_and_nothing_else() -> None:
+def test_a_solver_is_given_what_runs_by_minor_version_compatibility_and_nothing_else() -> None:
     asks = "  - nothing provides __cuda >=12.8 needed by pytorch-2.8.0-cuda128_mkl_py312\n"
     cause = led(f"{asks}       virtual packages : __cuda=12.2=0\n")
     assert cause.command == "export CONDA_OVERRIDE_CUDA=12.8"
@@ -352,7 +352,7 @@ def test_poetry_is_given_a_python_that_the_wheel_is_for() -> None:
     assert cause.command == "poetry env use python3.12 && poetry install"
 
 
-def test_apt_is_told_what_it_lacks() -> None:
+def test_apt_is_given_what_it_lacks() -> None:
     locked = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (apt)\n"
     assert led(locked).remedy.startswith("wait until")
     assert led("E: Could not open lock file /var/lib/dpkg/lock - open (13: Permission denied)\n").remedy.startswith(
@@ -470,7 +470,7 @@ def test_a_slice_of_a_gpu_is_named_where_a_process_asks_for_a_second() -> None:
     assert any("MIG" in says for says in cause.because)
 
 
-def test_pip_is_not_told_to_put_its_torch_over_that_of_conda() -> None:
+def test_pip_does_not_put_its_torch_over_that_of_conda() -> None:
     line = "ImportError: /opt/conda/envs/x/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: "
     for symbol in ("_ZN3c104impl", "cusparseSpSM_analysis, version libcusparse.so.11"):
         cause = led(f"{line}{symbol}\n")
@@ -483,7 +483,7 @@ def test_a_cache_is_emptied_by_the_program_that_has_it() -> None:
     assert (led(tree).symptom.id, led(tree).command) == ("pip-hash", "uv cache clean")
 
 
-def test_the_versions_that_pip_lists_are_no_part_of_the_message() -> None:
+def test_the_versions_that_pip_lists_are_not_part_of_the_message() -> None:
     refused = "ERROR: Could not find a version that satisfies the requirement torch==2.3.1+cu121"
     lines = (f"{refused} (from versions: 2.3.1, 2.9.0+rocm6.4)", refused.replace("Could", "No"))
     assert led("\n".join(lines)).symptom.id in ("pip-no-distribution", "pip-package-not-found")
@@ -547,7 +547,7 @@ def test_a_command_is_for_the_framework_that_the_log_names(log: str, command: st
     assert led(log).command == command
 
 
-def test_the_toolkit_of_the_operator_is_told_where_the_driver_is() -> None:
+def test_the_toolkit_of_the_operator_is_reported_where_the_driver_is() -> None:
     line = "nvidia-container-cli{}: initialization error: load library failed: libnvidia-ml.so.1\n"
     assert "driver.enabled=false" in led(line.format(".real")).remedy
     assert "driver.enabled=false" not in led(line.format("")).remedy
@@ -576,13 +576,13 @@ def test_jax_is_given_a_newer_ptxas_and_no_other_torch() -> None:
         "jaxlib.X: the provided PTX was compiled with an unsupported toolchain.\n",
     ],
 )
-def test_what_is_no_program_for_torch_gets_no_command_of_pip_or_conda(log: str) -> None:
+def test_what_is_not_a_program_for_torch_gets_no_command_of_pip_or_conda(log: str) -> None:
     cause = led(log)
     assert (cause.match.kind, cause.command) == ("cause", "")
 
 
 @collect("address", ["git@github.com:", "git://github.com/"])
-def test_git_is_told_the_address_that_everybody_may_read(address: str) -> None:
+def test_git_is_given_the_address_that_everybody_may_read(address: str) -> None:
     line = f"fatal: clone of '{address}acme/ops' into submodule path '/src/third_party/ops' failed\n"
     assert led(line).command == f'git config --global url."https://github.com/".insteadOf {address}'
     assert not led(line.replace(address, "https://gitlab.example/")).command
@@ -662,7 +662,7 @@ def test_spconv_comes_for_the_cuda_of_torch() -> None:
         (f"{AT}/autogptq_cuda_64.cpython-310.so: undefined symbol: _ZN2atE", "auto.gptq"),
     ],
 )
-def test_a_command_names_the_very_library_or_package_of_the_line(line: str, command: str) -> None:
+def test_a_command_names_the_library_or_package_of_the_line(line: str, command: str) -> None:
     assert command in led(line + "\n").command
 
 
@@ -721,7 +721,7 @@ def raised_in(file: str) -> str:
         (RTX5090 + raised_in("xformers/ops/fmha.py"), ""),
     ],
 )
-def test_a_kernel_without_code_for_the_gpu_is_mended_in_its_own_package(log: str, command: str) -> None:
+def test_a_kernel_without_code_for_the_gpu_is_fixed_in_its_own_package(log: str, command: str) -> None:
     cause = led(log)
     assert cause.symptom.id == "no-kernel-image"
     assert cause.command.startswith(command), cause.command
@@ -742,7 +742,7 @@ def test_a_gpu_number_that_is_not_there_is_a_matter_of_ranks_only_where_there_ar
     assert led("".join(f"[rank1]: {one}\n" for one in (inner + line).splitlines())).command.startswith("torchrun")
 
 
-def test_what_is_told_to_docker_is_not_told_where_apptainer_runs() -> None:
+def test_a_command_for_docker_is_not_given_where_apptainer_runs() -> None:
     missing = 'exec: "/usr/bin/nvidia-container-cli": stat /usr/bin/nvidia-container-cli: no such file or directory\n'
     assert led(f"FATAL:   container creation failed: {missing}").command.endswith("nvidia-container-toolkit")
     assert "systemctl restart docker" in led(f"docker: Error response from daemon: {missing}").command
@@ -773,7 +773,7 @@ def test_a_torchvision_of_another_torch_is_replaced_by_the_one_that_belongs_to_i
     assert not led(f"{there}a 1.0 requires torch<2, but you have torch 2.1.0 which is incompatible.\n").command
 
 
-def test_a_solver_is_not_told_of_a_driver_that_it_sees_to_be_older() -> None:
+def test_a_solver_is_not_given_a_driver_that_it_sees_to_be_older() -> None:
     found = led("  - package cudatoolkit-11.0.3-1 has constraint __cuda >=11.0 conflicting with __cuda-10.2-0\n")
     assert not found.command
     assert "supports CUDA 10.2" in found.because[0]
@@ -904,7 +904,7 @@ def test_what_pip_collects_for_a_build_is_not_what_is_built() -> None:
     assert "setuptools" not in led(said).command
 
 
-def test_what_a_setup_refuses_is_told_with_its_place() -> None:
+def test_what_a_setup_refuses_is_reported_with_its_place() -> None:
     frame = '  File "/tmp/pip-req-build-a/setup.py", line 7, in <module>\n    raise RuntimeError(\n'
     found = led(f"Traceback (most recent call last):\n{frame}RuntimeError: Unsupported GPU\n")
     assert (found.symptom.id, found.because) == (
@@ -947,7 +947,7 @@ def test_packages_of_the_kernel_come_to_the_release_of_the_kernel() -> None:
     assert led(f"Error: \n{dkms}").command == "sudo dnf install -y epel-release"
 
 
-def test_an_isolated_build_of_pixi_is_mended_in_its_file_and_uv_names_the_package() -> None:
+def test_an_isolated_build_of_pixi_is_fixed_in_its_file_and_uv_names_the_package() -> None:
     missing = "ModuleNotFoundError: No module named 'torch'\n"
     pixi = led(
         f"Failed to update PyPI packages for environment 'default'\nFailed to build `flash-attn==2.8`\n{missing}"
@@ -957,13 +957,13 @@ def test_an_isolated_build_of_pixi_is_mended_in_its_file_and_uv_names_the_packag
     assert led(missing + hint).command == "uv pip install --no-build-isolation flash-attn"
 
 
-def test_the_tree_of_uv_is_told_in_its_first_line() -> None:
+def test_the_tree_of_uv_is_reported_in_its_first_line() -> None:
     because = "Because there is no version of torch==2.5.1, your requirements are unsatisfiable."
     found = led(f"  No solution found when resolving dependencies:\n  ╰─▶ {because}\n")
     assert found.because == (f"it says: {because.rstrip('.')}",)
 
 
-def test_the_tree_of_uv_is_told_without_its_conclusions_and_lists() -> None:
+def test_the_tree_of_uv_is_reported_without_its_conclusions_and_lists() -> None:
     head = "  x No solution found when resolving dependencies:\n"
     both = "  `-> Because a==1 depends on torch==2.6.0 and you require\n      a==1, we can conclude that it is so.\n"
     more = "      And because you require torch==2.7.0, we can conclude that it cannot be.\n"
@@ -1008,7 +1008,7 @@ def test_a_certificate_that_has_expired_is_not_made_good_by_a_setting() -> None:
     assert not led(log.format("certificate has expired")).command
 
 
-def test_packages_for_a_newer_distribution_are_told_as_such() -> None:
+def test_packages_for_a_newer_distribution_are_reported_as_such() -> None:
     wants = " a : Depends: libc6 (>= 2.34) but 2.31-13 is to be installed\n"
     assert "glibc 2.34" in led(f"The following packages have unmet dependencies:\n{wants}").because[0]
 
@@ -1053,7 +1053,7 @@ def test_a_log_that_tells_its_platform_alone_is_not_from_a_machine_without_a_gpu
     assert found.facts.label == "the machine of this log"
 
 
-def test_an_nvcc_for_another_cuda_than_torchs_is_no_cure_where_torch_is_too_old_for_the_gpu() -> None:
+def test_an_nvcc_for_another_cuda_than_torchs_does_not_help_where_torch_is_too_old_for_the_gpu() -> None:
     log = "torch.__version__  =  1.4.0+cu92\nnvcc fatal   : Unsupported gpu architecture 'compute_75'\n"
     assert led(log).command == "cuenv resolve -o environment.yml"
 
@@ -1089,7 +1089,7 @@ def test_the_gcc_that_is_named_is_one_for_the_nvcc_that_failed() -> None:
     assert not led(line.format(6)).command
 
 
-def test_pixi_is_told_the_c_library_that_the_log_tells() -> None:
+def test_pixi_is_given_the_c_library_of_the_log() -> None:
     said = "Virtual package '__glibc >=2.28' does not match any of the available virtual\n"
     log = f"{said}packages on your machine: [__unix=0=0, __linux=3.10.0=0, __glibc=2.17=0]\n"
     assert led(log).command == "pixi workspace system-requirements add glibc 2.17"
@@ -1158,11 +1158,11 @@ def test_dnf_replaces_what_conflicts_where_it_offers_to() -> None:
         ),
     ],
 )
-def test_a_system_with_packages_of_rpm_is_told_so_in_the_words_of_dnf(log: str, command: str) -> None:
+def test_a_system_with_rpm_packages_gets_commands_for_dnf(log: str, command: str) -> None:
     assert led(log).command == command
 
 
-def test_cmake_is_told_in_the_words_below_its_error_and_not_by_a_warning_before() -> None:
+def test_cmake_is_reported_in_the_words_below_its_error_and_not_by_a_warning_before() -> None:
     log = (
         "x.py:258: UserWarning: Failed to initialize NumPy: No module named 'numpy' (Triggered internally at a.cpp:8)\n"
         "CMake Error at CMakeLists.txt:3 (project):\n  Running\n\n   '/b/ninja' '--version'\n\n  failed with:\n\n"
@@ -1222,7 +1222,7 @@ def test_a_constraint_on_the_driver_that_the_classic_solver_only_lists_is_not_th
     assert "conda config --set solver libmamba" in led(log).command
 
 
-def test_a_file_that_was_gone_before_it_was_removed_is_no_failure() -> None:
+def test_a_file_that_was_gone_before_it_was_removed_is_not_a_failure() -> None:
     log = (
         "  Cleanup : cuda-nvcc  2/3\nwarning: file /usr/local/cuda/bin/nvcc: remove failed: No such file or directory\n"
     )
@@ -1291,14 +1291,14 @@ def test_a_setup_that_setuptools_runs_without_a_name_is_a_setup() -> None:
     assert led_by("KeyError: 'ROOT'") == ("setup-failed", place)
 
 
-def test_a_repository_that_lacks_a_package_of_the_driver_is_told() -> None:
+def test_a_repository_that_lacks_a_package_of_the_driver_is_reported() -> None:
     refused = "Error: Package: 3:nvidia-driver-{0}-1.el{1}.x86_64 (cuda)\n           Requires: {2}\n"
     assert led(refused.format("418.74", 7, "opencl-filesystem")).command == "sudo yum install -y epel-release"
     assert led(refused.format("418.74", 8, "dkms")).command == "sudo dnf install -y epel-release"
     assert "no nvidia-kmod-common of that" in led(refused.format("418.74", 7, "nvidia-kmod-common = 3:4")).because[0]
 
 
-def test_a_certificate_that_apt_refuses_is_no_matter_of_variables() -> None:
+def test_a_certificate_that_apt_refuses_does_not_concern_variables() -> None:
     cause = led("  Certificate verification failed: The certificate is NOT trusted.  Could not handshake: Error\n")
     assert (cause.symptom.id, cause.command) == ("certificate", "")
 
@@ -1339,7 +1339,7 @@ def test_a_step_of_a_dockerfile_that_is_killed_while_it_builds_has_too_many_jobs
     assert not led(f"docker build\n{step.format('python train.py')}").command
 
 
-def test_the_stub_of_tensorrt_has_no_older_release_that_is_none() -> None:
+def test_older_releases_of_the_tensorrt_stub_are_stubs_too() -> None:
     assert not led("RuntimeError: Didn't find wheel for tensorrt_llm 0.16.0\n").command
 
 
@@ -1373,7 +1373,7 @@ def test_paddle_is_reinstalled_by_the_name_that_pip_has_for_it() -> None:
     assert "'^paddlepaddle(-gpu)?[ =]'" in led(said).command
 
 
-def test_a_key_that_yum_imports_itself_is_no_failure() -> None:
+def test_a_key_that_yum_imports_itself_is_not_a_failure() -> None:
     asked = "Public key for nvidia-container-toolkit-1.17.4-1.x86_64.rpm is not installed\n"
     assert led(asked).command == "sudo rpm --import https://nvidia.github.io/libnvidia-container/gpgkey"
     assert not led(asked.replace("nvidia-container-toolkit", "cuda-toolkit-12-4")).command
@@ -1382,13 +1382,13 @@ def test_a_key_that_yum_imports_itself_is_no_failure() -> None:
     assert read(f"{imported}Complete!\n".encode()).verdict == "harmless"
 
 
-def test_the_hashes_of_a_lock_are_no_fault_of_a_cache() -> None:
+def test_wrong_hashes_of_a_lock_are_not_the_fault_of_a_cache() -> None:
     said = "THESE PACKAGES DO NOT MATCH THE HASHES FROM {}! If you have updated the package versions\n"
     assert led(said.format("THE REQUIREMENTS FILE")).command == "python -m pip cache purge"
     assert not led(said.format("Pipfile.lock")).command
 
 
-def test_what_apt_does_not_find_is_told_by_its_name() -> None:
+def test_what_apt_does_not_find_is_reported_by_its_name() -> None:
     assert "contrib and non-free" in led("E: Package 'nvidia-cuda-toolkit' has no installation candidate\n").remedy
     assert "NVIDIA has no package cuda-toolkit-dev" in led("E: Unable to locate package cuda-toolkit-dev\n").remedy
     assert "cuda-keyring" in led("E: Unable to locate package cuda-toolkit-12-4\n").remedy
@@ -1418,7 +1418,7 @@ def test_a_make_that_is_killed_gets_fewer_jobs_in_its_own_words() -> None:
     assert "ENV MAX_JOBS=2" in led(f"#9 1.25 Building wheel for apex (setup.py)\n#9 7.5 {killed}").remedy
 
 
-def test_what_a_build_script_of_rust_says_is_told() -> None:
+def test_what_a_build_script_of_rust_says_is_reported() -> None:
     said = (
         "error: failed to run custom build command for `x-sys v1.0`\n  thread 'main' panicked at build.rs:1:2:\n  {}\n"
     )
@@ -1426,7 +1426,7 @@ def test_what_a_build_script_of_rust_says_is_told() -> None:
     assert led(said.format("Failed to execute `nvcc`: Os { code: 2, kind")).symptom.id == "nvcc-not-found"
 
 
-def test_what_pixi_says_in_the_lines_of_its_tree_is_told() -> None:
+def test_what_pixi_says_in_the_lines_of_its_tree_is_reported() -> None:
     assert led("Error:   \u00d7 Could not apply pin. It is not there:\n  │ libcute\n").because == (
         "it says: Could not apply pin. It is not there: libcute",
     )
@@ -1437,7 +1437,7 @@ def test_a_program_that_is_missing_comes_from_the_package_that_has_it() -> None:
     assert not led("error: command 'nobody' failed: No such file or directory\n").command
 
 
-def test_a_package_for_another_release_of_the_system_is_told_as_such() -> None:
+def test_a_package_for_another_release_of_the_system_is_reported_as_such() -> None:
     found = led(
         "The following packages have unmet dependencies:\n libx-1 : Depends: liburcu6 but it is not installable\n"
     )
@@ -1456,7 +1456,7 @@ def test_a_build_that_asks_for_the_gpu_gets_its_compute_capability() -> None:
     assert not led(asks).command
 
 
-def test_an_index_that_pip_searched_is_not_told_again() -> None:
+def test_an_index_that_pip_searched_is_not_reported_again() -> None:
     lacks = (
         "ERROR: Could not find a version that satisfies the requirement torchvision==0.20.1+cu121 (from versions: {})\n"
     )
@@ -1464,7 +1464,7 @@ def test_an_index_that_pip_searched_is_not_told_again() -> None:
     assert "--index-url" not in led(lacks.format("0.1.6, 0.19.0+cu121")).command
 
 
-def test_a_build_with_make_alone_is_not_told_to_ask_torch() -> None:
+def test_a_build_with_make_alone_does_not_ask_torch() -> None:
     lacks = "a.h:40:1: fatal error: cuda_runtime.h: No such file or directory\n"
     assert led(f"Building wheel for apex (setup.py)\n{lacks}make: *** [a.dep] Error 1\n").command
     assert not led(f"{lacks}make: *** [a.dep] Error 1\n").command
@@ -1474,7 +1474,7 @@ def test_a_runfile_that_fills_the_disk_reads_no_variable() -> None:
     assert not led("[ERROR]: boost::filesystem::copy_file: No space left on device: '/tmp/cuda'\n").command
 
 
-def test_a_binary_without_torch_that_needs_a_newer_glibc_is_not_mended_by_an_environment() -> None:
+def test_a_binary_without_torch_that_needs_a_newer_glibc_is_not_fixed_by_an_environment() -> None:
     needs = "ImportError: /lib/x86_64-linux-gnu/libm.so.6: version `GLIBC_2.33' not found (required by /opt/{}.so)\n"
     assert not led(needs.format("_dynet")).command
     assert led(needs.format("libtorch")).command
@@ -1486,7 +1486,7 @@ def test_the_libstdcxx_of_conda_is_made_newer_only_in_conda() -> None:
     assert not led(lacks.format("/usr/lib/x")).command
 
 
-def test_a_build_of_tensorflow_is_not_told_to_ask_torch() -> None:
+def test_a_build_of_tensorflow_does_not_ask_torch() -> None:
     lacks = "clang-17: error: cannot find CUDA installation; provide its path via '--cuda-path'\n"
     assert not led(f"ERROR: Compiling tensorflow/core/kernels/a.cu.cc failed: (Exit 1): clang failed\n{lacks}").command
     assert not led("a.cc:17:10: fatal error: 'third_party/gpus/cudnn/cudnn.h' file not found\n").command

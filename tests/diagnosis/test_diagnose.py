@@ -97,7 +97,7 @@ def test_a_cause_that_stands_after_its_followers_still_leads() -> None:
 
 
 @pytest.mark.parametrize("step", quick_and_slow(3, 1))
-def test_every_cause_swallows_every_envelope(step: int) -> None:
+def test_every_cause_explains_every_report_of_it(step: int) -> None:
     envelope = (LOGS / "error-building-extension/alone.log").read_bytes()
     _, guidance = tables()
     causes = {row.id for row in guidance.symptoms if row.kind == "cause" and "any" not in row.follows}
@@ -126,7 +126,7 @@ def test_a_harmless_warning_never_leads() -> None:
     assert read(warning).verdict == "harmless"
 
 
-def test_only_an_envelope_is_no_cause() -> None:
+def test_a_report_of_a_failure_alone_is_not_a_cause() -> None:
     found = read((LOGS / "error-building-extension/alone.log").read_bytes())
     assert found.verdict == "effect"
     assert not found.fine
@@ -261,7 +261,7 @@ def test_why_cuda_is_not_available_is_not_guessed_without_the_build() -> None:
     )
 
 
-def test_a_check_is_skipped_only_where_the_driver_reaches_the_floor() -> None:
+def test_a_check_is_skipped_only_where_the_driver_reaches_the_minimum_driver() -> None:
     below = on("container-requirement/cli.log", read_host("a800-470", str, tables()[0])).causes[0]
     assert "skipping the check does not help" in below.because[1]
     assert "--cuda 11.8" in below.command
@@ -286,7 +286,7 @@ def test_the_c_library_is_compared() -> None:
     assert late.because == ("glibc 2.28 is new enough, because the packages need glibc 2.28 or later",)
 
 
-def test_nvcc_is_told_the_targets_that_it_knows() -> None:
+def test_nvcc_is_given_the_targets_that_it_knows() -> None:
     toolkit = FoundToolkit(path="/usr/local/cuda-11.4", release="11.4", on_path=True, via="PATH")
     cause = on("nvcc-unsupported-arch/rtx4090.log", host(toolkits=(toolkit,))).causes[0]
     assert cause.command == 'export TORCH_CUDA_ARCH_LIST="8.6"'
@@ -316,14 +316,14 @@ def test_the_host_compiler_is_compared() -> None:
     assert arm.causes[0].command == "conda install -p /opt/env -c conda-forge 'gxx_linux-aarch64=11.*'"
 
 
-def test_a_runtime_of_another_major_is_told_from_one_that_is_not_found() -> None:
+def test_a_runtime_of_another_major_is_distinguished_from_one_that_is_not_found() -> None:
     other = on("libcudart-missing/import.log", prefix=venv(torch="2.5.1+cu121")).causes[0]
     assert any("built for CUDA 12.1, which is another major version" in item for item in other.because)
     same = on("libcudart-missing/import.log", prefix=venv(torch="2.3.1+cu118")).causes[0]
     assert any("which has this major version" in item for item in same.because)
 
 
-def test_fragmentation_is_told_by_its_numbers() -> None:
+def test_fragmentation_is_reported_by_its_numbers() -> None:
     cause = read(OOM).causes[0]
     assert cause.command == "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     full = OOM.replace(b"910.35 MiB is reserved", b"1.35 MiB is reserved")
@@ -517,7 +517,7 @@ nvcc version ..................... {}
 """
 
 
-def test_an_nvcc_that_cannot_build_for_the_torch_beside_it_is_told_in_the_words_of_the_rule() -> None:
+def test_an_nvcc_that_cannot_build_for_the_torch_beside_it_is_reported_in_the_words_of_the_rule() -> None:
     found = read(DS_REPORT.format("10.1").encode())
     assert found.contradictions == ("nvcc 10.1 cannot build extensions for a torch of CUDA 11.1 (CU412)",)
     assert not read(DS_REPORT.format("11.5").encode()).contradictions

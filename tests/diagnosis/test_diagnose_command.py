@@ -57,7 +57,7 @@ def test_the_command_that_it_gives_works(tmp_path: Path) -> None:
     assert "11.8" in (tmp_path / "environment.yml").read_text(encoding="utf-8")
 
 
-def test_a_batch_job_without_input_is_told_of_its_host(tmp_path: Path) -> None:
+def test_a_batch_job_without_input_uses_its_own_host(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "cuenv", "--no-config", "diagnose", *HOST]
     done = subprocess.run(words, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_an_error(
         ("log.zst", b"\x28\xb5\x2f\xfdbroken", "cannot unpack log.zst"),
     ],
 )
-def test_what_is_no_log_is_said_to_be_none(name: str, data: bytes, says: str, tmp_path: Path) -> None:
+def test_what_is_not_a_log_is_called_so(name: str, data: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     done = run("diagnose", name, *HOST, folder=tmp_path)
     assert done.returncode == 3
@@ -172,7 +172,7 @@ def test_a_packed_log_is_read_like_its_text(suffix: str, tmp_path: Path) -> None
     assert (found["causes"][0]["rank"], found["causes"][0]["leads"][:14]) == (1, "it is an error")
 
 
-def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_causes_no_traceback(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     done = process("diagnose", CUSPARSE, *HOST, folder=tmp_path, stdout=write)

@@ -41,7 +41,7 @@ def test_every_command_of_the_page_runs_and_its_session_is_what_it_prints(tmp_pa
     assert seen >= 6
 
 
-def test_every_verdict_and_word_is_told() -> None:
+def test_every_verdict_and_word_is_reported() -> None:
     for verdict in get_args(Verdict):
         assert f"| `{verdict}` |" in PAGE
     text = (ROOT / "src/cuenv/diagnosis/report.py").read_text(encoding="utf-8")

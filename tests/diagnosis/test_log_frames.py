@@ -87,7 +87,7 @@ def test_a_check_is_a_raise_in_the_line_of_the_frame() -> None:
     assert read(fell.encode()).in_words
 
 
-def test_what_only_reports_that_something_else_failed_is_no_check_of_the_program() -> None:
+def test_what_only_reports_that_something_else_failed_is_not_a_check_of_the_program() -> None:
     report = (
         '  File "/home/u/fold.py", line 9, in run\n    raise ValueError(x)\nValueError: Fold failed after 9 tries.\n'
     )
@@ -114,7 +114,7 @@ def test_what_python_raises_in_a_package_is_a_failure_of_its_code() -> None:
         ("home = os.environ['CUDA_HOME']", "KeyError: 'CUDA_HOME'"),
     ],
 )
-def test_what_the_environment_may_be_to_blame_for_is_not_told_as_the_programs_own(code: str, error: str) -> None:
+def test_what_the_environment_may_be_to_blame_for_is_not_reported_as_the_programs_own(code: str, error: str) -> None:
     found = read(f'  File "/home/u/a.py", line 3, in f\n    {code}\n{error}\n'.encode())
     assert not any(cause.kind == "raised" for cause in found.causes)
     assert found.verdict == "unknown"

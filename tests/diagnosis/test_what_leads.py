@@ -466,7 +466,7 @@ def test_notices_of_the_start_never_lead_over_an_envelope_of_the_end() -> None:
         assert (found.verdict, found.causes[0].kind) == ("effect", "effect"), ids(found)
 
 
-def test_frames_behind_the_head_of_a_logger_are_no_errors() -> None:
+def test_frames_behind_the_head_of_a_logger_are_not_errors() -> None:
     head = "(EngineCore_DP0 pid=68) ERROR 05-07 02:14:18 [core.py:396] "
     log = f"{TRACEBACK.decode()}    engine = EngineCoreProc(a, b, c)\n             ^^^^^^^^^^\n{SAYS}\n"
     found = read("".join(head + line for line in log.splitlines(keepends=True)).encode())
@@ -610,7 +610,7 @@ def test_the_error_of_an_earlier_run_does_not_lead_over_that_of_the_last() -> No
     assert words.causes[1].reason.startswith("the log shows a later run")
 
 
-def test_an_error_that_leaves_a_run_without_its_gpu_is_told_where_the_run_goes_on() -> None:
+def test_an_error_that_leaves_a_run_without_its_gpu_is_reported_where_the_run_goes_on() -> None:
     found = read((LOGS / "no-driver/lazy-init.log").read_bytes() + LONG_RUN)
     assert (found.verdict, ids(found)[0]) == ("known", "no-driver")
 
@@ -645,7 +645,7 @@ def test_the_last_try_of_pip_explains_why_it_found_nothing() -> None:
     assert ids(read(tries % 4 + nothing))[0] == "pip-package-not-found"
 
 
-def test_the_statement_that_raises_an_error_is_no_evidence_of_it() -> None:
+def test_the_statement_that_raises_an_error_is_not_evidence_of_it() -> None:
     frame = b'  File "urllib3/response.py", line 40, in read\n    raise IncompleteRead(data, amt-len(data))\n'
     found = read(TRACEBACK + frame + b"urllib3.exceptions.ProtocolError: IncompleteRead(4835 bytes read)\n")
     assert (ids(found), found.causes[0].match.line) == (["download-failed"], 5)
@@ -690,7 +690,7 @@ def test_of_warnings_that_of_the_driver_leads() -> None:
     assert ids(read(both.encode())) == ["libcuda-missing", "libcudart-missing"]
 
 
-def test_a_count_of_nothing_that_failed_is_no_failure() -> None:
+def test_a_count_of_nothing_that_failed_is_not_a_failure() -> None:
     assert read(b"[build] Failed: No packages failed.\nDone\n").verdict == "clean"
     for summary in (b"========= ERROR SUMMARY: 0 errors\n", b"FAILED: 0, ERRORS: 0\n"):
         assert read(summary).verdict == read(summary + HEALTHY).verdict == "clean"
@@ -706,7 +706,7 @@ def test_an_error_that_no_row_knows_and_that_the_run_survived_is_said_to_be_so()
     assert [number for number, _ in found.unexplained] == [1]
 
 
-def test_what_goes_on_without_an_import_is_no_failure() -> None:
+def test_what_goes_on_without_an_import_is_not_a_failure() -> None:
     """sglang imports every model that it knows, and leaves out those that it cannot."""
     line = b"[2026-01-04 07:00:35 TP1] Ignore import error when loading srt.models.some: No module named 'torchaudio'\n"
     assert read(line * 3 + HEALTHY).fine
@@ -762,7 +762,7 @@ def test_a_module_that_vllm_lacks_explains_why_it_knows_no_model() -> None:
     assert ids(read(outer + TRACEBACK + models)) == ["vllm-model-unknown"]
 
 
-def test_the_driver_of_a_host_that_is_no_wsl_is_not_called_so() -> None:
+def test_the_driver_of_a_host_that_is_not_wsl_is_not_called_so() -> None:
     text = (LOGS / "container-wsl/request.log").read_bytes().replace(b"DESKTOP-1A2B3C4", b"core1")
     assert ids(read(text)) == ["container-driver-library"]
 
@@ -823,7 +823,7 @@ def test_a_warning_of_cargo_that_holds_an_error_of_nvcc_is_that_error() -> None:
     assert ids(read(log))[0] == "gcc-too-new"
 
 
-def test_a_report_of_deepspeed_whose_checks_find_no_command_is_no_failure() -> None:
+def test_a_report_of_deepspeed_whose_checks_find_no_command_is_not_a_failure() -> None:
     checks = b"/bin/sh: line 1: type: llvm-config-9: not found\n/bin/sh: line 1: type: cmake: not found\n"
     asks = b" [WARNING]  sparse_attn requires the 'cmake' command, but it does not exist!\n"
     assert read(checks + asks + b"sparse_attn ............ [NO] ....... [NO]\n").fine
@@ -847,7 +847,7 @@ def test_a_worker_of_ray_that_died_is_an_effect_whatever_hydra_says_after_it() -
     assert read(died + b"Error executing job with overrides: ['a=b']\n").verdict == "effect"
 
 
-def test_a_template_that_a_log_prints_is_no_error_of_it() -> None:
+def test_a_template_that_a_log_prints_is_not_its_error() -> None:
     printed = b"INFO 09-30 template: {{ raise_exception('Conversation roles must alternate user/assistant') }}\n"
     assert read(printed + HEALTHY).verdict == "clean"
 
@@ -917,7 +917,7 @@ def test_a_failure_deep_in_an_endless_line_is_found_at_its_number() -> None:
     assert (found.lines, found.size) == (3, 2 * len(bulk) + len(OOM.strip()) + 27)
 
 
-def test_the_condition_of_an_assertion_without_words_is_told() -> None:
+def test_the_condition_of_an_assertion_without_words_is_reported() -> None:
     plain = (
         'Traceback (most recent call last):\n  File "train.py", line 3, in run\n    assert rows > 0\nAssertionError\n'
     )
@@ -949,7 +949,7 @@ def test_a_plug_in_that_conda_does_without_ends_no_run() -> None:
     assert read(said + b"Collecting package metadata: done\n").verdict == "harmless"
 
 
-def test_what_a_build_only_tries_is_no_failure_where_pip_ends_well() -> None:
+def test_what_a_build_only_tries_is_not_a_failure_where_pip_ends_well() -> None:
     tried = b"/tmp/a.cpp:1:10: fatal error: cusparseLt.h: No such file or directory\nld: cannot find -lcutensor\n"
     assert read(tried + b"Successfully installed fast-ops-1.0\n[notice] A new release of pip\n").verdict == "harmless"
     assert read(b"ERROR: Failed building wheel for x\n" + tried + b"Successfully installed y-1\n").verdict == "known"
@@ -963,7 +963,7 @@ def test_what_configure_says_leads_before_what_make_misses_afterwards() -> None:
     assert read(b"configure: error: Couldn't find nvcc\n").causes[0].symptom.id == "nvcc-not-found"
 
 
-def test_a_cmake_that_asks_for_a_ninja_that_is_gone_is_told_as_such() -> None:
+def test_a_cmake_that_asks_for_a_ninja_that_is_gone_is_reported_as_such() -> None:
     ninja = (
         "\n   '/tmp/pip-build-env-a1/overlay/bin/ninja' '--version'\n\n  failed with:\n\n   no such file or directory\n"
     )
@@ -971,7 +971,7 @@ def test_a_cmake_that_asks_for_a_ninja_that_is_gone_is_told_as_such() -> None:
     assert [cause.symptom.id for cause in found] == ["build-folder-stale"]
 
 
-def test_a_glibc_that_every_linux_has_is_no_matter_of_the_system() -> None:
+def test_a_glibc_that_every_linux_has_does_not_concern_the_system() -> None:
     old = b"Problem: nothing provides __glibc >=2.17 needed by sums-1.0\n"
     assert read(old).causes[0].symptom.id == "conda-too-old"
     assert read(old.replace(b"2.17", b"2.28")).causes[0].symptom.id == "glibc-of-solver"
@@ -983,7 +983,7 @@ def test_what_pip_finds_incompatible_is_known_without_its_head() -> None:
     assert read(line + b"Successfully installed torch-2.0.1\n").verdict == "harmless"
 
 
-def test_a_wheel_that_no_release_lists_is_no_broken_download() -> None:
+def test_a_wheel_that_no_release_lists_is_not_a_broken_download() -> None:
     frame = b'  File "/tmp/a/setup.py", line 9, in run\n    urllib.request.urlretrieve(wheel_url, wheel_filename)\n'
     asked = b"Traceback (most recent call last):\n" + frame
     missing = asked + b"urllib.error.HTTPError: HTTP Error 404: Not Found\n"
@@ -1015,7 +1015,7 @@ def test_a_warning_of_xla_without_its_time_is_a_notice_where_the_run_goes_on() -
     assert read(note + steps).verdict == "harmless"
 
 
-def test_what_a_shown_command_would_print_is_no_message() -> None:
+def test_what_a_shown_command_would_print_is_not_a_message() -> None:
     shown = '[ -n "$X" ] || { echo -e "Error: CUDA_HOME is not set.\\n"; exit 1; }\n'
     comment = (
         '. ./env.sh && pip install numpy  # Workaround for "ImportError: numpy.core.multiarray failed to import"\n'
@@ -1041,5 +1041,5 @@ def test_a_container_without_nvidia_smi_has_no_driver_that_is_too_old() -> None:
     assert [cause.symptom.id for cause in found.causes] == ["smi-missing"]
 
 
-def test_a_warning_of_a_future_error_is_no_failure() -> None:
+def test_a_warning_of_a_future_error_is_not_a_failure() -> None:
     assert read(b"CMake Warning:\n  this warning will become a fatal error in future CMake releases.\n").fine

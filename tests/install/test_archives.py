@@ -91,7 +91,7 @@ def test_a_hostile_package_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @collect("data", [b"", b"no archive", bz2.compress(b"no tar" * 200), bz2.compress(good())[:-30]])
-def test_what_is_no_package_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_what_is_not_a_package_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a-1.0-0.tar.bz2"
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"a-1\.0-0\.tar\.bz2 is refused"):

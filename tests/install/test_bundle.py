@@ -92,7 +92,7 @@ def test_places_follow_from_names() -> None:
         "",
     ],
 )
-def test_a_name_that_is_none_is_refused(name: str) -> None:
+def test_a_name_that_is_invalid_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="which is not a valid package name"):
         conda_item(package(f"{FORGE}/linux-64/{name}"))
     with pytest.raises(InputError, match="valid name of a wheel or a source"):
@@ -100,7 +100,7 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
 
 
 @collect("subdir", ["..", "linux-64/..", "linux 64", "-"])
-def test_a_subdir_that_is_none_is_refused(subdir: str) -> None:
+def test_a_subdir_that_is_invalid_is_refused(subdir: str) -> None:
     with pytest.raises(InputError, match="not a valid package name"):
         conda_item(package(subdir=subdir))
 

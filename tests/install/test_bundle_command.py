@@ -220,7 +220,7 @@ def test_a_bundle_for_a_place_that_cannot_be_shows_that_place(made: Path, tmp_pa
     assert err.splitlines()[-1] == "hint: ls -ld /dev/null"
 
 
-def test_a_lock_of_nothing_is_no_bundle(tmp_path: Path) -> None:
+def test_a_lock_of_nothing_is_not_a_bundle(tmp_path: Path) -> None:
     lock: dict[str, object] = {"channels": [], "platforms": [], "sources": [], "content_hash": {}}
     (tmp_path / "conda-lock.yml").write_text(json.dumps({"version": 1, "metadata": lock, "package": []}))
     for words in (("bundle", "-o", "b"), ("install", "--prefix", "env")):
@@ -361,7 +361,7 @@ def test_a_run_that_broke_off_goes_on(lock: tuple[Path, Sources], tmp_path: Path
     assert left(tmp_path) == ["b"]
 
 
-def test_what_another_lock_left_is_no_part_of_it(made: Path, lock: tuple[Path, Sources], tmp_path: Path) -> None:
+def test_what_another_lock_left_is_not_a_part_of_it(made: Path, lock: tuple[Path, Sources], tmp_path: Path) -> None:
     rest = tmp_path / ".b.cuenv-part" / "channel" / "old"
     rest.mkdir(parents=True)
     (rest / "old-1-0.conda.part").touch()
@@ -388,7 +388,7 @@ def test_a_full_disk_leaves_the_old(lock: tuple[Path, Sources], made: Path, tmp_
     assert not (tmp_path / "b.tar").exists()
 
 
-def test_what_another_run_still_clears_away_is_no_obstacle(tmp_path: Path) -> None:
+def test_what_another_run_still_clears_away_is_not_an_obstacle(tmp_path: Path) -> None:
     """It gave its bundle the name, and removes the one before it while this run is done already."""
     for name in ("new", "b", ".b.cuenv-old"):
         (tmp_path / name).mkdir()
@@ -408,7 +408,7 @@ def test_several_at_one_place_take_turns(lock: tuple[Path, Sources], tmp_path: P
 
 
 @pytest.mark.slow
-def test_what_is_waited_for_is_told(tmp_path: Path) -> None:
+def test_what_is_waited_for_is_reported(tmp_path: Path) -> None:
     told: list[str] = []
 
     def attempt() -> None:

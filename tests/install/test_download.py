@@ -327,7 +327,7 @@ def test_a_body_without_end_is_stopped(size: int | None, tmp_path: Path, monkeyp
 
 
 @pytest.mark.slow
-def test_a_wait_is_bounded_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_is_bounded_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuenv.solve.io.download._LONGEST", 1.0)
     told: list[str] = []
     with web(status(429, Retry_After="100000"), whole) as server:

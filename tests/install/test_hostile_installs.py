@@ -192,7 +192,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("text", POINTS)
-def test_an_entry_point_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+def test_an_entry_point_that_is_invalid_is_refused(text: str, tmp_path: Path) -> None:
     link = f'{{"noarch": {{"type": "python", "entry_points": ["{text}"]}}, "package_metadata_version": 1}}'
     package = Evil(
         [("site-packages/x.py", b"1\n")], listed("site-packages/x.py"), {"link.json": link.encode()}, "python"

@@ -120,7 +120,7 @@ def test_what_unpacks_to_nothing_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "env").iterdir()) == []
 
 
-def test_a_package_that_is_none_is_bad_input(tmp_path: Path) -> None:
+def test_a_package_that_is_invalid_is_bad_input(tmp_path: Path) -> None:
     sources = write(tmp_path, {"conda-forge": PACKAGES})
     locked = solution(sources)
     strange = replace(locked.packages[0], name="no name\x1b")

@@ -172,7 +172,7 @@ def test_bad_input_is_said(tmp_path: Path, lock: tuple[Path, Sources], name: str
     ("prefix", "said"),
     [("/", "is the root"), ("a\nb", "unprintable characters"), ("a\x1b[2J", "unprintable characters")],
 )
-def test_a_place_that_is_none(tmp_path: Path, lock: tuple[Path, Sources], prefix: str, said: str) -> None:
+def test_a_place_that_is_invalid(tmp_path: Path, lock: tuple[Path, Sources], prefix: str, said: str) -> None:
     for words in (("install", lock[0], "--prefix", prefix), ("bundle", lock[0], "-o", prefix)):
         code, _, err = cuenv(tmp_path, *words, sources=lock[1])
         assert code == 2
@@ -193,7 +193,7 @@ def test_a_folder_of_somebody_else_stays(tmp_path: Path, lock: tuple[Path, Sourc
     assert sorted(tree(prefix)) == ["conda-meta/history", "thesis.tex"]
 
 
-def test_an_environment_of_ours_is_replaced_when_told(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
+def test_an_environment_of_ours_is_replaced_when_requested(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
     assert cuenv(tmp_path, "install", lock[0], "--prefix", "env", sources=lock[1])[0] == 0
     other, sources = make_lock(tmp_path / "made" / "b", {"conda-forge": [pkg("tool", "2.0")]}, "tool")
     code, _, err = cuenv(tmp_path, "install", other, "--prefix", "env", sources=sources)

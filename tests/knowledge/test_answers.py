@@ -286,14 +286,14 @@ def test_gpus_with_cuda_and_with_each_other_have_pages(question: str, topic: str
     assert re.search(says, told(question))
 
 
-def test_gpus_without_a_common_build_are_told_so() -> None:
+def test_gpus_without_a_common_build_are_reported() -> None:
     said = told("one environment for K80 and RTX 5090")
     assert said.endswith(
         "3.7 (K80) and 12.0 (GeForce RTX 5090): no wheel that the cuenv tables list has code for all of them"
     )
 
 
-def test_builds_of_conda_forge_may_serve_gpus_that_no_wheel_serves_together() -> None:
+def test_builds_of_conda_forge_may_support_gpus_that_no_wheel_supports_together() -> None:
     said = told("can I mix a GTX 1080 and an RTX 5090 in one environment")
     assert "no wheel that the cuenv tables list has code for all of them | " in said
     assert re.search(r"builds of conda-forge up to torch [\d.]+, for CUDA 12\.9$", said)
@@ -317,7 +317,7 @@ def test_the_command_of_a_page_chooses_for_the_host_of_the_question(tmp_path: Pa
         assert f"cuenv resolve -o environment.yml {host}" in line
 
 
-def test_a_page_that_covers_little_of_a_question_is_told_as_the_nearest(tmp_path: Path) -> None:
+def test_a_page_that_covers_little_of_a_question_is_reported_as_the_nearest(tmp_path: Path) -> None:
     weak = run("explain", "pip wheels or snake oil for pytorch conda", folder=tmp_path).stdout
     assert weak.startswith("nearest topic: pip-or-conda\nShould I install PyTorch")
     assert "nearest topic" not in run("explain", "pip or conda", folder=tmp_path).stdout
@@ -358,7 +358,7 @@ def test_a_question_of_yes_or_no_is_answered_so_first(question: str, host: str, 
     assert told[0].startswith(answer), (found.answers[0].topic, told)
 
 
-def test_what_is_no_question_of_yes_or_no_and_what_nobody_knows_gets_neither() -> None:
+def test_what_is_not_a_question_of_yes_or_no_and_what_nobody_knows_gets_neither() -> None:
     knowledge = tables()[0]
     either = "Should I use cu118 or cu121 for my GPU?"
     for question in ("Which driver does CUDA 12 need?", "Is my driver new enough for CUDA 12?", either):
@@ -368,7 +368,7 @@ def test_what_is_no_question_of_yes_or_no_and_what_nobody_knows_gets_neither() -
     assert all(text.startswith(("Yes", "No")) for row in tables()[1].answers for text in row.short)
 
 
-def test_a_log_is_no_question(tmp_path: Path) -> None:
+def test_a_log_is_not_a_question(tmp_path: Path) -> None:
     (tmp_path / "my train.log").write_text("CUDA out of memory\n")
     done = run("explain", "my train.log", folder=tmp_path)
     assert done.returncode == 2

@@ -36,7 +36,7 @@ def test_tensor_cores_begin_with_7_0_and_never_lose_fp16() -> None:
 
 
 @collect(("number", "first"), [("bf16", "8.0"), ("tf32", "8.0"), ("fp8", "8.9"), ("fp4", "10.0"), ("int8", "7.2")])
-def test_what_a_generation_brought_stays(number: str, first: str) -> None:
+def test_what_a_compute_capability_brought_stays(number: str, first: str) -> None:
     have = [number in row.tensor for row in base().features if not row.chip]
     assert all(before <= after for before, after in pairwise(have))
     rows = [row.capability for row in base().features if number in row.tensor]
@@ -53,7 +53,7 @@ def test_fp64_on_tensor_cores_goes_with_a_fast_fp64() -> None:
     assert all(row.fp64 == 2 for row in base().features if "fp64" in row.tensor)
 
 
-def test_a_chip_without_tensor_cores_is_told_from_its_capability() -> None:
+def test_a_chip_without_tensor_cores_is_recognised_by_its_capability() -> None:
     for name, chip in (("NVIDIA GeForce GTX 1660 Ti", "TU116"), ("NVIDIA GeForce GTX 1650", "TU117")):
         row = feature_of(card(name), base())
         assert row

@@ -299,7 +299,7 @@ def test_a_gpu_of_another_vendor_has_no_nearest_product(text: str) -> None:
 
 
 @collect("text", ["RTX 9999", "M9999", "rtx 40"])
-def test_an_unknown_gpu_is_told_by_the_number_that_its_machine_prints(text: str) -> None:
+def test_an_unknown_gpu_is_reported_by_the_number_that_its_machine_prints(text: str) -> None:
     near, hint = unknown_gpu(text, gpus())
     assert "NVIDIA GPUs only" not in near
     assert "nvidia-smi --query-gpu=compute_cap --format=csv,noheader" in hint

@@ -143,7 +143,7 @@ def test_an_unknown_topic_is_a_usage_error_with_the_nearest(topic: str, tmp_path
 
 
 @pytest.mark.parametrize(("topic", "hint"), [("torch", "cuenv kb pytorch 2.3"), ("cudas", "cuenv kb cuda 12.1")])
-def test_a_table_that_is_no_topic_leads_to_the_nearest_topic(topic: str, hint: str, tmp_path: Path) -> None:
+def test_a_table_that_is_not_a_topic_leads_to_the_nearest_topic(topic: str, hint: str, tmp_path: Path) -> None:
     done = run("kb", topic, folder=tmp_path)
     assert done.returncode == 2
     assert f"hint: {hint}" in done.stderr
@@ -192,7 +192,7 @@ def test_a_question_and_the_name_of_a_gpu_need_no_quotes(tmp_path: Path) -> None
         assert found.stdout == run(command, *quoted, folder=tmp_path).stdout
 
 
-def test_a_gpu_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_a_gpu_that_is_unknown_is_refused(tmp_path: Path) -> None:
     for words in (("gpu",), ("gpu", "RTX 9999"), ("gpu", "\x1b[31m")):
         done = run("explain", *words, folder=tmp_path)
         assert done.returncode == 2

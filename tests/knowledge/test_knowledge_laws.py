@@ -89,7 +89,7 @@ def test_toolkit_drivers_never_fall_as_toolkits_rise() -> None:
     assert never_falls([row.branch for row in base().toolkits])
 
 
-def test_the_branch_of_a_toolkit_is_that_of_its_driver_and_speaks_its_cuda() -> None:
+def test_the_branch_of_a_toolkit_is_that_of_its_driver_and_supports_its_cuda() -> None:
     for row in base().toolkits:
         if row.driver:
             assert driver_key(row.driver)[0] == row.branch
@@ -103,7 +103,7 @@ def test_only_the_toolkits_before_minor_version_compatibility_have_hard_minimums
     assert {row.major for row in base().floors} == {11, 12, 13}
 
 
-def test_floors_rise_with_the_major_and_lie_in_the_first_branch_that_speaks_it() -> None:
+def test_minimum_drivers_rise_with_the_major_and_lie_in_the_first_branch_that_supports_it() -> None:
     assert never_falls([driver_key(row.driver) for row in base().floors])
     for row in base().floors:
         first = base().branch_for(version(f"{row.major}.0"))
@@ -182,7 +182,7 @@ def test_nvcc_targets_agree_with_the_span_of_each_generation() -> None:
 # GPUs
 
 
-def test_a_generation_begins_with_the_branch_that_speaks_its_first_toolkit() -> None:
+def test_a_compute_capability_begins_with_the_branch_that_supports_its_first_toolkit() -> None:
     for row in base().generations:
         if row.first_branch:
             assert row.first_cuda is not None
@@ -318,7 +318,7 @@ def test_the_pytorch_channel_ends_with_2_5_1() -> None:
     assert {str(row.version) for row in rows} <= set(frozen.versions)
 
 
-def test_requirements_on_layers_name_the_library_or_lie_inside() -> None:
+def test_requirements_on_components_name_the_library_or_lie_inside() -> None:
     for row in base().torch:
         for requirement, packages in ((row.cudnn, {"cudnn", "libcudnn"}), (row.nccl, {"nccl"})):
             if requirement is None:
@@ -332,7 +332,7 @@ def test_requirements_on_layers_name_the_library_or_lie_inside() -> None:
 
 
 @pytest.mark.parametrize("library", ["cudnn", "nccl"])
-def test_layers_follow_each_other_and_serve_ever_later_gpus(library: str) -> None:
+def test_components_follow_each_other_and_support_ever_later_gpus(library: str) -> None:
     every = [row for row in base().layers if row.library == library]
     for major in (11, 12):
         rows = [row for row in every if row.cuda == major]
@@ -385,7 +385,7 @@ def test_no_name_is_two_components() -> None:
         *("nvidia-ml-py", "pytorch-cuda", "numba-cuda", "libnuma", "cutlass", "cudf"),
     ],
 )
-def test_what_is_not_a_part_of_the_toolkit_is_no_component(name: str) -> None:
+def test_what_is_not_a_part_of_the_toolkit_is_not_a_component(name: str) -> None:
     assert not any(fnmatchcase(name, row.name) for row in base().components)
 
 
@@ -405,7 +405,7 @@ def test_a_guard_is_a_kind_of_its_any_cuda_glob() -> None:
         assert not any(fnmatchcase(build, row.any_cuda) for build in ("cpu_mkl_py312_h1_100", "py312h1_0_cpu", "h1_0"))
 
 
-def test_the_torch_build_itself_is_a_twin_in_both_channels() -> None:
+def test_the_torch_build_itself_is_a_cuda_variant_in_both_channels() -> None:
     for channel in ("conda-forge", "pytorch"):
         variant = base().cuda_variant("pytorch", channel)
         assert variant is not None
@@ -420,7 +420,7 @@ def test_labels_proven_to_fit() -> None:
     ]
 
 
-def test_endings_name_their_last_release_and_what_to_take() -> None:
+def test_discontinued_packages_name_their_last_release_and_what_to_take() -> None:
     for row in base().endings:
         assert list(row.versions) == sorted(row.versions, key=version)
         assert row.instead

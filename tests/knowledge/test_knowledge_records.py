@@ -157,7 +157,7 @@ def cuda_build(channel: str, record: Record) -> bool:
 
 
 @collect("index", range(len(shipped_base().twins)))
-def test_twins_are_told_apart_by_their_globs(index: int) -> None:
+def test_cuda_variants_are_distinguished_by_their_globs(index: int) -> None:
     twin = base().twins[index]
     mine = [record for subdir in SUBDIRS for record in records(twin.channel, subdir).get(twin.package, ())]
     if twin.channel == "pytorch":  # builds before cpu and cu stood in the build string are left out
@@ -291,7 +291,7 @@ def test_glibc_of_a_layer_is_what_its_releases_need(library: str) -> None:
         assert row.glibc == max(min(found), version("2.17")), (row.cuda, row.first)
 
 
-def test_endings_are_the_last_releases() -> None:
+def test_discontinued_packages_are_the_last_releases() -> None:
     for row in base().endings:
         mine = [record for record in everywhere(row.channel) if record["name"] == row.package]
         assert all(version(record["version"]) <= version(row.versions[-1]) for record in mine), row.package

@@ -108,7 +108,7 @@ def test_an_unknown_gpu_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("unknown", ["99.9", "4.0"])
-def test_a_capability_without_a_row_is_no_page(unknown: str) -> None:
+def test_a_capability_without_a_row_has_no_page(unknown: str) -> None:
     with pytest.raises(UsageError) as caught:
         gpu(unknown, base())
     assert unknown in caught.value.message
@@ -117,7 +117,7 @@ def test_a_capability_without_a_row_is_no_page(unknown: str) -> None:
 # drivers
 
 
-def test_a_driver_has_its_level_its_floors_and_its_gpus() -> None:
+def test_a_driver_has_its_cuda_version_the_minimum_drivers_and_its_gpus() -> None:
     page = driver("470.129.06", base())
     says = text(page)
     assert "470" in says
@@ -130,13 +130,13 @@ def test_a_driver_has_its_level_its_floors_and_its_gpus() -> None:
 
 
 @collect("release", DRIVERS)
-def test_the_floors_of_a_driver_are_compared_by_number(release: str) -> None:
+def test_the_minimum_drivers_of_a_driver_are_compared_by_number(release: str) -> None:
     says = [entry.says for entry in driver(release, base()).entries if entry.table == "floors"]
     for floor, line in zip(base().floors, says, strict=True):
         assert line.startswith("runs") == (driver_key(release) >= driver_key(floor.driver))
 
 
-def test_a_branch_alone_may_be_on_either_side_of_its_floor() -> None:
+def test_a_branch_alone_may_be_on_either_side_of_the_minimum_driver() -> None:
     says = [entry.says for entry in driver("580", base()).entries if entry.table == "floors"]
     assert [line.startswith("runs") for line in says] == [True, True, False]
     assert not says[2].startswith("does not")
@@ -159,7 +159,7 @@ def test_what_is_not_a_driver_is_wrong_usage(wrong: str) -> None:
 # CUDA
 
 
-def test_a_cuda_release_has_its_floor_its_drivers_and_its_compiler() -> None:
+def test_a_cuda_release_has_its_minimum_driver_its_drivers_and_its_compiler() -> None:
     says = text(cuda("12.1", base()))
     for fact in ("525.60.13", "530.30.02", "8.1", "9.0", "nvcc", "2.5.1"):
         assert fact in says
@@ -168,7 +168,7 @@ def test_a_cuda_release_has_its_floor_its_drivers_and_its_compiler() -> None:
     assert "no nvcc" in text(cuda("11.8", base()))
 
 
-def test_a_level_of_drivers_that_is_no_toolkit_says_so() -> None:
+def test_a_cuda_version_of_drivers_that_is_not_a_toolkit_says_so() -> None:
     with pytest.raises(UsageError) as caught:
         cuda("12.7", base())
     assert "565" in caught.value.message
@@ -212,7 +212,7 @@ def test_a_program_of_pip_has_the_cuda_that_its_wheels_load() -> None:
     assert "the wheels of tensorflow 2.0 to below 2.1 are CPU builds" in texts
 
 
-def test_a_package_has_its_role_its_twin_or_its_end() -> None:
+def test_a_package_has_its_role_its_cuda_variant_or_its_discontinuation() -> None:
     assert "cudatoolkit-dev" in text(package("cuda-nvcc", base()))
     assert "cusparse.h" in text(package("libcusparse-dev", base()))
     assert "cuda*" in text(package("deepspeed", base()))

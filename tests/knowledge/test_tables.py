@@ -164,7 +164,7 @@ def test_a_lie_in_an_overlay_is_named_with_its_path(name: str, cells: dict[str, 
     refuse(table(name, {**first(name), **cells}), f"overlay: {says}")
 
 
-def test_all_faults_of_an_overlay_are_told_at_once() -> None:
+def test_all_faults_of_an_overlay_are_reported_at_once() -> None:
     bad = {**first("torch"), "cuda": 12.9, "stack": "pip"}
     message = refuse(table("torch", first("torch"), bad) | table("gpus", 7))
     assert message.splitlines()[0] == "overlay: 3 faults"

@@ -87,7 +87,7 @@ def env(*dependencies: str, head: str = "channels: [conda-forge]", tail: str = "
     return "\n".join([head, "dependencies:", *(f"  - {item}" for item in dependencies), tail]) + "\n"
 
 
-def test_the_recipe_is_mended_and_its_comments_and_order_stay(tmp_path: Path) -> None:
+def test_the_recipe_is_fixed_and_its_comments_and_order_stay(tmp_path: Path) -> None:
     result = linted(tmp_path, RECIPE)
     assert result.fixed_text == MENDED
     assert linted(tmp_path, result.fixed_text).fixed_text == MENDED
@@ -143,7 +143,7 @@ def test_what_a_law_says_of_a_number_stands_at_it(tmp_path: Path) -> None:
     assert "  - pytorch=2.7.*=cuda*\n" in result.fixed_text
 
 
-def test_an_empty_pip_part_is_no_number(tmp_path: Path) -> None:
+def test_an_empty_pip_part_is_not_a_number(tmp_path: Path) -> None:
     assert linted(tmp_path, env("numpy", "pip", "pip:")).lints == ()
 
 
@@ -175,7 +175,7 @@ def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path)
         (env("pytorch=2.7.1", "cuda-version=12.9"), "CU104", env("pytorch=2.7.1.*=cuda*", "cuda-version=12.9")),
     ],
 )  # fmt: skip
-def test_a_rule_finds_its_thing_and_mends_only_what_needs_no_choice(
+def test_a_rule_finds_its_thing_and_fixes_only_what_needs_no_choice(
     tmp_path: Path, text: str, code: str, mended: str | None
 ) -> None:
     result = linted(tmp_path, text)
@@ -434,7 +434,7 @@ def test_a_review_without_findings_has_no_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_account_git_of_a_repository_is_no_login(tmp_path: Path) -> None:
+def test_the_account_git_of_a_repository_is_not_a_login(tmp_path: Path) -> None:
     text = "channels: [conda-forge]\ndependencies:\n  - pip:\n      - x @ git+https://git@host.example/a/x.git@main\n"
     (tmp_path / "environment.yml").write_text(text, encoding="utf-8")
     assert "CU308" not in run("lint", folder=tmp_path).stdout
@@ -555,7 +555,7 @@ def test_several_faults_of_a_file_are_one_line_without_its_name(tmp_path: Path) 
     )
 
 
-def test_a_list_is_told_what_an_environment_file_needs(tmp_path: Path) -> None:
+def test_a_list_says_what_an_environment_file_needs(tmp_path: Path) -> None:
     (only,) = linted(tmp_path, "- 1\n").lints
     assert only.finding.message == "expected a mapping, got a list of 1; the file needs 'dependencies:'"
     assert only.finding.fix == "cuenv resolve -o environment.yml"
@@ -694,7 +694,7 @@ def test_files_of_other_programs_are_named_for_what_they_are(tmp_path: Path, nam
     assert (done.returncode, done.stderr.splitlines()[0]) == (3, f"error: {name} is {what}, which lint does not read")
 
 
-def test_a_file_of_no_kind_that_is_no_yaml_is_told_its_error_and_not_asked_for_its_kind(tmp_path: Path) -> None:
+def test_a_file_of_no_kind_that_is_not_yaml_gets_its_error_and_is_not_asked_for_its_kind(tmp_path: Path) -> None:
     (tmp_path / "gpu.yml").write_text("name: x\nchanels: [\n")
     (tmp_path / "mkdocs.yml").write_text("site: x\nhooks: !!python/name:a.b\n")
     told = run("lint", "gpu.yml", folder=tmp_path)
@@ -822,7 +822,7 @@ url = "https://download.pytorch.org/whl/cu126"
 """
 
 
-def test_one_extra_that_runs_is_enough_and_what_all_of_them_have_is_told_once(tmp_path: Path) -> None:
+def test_one_extra_that_runs_is_enough_and_what_all_of_them_have_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(CHOICE)
     young = run("lint", "--gpu", "RTX 5090", "--driver", "575.57.08", folder=tmp_path)
     assert young.returncode == 0

@@ -166,7 +166,7 @@ def test_no_edit_replaces_a_variable(tmp_path: Path) -> None:
     assert result.fixed_text == text
 
 
-def test_a_stub_of_the_driver_is_not_told_as_a_toolkit_that_shadows(tmp_path: Path) -> None:
+def test_a_stub_of_the_driver_is_not_reported_as_a_toolkit_that_shadows(tmp_path: Path) -> None:
     (stub,) = linted(tmp_path, DEVEL + "ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs\n").lints
     assert "finds no GPU" in stub.finding.message
     assert "cuBLAS" not in stub.finding.message
@@ -188,7 +188,7 @@ RUN pip install deepspeed transformers
 """
 
 
-def test_what_was_not_read_is_told_once_however_often_it_is_named(tmp_path: Path) -> None:
+def test_what_was_not_read_is_reported_once_however_often_it_is_named(tmp_path: Path) -> None:
     text = DEVEL + "RUN pip install torch==2.4.0\nRUN pip install /made/*.whl\n" + "RUN pip install /made/*.whl\n" * 3
     (told,) = [item for item in linted(tmp_path, text).lints if item.finding.code == "CU327"]
     assert line_and_column(text, told.at)[0] == 3
@@ -288,7 +288,7 @@ def test_an_instruction_ends_where_it_does_for_buildkit(run: str) -> None:
 
 
 @collect("text", ["", "# nothing\n", "FROM x:1\nhello world\n", "RUNX y\n", "FROM x:1\n\x01\n"])
-def test_what_is_no_dockerfile_is_one_finding(tmp_path: Path, text: str) -> None:
+def test_what_is_not_a_dockerfile_is_one_finding(tmp_path: Path, text: str) -> None:
     assert codes(tmp_path, text) == ["CU300"]
 
 
@@ -348,7 +348,7 @@ def test_any_script_is_linted(text: str) -> None:
         assert 0 <= item.at <= len(text)
 
 
-def test_what_pip_does_in_a_later_command_is_told(tmp_path: Path) -> None:
+def test_what_pip_does_in_a_later_command_is_reported(tmp_path: Path) -> None:
     text = DEVEL + "RUN pip install torch==2.4.0\nRUN pip install xformers==0.0.28\n"
     (lint,) = linted(tmp_path, text).lints
     assert lint.finding.severity == "warning"
@@ -358,7 +358,7 @@ def test_what_pip_does_in_a_later_command_is_told(tmp_path: Path) -> None:
     assert line_and_column(text, lint.at) == (3, 17)
 
 
-def test_a_repair_of_a_command_speaks_of_no_pip_part(tmp_path: Path) -> None:
+def test_a_repair_of_a_command_names_no_pip_part(tmp_path: Path) -> None:
     text = DEVEL + "RUN pip install torch --extra-index-url https://download.pytorch.org/whl/cu118\n"
     (lint,) = linted(tmp_path, text).lints
     assert lint.finding.fix == "write torch==2.7.1+cu118"
@@ -458,7 +458,7 @@ def test_what_an_image_brings_itself_is_judged_on_the_host(
     assert [(item["code"], item["severity"]) for item in found if item["code"] not in ("CU325", "CU520")] == told
 
 
-def test_a_list_that_is_copied_is_read_and_another_one_is_told_as_not_read(tmp_path: Path) -> None:
+def test_a_list_that_is_copied_is_read_and_another_one_is_reported_as_not_read(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     folder = tmp_path / "docker"
     folder.mkdir()
@@ -502,7 +502,7 @@ def test_pip_takes_what_the_python_of_the_image_has(tmp_path: Path) -> None:
     assert "pip installs torch 2.4.1 from PyPI" not in told.finding.message
 
 
-def test_nvcc_of_another_major_is_told_with_a_torch_for_it(tmp_path: Path) -> None:
+def test_nvcc_of_another_major_is_reported_with_a_torch_for_it(tmp_path: Path) -> None:
     text = "FROM pytorch/pytorch:2.2.2-cuda12.1-cudnn8-devel\nRUN micromamba run pip install torch\nRUN nvcc x.cu\n"
     (told,) = linted(tmp_path, text).lints
     assert told.finding.message.startswith("pip takes torch ")

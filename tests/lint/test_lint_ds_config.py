@@ -127,7 +127,7 @@ def test_pinned_memory_is_held_against_the_host(tmp_path: Path) -> None:
     assert "CU335 warning" not in codes(tmp_path, zero(3, unpinned), memory=1024)
 
 
-def test_what_is_mended_is_strict_json_with_the_old_layout(tmp_path: Path) -> None:
+def test_what_is_fixed_is_strict_json_with_the_old_layout(tmp_path: Path) -> None:
     text = (
         '{\n  "zero_optimization": {\n    "stage": 3,\n'
         '    "stage3_gather_fp16_weights_on_model_save": true, \n  },\n'
@@ -196,7 +196,7 @@ MORE_BROKEN = ['{"a": /* }', '{"a": True}', '{"a": 1x}', "{a: 1}", '{"a": "x"y}'
 
 
 @collect("text", [*BROKEN, *MORE_BROKEN])
-def test_what_is_no_json_even_so_is_one_finding(tmp_path: Path, text: str) -> None:
+def test_what_is_not_json_even_so_is_one_finding(tmp_path: Path, text: str) -> None:
     result = linted(tmp_path, text)
     assert [item.finding.code for item in result.lints] == ["CU300"]
     assert result.fixed_text == text

@@ -132,7 +132,7 @@ def keeps(old: Pin, new: Pin) -> bool:
 @example(
     "channels:\n  - conda-forge\ndependencies:\n  - cudatoolkit-dev=11.7.0\n  - pip:\n      - torch==2.3.1\n", Machine()
 )
-def test_an_environment_file_is_mended_once(text: str, machine: Machine) -> None:
+def test_an_environment_file_is_fixed_once(text: str, machine: Machine) -> None:
     once = fixed("environment.yml", text, machine)
     had, has = yaml.safe_load(text), yaml.safe_load(once)
     assert list(had) == list(has)
@@ -201,7 +201,7 @@ def dockerfiles(draw: st.DrawFn) -> str:
 
 @examples(60)
 @given(dockerfiles(), machines)
-def test_a_dockerfile_is_mended_once(text: str, machine: Machine) -> None:
+def test_a_dockerfile_is_fixed_once(text: str, machine: Machine) -> None:
     once = fixed("Dockerfile", text, machine)
     assert once.count("\n") == text.count("\n")
     had, has = parse_dockerfile(text, "x"), parse_dockerfile(once, "x")
@@ -210,7 +210,7 @@ def test_a_dockerfile_is_mended_once(text: str, machine: Machine) -> None:
 
 @examples(60)
 @given(scripts(), machines)
-def test_a_script_is_mended_once(text: str, machine: Machine) -> None:
+def test_a_script_is_fixed_once(text: str, machine: Machine) -> None:
     once = fixed("shell", f"#!/bin/bash\n{text}\n", machine)
     assert once.count("\n") == text.count("\n") + 2
 
@@ -283,7 +283,7 @@ def configuration_texts(draw: st.DrawFn) -> str:
 
 @examples(60)
 @given(configuration_texts(), machines)
-def test_a_deepspeed_configuration_is_mended_once_and_is_json_but_for_its_comments(text: str, machine: Machine) -> None:
+def test_a_deepspeed_configuration_is_fixed_once_and_is_json_but_for_its_comments(text: str, machine: Machine) -> None:
     once = fixed("ds_config", text, machine)
     bare = "\n".join(line.partition("// ours")[0].partition("# ours")[0] for line in once.split("\n"))
     assert isinstance(json.loads(bare), dict)
@@ -293,5 +293,5 @@ def test_a_deepspeed_configuration_is_mended_once_and_is_json_but_for_its_commen
 @pytest.mark.parametrize("kind", ["environment.yml", "Dockerfile", "ds_config", "shell"])
 @examples(40)
 @given(text=st.text(alphabet="abcFROMRUN :=-\"'{}[],#\\\n\t3.10", max_size=60), machine=machines)
-def test_any_text_is_mended_once(kind: str, text: str, machine: Machine) -> None:
+def test_any_text_is_fixed_once(kind: str, text: str, machine: Machine) -> None:
     fixed(kind, text, machine)

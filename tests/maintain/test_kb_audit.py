@@ -278,7 +278,7 @@ def test_a_new_cuda_release_gets_a_row_of_its_own() -> None:
     assert cuda.targets == base().cudas[-1].targets
 
 
-def test_a_lying_row_is_mended_and_its_inference_kept() -> None:
+def test_a_lying_row_is_fixed_and_its_inference_kept() -> None:
     wrong = lying(cudnn="libcudnn >=9.4,<10", pythons=["3.13"])
     mended = row("2.12.0", knowledge=learned(record(), knowledge=wrong))
     assert str(mended.cudnn) == "libcudnn >=9.10.2.21,<10"
@@ -334,11 +334,11 @@ def test_a_package_with_cpu_and_cuda_builds_is_learned_from_its_records(builds: 
         (build("libarrow", "1.0", "x_cuda"), build("libarrow", "1.0", "x_cpu")),  # a row knows it
     ],
 )
-def test_what_has_no_two_kinds_of_builds_is_no_such_package(records: tuple[Record, ...]) -> None:
+def test_what_has_no_two_kinds_of_builds_is_not_such_a_package(records: tuple[Record, ...]) -> None:
     assert libraries(*records) is base()
 
 
-def test_a_package_that_changed_how_it_names_its_cuda_builds_is_told_by_the_newest() -> None:
+def test_a_package_that_changed_how_it_names_its_cuda_builds_is_reported_by_the_newest() -> None:
     found = libraries(
         build("newlib", "1.0", "gpuh0_0"), build("newlib", "1.1", "cuda_129h0_0"), build("newlib", "1.1", "cpuh0_0")
     )

@@ -102,7 +102,7 @@ def test_a_bad_row_is_named_with_file_and_line_and_nothing_is_written(rows: str,
         ("gpus.txt", b"", "holds no table"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(name: str, content: bytes, says: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_table_is_refused(name: str, content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     done = inside("kb", "format", folder=tmp_path)
     assert done.returncode == ExitCode.INPUT

@@ -199,7 +199,7 @@ def test_hostile_names_are_texts_and_nothing_else(tmp_path: Path) -> None:
         ((*HOST, "-o", "file/below.html"), 4, "file"),
     ],
 )
-def test_an_input_that_is_no_report_is_refused_with_its_reason(
+def test_an_input_that_is_not_a_report_is_refused_with_its_reason(
     tmp_path: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -214,7 +214,7 @@ def test_an_input_that_is_no_report_is_refused_with_its_reason(
     assert said in done.stderr
 
 
-def test_what_is_no_report_is_kept(tmp_path: Path) -> None:
+def test_what_is_not_a_report_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes.html").write_text("mine")
     done = run("report", *HOST, "-o", "notes.html", folder=tmp_path)
     assert "kept    the old file as notes.html.bak" in done.stderr
@@ -248,7 +248,7 @@ wheels = [{ url = "https://i.org/odd-1-py3-none-any.whl", hash = "sha256:HASH", 
 """.replace("HASH", "0" * 64)
 
 
-def test_a_lock_of_wheels_has_sizes_and_a_size_that_is_none_is_not_known(tmp_path: Path) -> None:
+def test_a_lock_of_wheels_has_sizes_and_an_invalid_size_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "uv.lock").write_text(UV)
     for size in ("-5", "0", "true", "1" + "0" * 400):
         (tmp_path / "uv.lock").write_text(UV.replace("size = -5", f"size = {size}"))

@@ -310,7 +310,7 @@ def test_to_name_it_without_a_version_changes_nothing() -> None:
     assert texts(environment("rtx4090-535", packages=("pytorch", "python", "cuda-version", "nccl"))) == plain
 
 
-def test_what_is_no_package_is_refused() -> None:
+def test_what_is_not_a_package_is_refused() -> None:
     with pytest.raises(ValueError, match="name"):
         environment("rtx4090-535", packages=("==1.0",))
 
