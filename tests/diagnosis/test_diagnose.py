@@ -211,6 +211,13 @@ def test_bitsandbytes_asks_torch_and_not_nvcc() -> None:
     assert cause.command == "'/env with space'/bin/python -m pip install --upgrade --no-deps 'bitsandbytes>=0.45'"
 
 
+def test_bitsandbytes_is_not_upgraded_beyond_the_releases_with_the_library() -> None:
+    line = "/x/site-packages/bitsandbytes/libbitsandbytes_cuda114.so: cannot open shared object file: No such file\n"
+    assert (
+        read(line.encode()).causes[0].command == "python -m pip install --upgrade --no-deps 'bitsandbytes>=0.37,<0.43'"
+    )
+
+
 def test_the_two_bad_releases_of_deepspeed_are_named() -> None:
     bad = on("zero3-offload-norm/stage3.log", prefix=venv(deepspeed="0.14.2")).causes[0]
     assert "deepspeed 0.14.2 has this bug" in bad.because[0]

@@ -35,6 +35,16 @@ NOTICES = {
     b"register cuFFT factory: Attempting to register factory for plugin cuFFT when one has already been registered\n"
     b"2024-05-01 10:00:01.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find "
     b"TensorRT\n",
+    "errors that may come": b"UserWarning: Found duplicate ['libcudart.so', 'libcudart.so.11.0'] files.\n"
+    b"If you get `CUDA error: invalid device function` errors, the above might be the cause\n",
+    "settings": b"""
+I0417 03:40:28.205917       1 main.go:276]
+Running with config:
+{
+  "flags": {"migStrategy": "none", "failOnInitError": true}
+}
+I0417 03:40:28.305930       1 factory.go:107] Detected non-Tegra platform: /sys/devices/soc0/family file not found
+""",
 }
 
 

@@ -32,7 +32,8 @@ _PLACEHOLDER = regex(r"(?<![\w$])(?:IMAGE|TRAIN\.py|PACKAGE|POD|X\.Y)(?![\w])")
 _EXPORT = regex(r"export ((?:\w{1,40}=[^\s$()&;|]{1,200} ?)+)")
 """A command that only sets variables: the steps of a docker build do not see those of the machine."""
 _WITHOUT_TORCH = frozenset(
-    {"catboost", "ggml", "jax", "jittor", "lightgbm", "mxnet", "onnxruntime", "paddle", "tensorflow", "xgboost"}
+    {"jax", "jittor", "mxnet", "numba", "onnxruntime", "paddle", "tensorflow"}
+    | {"catboost", "ggml", "lightgbm", "xgboost"}
 )
 """Frameworks for which a PyTorch environment does not help."""
 _COMPILED = frozenset({"ai.onnxruntime", "onnxruntime-java", "rs", "drivererror", "cudasuccess"})

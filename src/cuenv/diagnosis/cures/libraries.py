@@ -186,8 +186,10 @@ def bitsandbytes(context: LogContext) -> CureResult:
     first = min((row.first for row in rows if row.first), default=None)
     if first is None:
         return CureResult(because=(*because, f"the cuenv tables list no release with a library for CUDA {cuda}"))
-    because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}")
-    return CureResult(because=tuple(because), command=f"{PIP} install --upgrade --no-deps 'bitsandbytes>={first}'")
+    below = None if any(row.below is None for row in rows) else max(row.below for row in rows if row.below)
+    because.append(f"bitsandbytes has a library for CUDA {cuda} since {first}{f' and below {below}' if below else ''}")
+    releases = f"bitsandbytes>={first}{f',<{below}' if below else ''}"
+    return CureResult(because=tuple(because), command=f"{PIP} install --upgrade --no-deps '{releases}'")
 
 
 _LIBRARY_FILE = regex(r"lib([\w+.-]+?)\.so\b")

@@ -130,6 +130,7 @@ _HARMLESS_WORDS = regex(
     rb"\berrors ?= ?[\"'](?:ignore|replace|strict)|without (?:any )?errors?|\bNo exception\b|"
     rb"(?<!level\":)(?<!level\": )(?<!rity\":)(?<!rity\": )[\"'](?:\w{0,30}_)?error[\"']|"
     rb"[\"']\w{0,40}(?:[Ee]rror|[Ff]ail)\w{0,40}[\"'] ?[:=] ?(?:[Ff]alse|null|None|0|\[\]|\"\")|"
+    rb"[\"'](?:[Ff]ail|[Ee]xit|[Ss]top|[Aa]bort|[Rr]aise|[Ss]kip)_?[Oo]n\w{1,30}[\"'] ?[:=] ?[Tt]rue|"
     rb"\bbusbw +error\b|"
     rb"\b[Ee]rror[ _]rate|_error_rate|\w_error ?[:=]|[Ff]ailed \w{1,20} ?[:=] ?0\b|\bon_error\b|"
     rb"\b[Ff]ailed, (?:continuing|ignoring|skipping)\b|debugging hang or crash(?:es)?\b|"
@@ -145,7 +146,7 @@ _HARMLESS = regex(
     rb"\bCannot use FA version [0-9] is not supported due to|"
     rb"^\s*(?:detected during|instantiation of )|"
     rb"^Error Message Summary:\s*$|\bframe #[0-9]{1,3}: |"
-    rb"^debconf: |Could not collect|fatal: [Nn]ot a git repository|"
+    rb"^debconf: |Could not collect|\bDetected non-\w{3,8} platform: |fatal: [Nn]ot a git repository|"
     rb"^nvcc warning {1,3}:|/sh: line [0-9]{1,3}: type: |\[WARNING\] {1,4}sparse_attn requires|"
     rb"warning: file \S{1,200}: remove failed: |"
     rb"Automatic GPU detection failed\. Building for|Solving environment: failed with|"
@@ -386,11 +387,14 @@ def _says(words: re.Pattern[bytes], line: bytes) -> bool:
 
 
 def without_echo(line: bytes) -> bytes:
-    """Return a shell command without the texts that its ``echo`` would print, and without its comment."""
-    return _UNSAID.sub(b" ", line) if b" && " in line or b" || " in line else line
+    """Return a line without what did not happen: the texts of ``echo``, a comment, an error that you may get."""
+    return _UNSAID.sub(b" ", line) if b" && " in line or b" || " in line or b"f you " in line else line
 
 
-_UNSAID = regex(rb"\becho (?:-[en]{1,2} )?(?:\"[^\"]{0,300}\"|'[^']{0,300}')|(?<= )# [A-Z][^\n]{0,300}$")
+_UNSAID = regex(
+    rb"\becho (?:-[en]{1,2} )?(?:\"[^\"]{0,300}\"|'[^']{0,300}')|(?<= )# [A-Z][^\n]{0,300}$|"
+    rb"\b[Ii]f you (?:get|see|encounter|receive|run into|experience) [^\n,]{1,200}(?=,)"
+)
 
 
 def lacks_cause(line: bytes) -> bool:
