@@ -20,7 +20,6 @@ from cuenv.host.describe import evidence_lines, host_lines
 from cuenv.host.facts import Driver, Evidence, Gap, Gpu, HostFacts, Resources
 from cuenv.host.io import nvml as smi
 from cuenv.host.io import toolkits
-from cuenv.host.io import torch_files as torchfiles
 from cuenv.host.io.observation import ProbeResult
 from cuenv.host.io.probe import MachineAccess, probe
 from cuenv.host.io.surroundings import surroundings
@@ -360,12 +359,12 @@ def test_torch_of_a_conda_environment_and_of_python_on_path(tmp_path: Path) -> N
     python.write_bytes(b"\x7fELF")
     python.chmod(0o755)
     environ = {"CONDA_PREFIX": str(conda), "PATH": str(python.parent), "HOME": f"{tmp_path}/home"}
-    found = torchfiles.find_torch(environ, run)
+    found = toolkits.find_torch(environ, run)
     assert [(item.where, item.version, item.cuda, item.origin) for item in found.torch] == [
         ("active environment", "2.5.1", "12.6", "conda"),
         ("python on PATH", "2.0.0", "11.8", "unknown"),  # a user's own site shadows the interpreter's
     ]
-    without = torchfiles.find_torch({"PATH": str(python.parent)}, run)
+    without = toolkits.find_torch({"PATH": str(python.parent)}, run)
     assert [(item.version, item.cuda) for item in without.torch] == [("1.13.1", None)]
 
 
@@ -380,9 +379,9 @@ def test_the_torch_of_an_active_environment_is_listed_once(tmp_path: Path) -> No
     )
     plant(tmp_path, {"base/bin/python": "\x7fELF"})
     (tmp_path / "base/bin/python").chmod(0o755)
-    found = torchfiles.find_torch({"VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin"}, run)
+    found = toolkits.find_torch({"VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin"}, run)
     assert [(item.where, item.path) for item in found.torch] == [("active environment", str(venv))]
-    alone = torchfiles.find_torch({"PATH": f"{venv}/bin"}, run)
+    alone = toolkits.find_torch({"PATH": f"{venv}/bin"}, run)
     assert [(item.where, item.path) for item in alone.torch] == [("python on PATH", str(venv))]
 
 
@@ -391,13 +390,13 @@ def test_a_shim_of_python_is_asked_for_its_prefix(tmp_path: Path) -> None:
         tmp_path / "real", {"lib/python3.11/site-packages/torch/version.py": "__version__ = '2.1.0'\ncuda = '12.1'\n"}
     )
     program(tmp_path / "shims/python", f"echo {tmp_path}/real")
-    found = torchfiles.find_torch({"PATH": f"{tmp_path}/shims"}, run)
+    found = toolkits.find_torch({"PATH": f"{tmp_path}/shims"}, run)
     assert [(item.path, item.version) for item in found.torch] == [(f"{tmp_path}/real", "2.1.0")]
 
 
 def test_a_torch_without_a_version_is_a_gap(tmp_path: Path) -> None:
     plant(tmp_path, {"lib/python3.11/site-packages/torch/version.py": "print('hello')\n"})
-    found = torchfiles.find_torch({"CONDA_PREFIX": str(tmp_path), "PATH": ""}, run)
+    found = toolkits.find_torch({"CONDA_PREFIX": str(tmp_path), "PATH": ""}, run)
     assert found.torch == ()
     assert [gap.reason for gap in found.gaps] == ["it names no version"]
 

@@ -14,7 +14,6 @@ from cuenv.core.versions import Capability, version
 from cuenv.host.facts import Driver, Evidence, Gap, Libc, glibc
 from cuenv.host.io import nvml, system, toolkits
 from cuenv.host.io import record as redact
-from cuenv.host.io import torch_files as torchfiles
 from cuenv.host.io.observation import ProbeResult, cuda_of_level, merge, name_capabilities
 from cuenv.host.io.surroundings import libc, parse_glibc, parse_kernel, read_small_file, surroundings
 from thorough import examples
@@ -251,9 +250,9 @@ READERS: list[Callable[[str], object]] = [
     toolkits.parse_compiler,
     toolkits.parse_wrapper,
     lambda text: toolkits.parse_conda_names(text.split()),
-    torchfiles.parse_version_py,
-    torchfiles.parse_installer,
-    lambda text: torchfiles.parse_conda_names(text.split()),
+    toolkits.parse_version_py,
+    toolkits.parse_installer,
+    lambda text: toolkits.has_torch_record(text.split()),
     system.parse_number,
     lambda text: system.parse_names(text.split()),
     redact.parse_smi_log,
@@ -277,7 +276,7 @@ def test_no_cache_of_the_loader_breaks(data: bytes) -> None:
 def test_what_is_read_is_clean(text: str) -> None:
     for found in (parse_kernel(text), toolkits.parse_nvcc(text), toolkits.parse_version_txt(text)):
         assert found is None or found.isprintable()
-    torch = torchfiles.parse_version_py(text)
+    torch = toolkits.parse_version_py(text)
     assert torch is None or torch[0].isprintable()
     libc = parse_glibc(text)
     assert libc is None or libc == Libc(family="glibc", version=version("2.35"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cuenv.core.errors import UsageError
@@ -58,7 +58,7 @@ def parse(data: Any, source: str, path: str = "") -> Request:
     profile = Request(
         name=reader.text("name"),
         story=reader.text("story"),
-        stack=reader.parsed("stack", lambda text: _one_of(text, EVERY_STACK)),
+        stack=reader.parsed("stack", one_of(*EVERY_STACK)),
         pytorch=reader.parsed("pytorch", lambda text: _spec(text, "pytorch")),
         cuda=reader.parsed("cuda", lambda text: _spec(text, "cuda")),
         python=reader.parsed("python", lambda text: _spec(text, "python")),
@@ -67,8 +67,8 @@ def parse(data: Any, source: str, path: str = "") -> Request:
         dev=True if dev is None else dev,
         packages=reader.texts("with"),
         pip=reader.texts("pip"),
-        prefer=reader.parsed("prefer", lambda text: _one_of(text, PREFER)) or "newest",
-        offload=reader.parsed("offload", lambda text: _one_of(text, OFFLOAD)) or "none",
+        prefer=reader.parsed("prefer", one_of(*PREFER)) or "newest",
+        offload=reader.parsed("offload", one_of(*OFFLOAD)) or "none",
         host_memory_gb=reader.get("host_memory_gb", int) or 0,
         disk_gb=reader.get("disk_gb", int) or 0,
     )
@@ -82,10 +82,15 @@ def parse(data: Any, source: str, path: str = "") -> Request:
     return profile
 
 
-def _one_of(text: str, allowed: tuple[str, ...]) -> str:
-    if text not in allowed:
-        raise ValueError(f"expected one of {', '.join(allowed)}, got {describe(text)}")
-    return text
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """The reader of a text that must be one of these."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}, got {describe(text)}")
+        return text
+
+    return read
 
 
 def _spec(text: str, what: str) -> VersionSpec:

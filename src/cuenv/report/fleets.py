@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from cuenv.core.findings import counted
 from cuenv.report.picture import Picture, box, said, shortened, width_of
 
 if TYPE_CHECKING:  # types alone
@@ -15,11 +16,6 @@ _WIDTH = 720
 _BAR = 200  # the length of the longest bar, in pixels
 _DOWN = 44
 _PRICE = 420  # the length of the bar of a price, in pixels: a phone shows it
-
-
-def hosts(count: int) -> str:
-    """A number of hosts in words."""
-    return f"{count} host" if count == 1 else f"{count} hosts"
 
 
 def _gpus(kind: FleetKindFields) -> str:
@@ -79,7 +75,7 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
         cuda = f"CUDA {item['cuda']}" if item["cuda"] else "CPU"
         what = f"PyTorch {item['pytorch']}, {cuda}, Python {item['python']}, {item['stack']}"
         mine = [kind for kind in plan["kinds"] if kind["environment"] == item["name"]]
-        groups.append((item["name"], f"{what}: {hosts(item['hosts'])}", "bar", list(_by_gpus(mine))))
+        groups.append((item["name"], f"{what}: {counted(item['hosts'], 'host')}", "bar", list(_by_gpus(mine))))
         rows += [(item["name"], kind["nodes"], str(kind["hosts"]), kind_text(kind)) for kind in mine]
     left = [(one["nodes"], one["hosts"], one["says"]) for one in plan["hopeless"]]
     if left:
@@ -103,7 +99,7 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
         for at, (names, count, says) in enumerate(some):
             top = y + 46 + at * _DOWN
             long = max(_BAR * count / most, 6)
-            amount = hosts(count)
+            amount = counted(count, "host")
             beside = 30 + long + 1.12 * width_of(amount)
             body.append(said(12, top + 13, shortened(says, _WIDTH - 24)))
             body.append(box(12, top + 19, long, 14, kind, f"{names}: {amount}"))
@@ -115,7 +111,7 @@ def nodes(plan: FleetPlanDocument) -> Picture | None:
     return Picture(
         name="fleet",
         title="The fleet: hosts by environment",
-        desc=f"{count} environment{'' if count == 1 else 's'} for {placed} of {hosts(plan['hosts'])}. "
+        desc=f"{counted(count, 'environment')} for {placed} of {counted(plan['hosts'], 'host')}. "
         + " ".join(f"{name}: {what}." for name, what, _, _ in groups),
         width=_WIDTH,
         height=int(y),
@@ -167,8 +163,7 @@ def prices(plan: FleetPlanDocument) -> Picture | None:
 
 def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
     """The cost of a number of environments, in words and as a bar."""
-    number = item["environments"]
-    name = f"{number} environment{'' if number == 1 else 's'}"
+    name = counted(item["environments"], "environment")
     beside = 20 + 1.12 * width_of(name)
     if not item["possible"]:
         says, less, best = "✕ impossible: so few cannot support all", 0, 0
@@ -178,14 +173,14 @@ def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
         says = f"{best} get their best, {less} less" if less else "every host gets its best"
         says += "" if item["exact"] else "; better may exist"
     body = [said(10, y + 12, name, "h"), said(beside, y + 12, shortened(says, _PRICE + 8 - beside))]
-    split = _PRICE * best / total
+    split, well, worse = _PRICE * best / total, counted(best, "host"), counted(less, "host")
     if not item["possible"]:
         body.append(box(10, y + 18, _PRICE, 13, "b-no", f"{name}: impossible", round_by=3))
     if best:
-        body.append(box(10, y + 18, max(split - 2, 4), 13, "b-ok", f"{hosts(best)} with their best", round_by=3))
+        body.append(box(10, y + 18, max(split - 2, 4), 13, "b-ok", f"{well} with their best", round_by=3))
     if less:
         long = max(_PRICE - split - 2, 4)
-        body.append(box(10 + _PRICE - long, y + 18, long, 13, "b-jit", f"{hosts(less)} with less", round_by=3))
+        body.append(box(10 + _PRICE - long, y + 18, long, 13, "b-jit", f"{worse} with less", round_by=3))
     return body
 
 

@@ -17,7 +17,7 @@ from cuenv.lockfile.host_check import candidate_of, candidate_without_torch, jud
 from cuenv.report.builds import builds
 from cuenv.report.components import component_grid, components_of, driver_of, extensions_of, limit
 from cuenv.report.drivers import drivers
-from cuenv.report.fleets import hosts, nodes, prices
+from cuenv.report.fleets import nodes, prices
 from cuenv.report.page import Cited, ReportPage, ReportSection, Table, head_of
 from cuenv.report.sizes import SizedPackage, parts_of, sizes
 from cuenv.resolver.candidates import Candidate
@@ -143,7 +143,7 @@ def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
     placed = sum(item["hosts"] for item in plan["environments"])
     missing = plan["hosts"] - placed
     count = counted(len(plan["environments"]), "environment")
-    lead = [f"{count} for {placed} of {hosts(plan['hosts'])}."]
+    lead = [f"{count} for {placed} of {counted(plan['hosts'], 'host')}."]
     lead += [item["text"] for item in plan["hints"]]
     lead += (
         [f"glibc {plan['assumed_glibc']} was assumed for hosts whose glibc is not known."]
@@ -170,7 +170,7 @@ def fleet_page(plan: FleetPlanDocument, source: str) -> ReportPage:
     serve = "supports" if len(plan["environments"]) == 1 else "support"
     return ReportPage(
         title=f"Environments of the fleet {source}",
-        verdict=("bad", f"✕ {hosts(missing)} without an environment")
+        verdict=("bad", f"✕ {counted(missing, 'host')} without an environment")
         if missing
         else ("fine", f"✓ {count} {serve} every host"),
         lead=tuple(lead),

@@ -188,14 +188,13 @@ def _with_tools(
     if not deep and process.which("nvcc", environ) is None:
         return facts
     from cuenv.host.io import toolkits  # noqa: PLC0415 - only where there is something to find
-    from cuenv.host.io import torch_files as torchfiles  # noqa: PLC0415 - as above
 
     found = toolkits.find_toolkits(environ, root, ask.run if deep else _unasked, deep=deep)
     facts = replace(facts, toolkits=found.toolkits)
     evidence, gaps = [*facts.evidence, *found.evidence], [*facts.gaps, *found.gaps]
     if deep:
         compilers = toolkits.find_compilers(environ, ask.run)
-        torch = torchfiles.find_torch(environ, ask.run)
+        torch = toolkits.find_torch(environ, ask.run)
         facts = replace(facts, compilers=compilers.compilers, torch=torch.torch)
         evidence += [*compilers.evidence, *torch.evidence]
         gaps += [*compilers.gaps, *torch.gaps]

@@ -335,10 +335,8 @@ def _json(text: str, path: Path, name: str) -> dict[str, Any]:
 
 
 def _refused(path: Path, wrong: str) -> InputError:
-    return InputError(
-        f"{path_text(path.name)} is refused: {wrong}",
-        hint="no build tool makes such a package: report it to the channel, and lock another build",
-    )
+    hint = "no build tool makes such a package: report it to the channel, and lock another build"
+    return InputError(f"{path_text(path.name)} is refused: {wrong}", hint=hint)
 
 
 def read_index(path: Path) -> dict[str, Any]:

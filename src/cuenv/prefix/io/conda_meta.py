@@ -21,7 +21,7 @@ from cuenv.core.reading import Faults, Reader
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, printable, strip_credentials
-from cuenv.host.io.torch_files import parse_version_py
+from cuenv.host.io.toolkits import parse_version_py
 from cuenv.prefix.fixes import FileOwner
 from cuenv.prefix.inventory import Prefix, Wheel
 from cuenv.prefix.lock_comparison import MissingFiles

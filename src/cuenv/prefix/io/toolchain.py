@@ -344,7 +344,7 @@ def _torch_include_folders(prefix: Prefix, home: str | None, environ: Mapping[st
 
 
 def library_folders(home: str | None) -> list[str]:
-    """The folders for CUDA headers that torch passes to the compiler; in torch 2.11 of conda-forge those in targets."""
+    """The folder of a toolkit's libraries that torch links with: ``lib64``, or ``lib`` where only that exists."""
     if home is None:
         return []
     return [f"{home}/lib" if not is_folder(f"{home}/lib64") and is_folder(f"{home}/lib") else f"{home}/lib64"]

@@ -87,11 +87,8 @@ def from_records(text: str, *, channel: str, subdir: str, path: str) -> ChannelE
     """The error for a file that opens and holds a record that is none."""
     reason = printable(redact(text.splitlines()[-1].removeprefix("Caused by: "))) if text else "no record"
     name = short_channel(channel)
-    return ChannelError(
-        f"channel {name}, {subdir}: {path} holds an invalid record: {reason}",
-        hint=f"copy it again from {channel}/{subdir}/repodata.json",
-        channel=name,
-    )
+    hint = f"copy it again from {channel}/{subdir}/repodata.json"
+    return ChannelError(f"channel {name}, {subdir}: {path} holds an invalid record: {reason}", hint=hint, channel=name)
 
 
 def _url(text: str, channel: str, subdir: str, target: str) -> str:
