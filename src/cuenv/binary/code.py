@@ -137,9 +137,8 @@ class FatbinReader:
         kind, _, header, padded, packed, _, minor, major, arch, _, _, flags, _, whole = fields
         following = at + header + padded
         if not ENTRY.size <= header <= _LONGEST_HEADER or following > limit:
-            raise BinaryError(
-                f"damaged: an entry of {header} and {padded} bytes at byte {at}, which ends before {limit}"
-            )
+            message = f"damaged: an entry of {header} and {padded} bytes at byte {at}, which ends before {limit}"
+            raise BinaryError(message)
         self._entries_left -= 1
         if self._entries_left < 0:
             raise BinaryError(f"hostile: more than {_MOST_ENTRIES} entries of device code")

@@ -134,5 +134,4 @@ def _gpu_advice(name: str | None, guidance: Guidance, knowledge: Knowledge, valu
 
 
 def _sources_hint(values: HostCommandValues, *, about: bool) -> list[str]:
-    """The hint on how to see the sources."""
     return ["add -v for the sources"] if about and not values["verbose"] and not values["quiet"] else []

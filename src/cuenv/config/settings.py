@@ -15,7 +15,7 @@ from cuenv.core.record import dataclass, field
 from cuenv.core.urls import printable, redact
 from cuenv.core.versions import check_driver, parse_version_spec
 from cuenv.host.facts import glibc
-from cuenv.host.request import PREFER
+from cuenv.host.request import PREFER, one_of
 from cuenv.knowledge.rows import EVERY_STACK, PLATFORMS
 from cuenv.solve import ENGINES
 
@@ -54,14 +54,6 @@ class Kind:
     place: str = ""
 
 
-def _one_of(*allowed: str) -> Callable[[str], object]:
-    def check(text: str) -> None:
-        if text not in allowed:
-            raise ValueError(f"expected one of {', '.join(allowed)}, got {describe(text)}")
-
-    return check
-
-
 def _check_seconds(text: str) -> None:
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text)):
         raise ValueError(f"expected seconds from 1 to 99999, got {describe(text)}")
@@ -79,24 +71,24 @@ def _check_mirror(text: str) -> None:
 
 KINDS: Mapping[str, Kind] = {
     "profile": Kind(flag="--profile", variable="CUENV_PROFILE", place="path"),
-    "stack": Kind(flag="--stack", variable="CUENV_STACK", check=_one_of(*EVERY_STACK)),
+    "stack": Kind(flag="--stack", variable="CUENV_STACK", check=one_of(*EVERY_STACK)),
     "pytorch": Kind(flag="--pytorch", variable="CUENV_PYTORCH", check=_version_checker("pytorch")),
     "cuda": Kind(flag="--cuda", variable="CUENV_CUDA", check=_version_checker("cuda")),
     "python": Kind(flag="--python", variable="CUENV_PYTHON", check=_version_checker("python")),
-    "prefer": Kind(flag="--prefer", variable="CUENV_PREFER", check=_one_of(*PREFER)),
+    "prefer": Kind(flag="--prefer", variable="CUENV_PREFER", check=one_of(*PREFER)),
     "dev": Kind(flag="--dev", variable="CUENV_DEV", type=bool),
     "hosts": Kind(flag="--host", variable="CUENV_HOST", type=tuple, default=(), place="path"),
     "gpus": Kind(flag="--gpu", variable="CUENV_GPU", type=tuple, default=()),
     "driver": Kind(flag="--driver", variable="CUENV_DRIVER", check=check_driver),
     "glibc": Kind(flag="--glibc", variable="CUENV_GLIBC", check=glibc),
-    "platforms": Kind(flag="--platform", variable="CUENV_PLATFORM", type=tuple, default=(), check=_one_of(*PLATFORMS)),
+    "platforms": Kind(flag="--platform", variable="CUENV_PLATFORM", type=tuple, default=(), check=one_of(*PLATFORMS)),
     "mirrors": Kind(
         flag="--mirror", variable="CUENV_MIRROR", type=tuple, default=(), check=_check_mirror, place="target"
     ),
     "offline": Kind(flag="--offline", variable="CUENV_OFFLINE", type=bool, default=False),
-    "engine": Kind(flag="--engine", variable="CUENV_ENGINE", default="embedded", check=_one_of(*ENGINES)),
+    "engine": Kind(flag="--engine", variable="CUENV_ENGINE", default="embedded", check=one_of(*ENGINES)),
     "knowledge": Kind(flag="--knowledge", variable="CUENV_KNOWLEDGE", place="always"),
-    "color": Kind(flag="--color", variable="CUENV_COLOR", default="auto", check=_one_of(*COLOURS)),
+    "color": Kind(flag="--color", variable="CUENV_COLOR", default="auto", check=one_of(*COLOURS)),
     "no-progress": Kind(flag="--no-progress", variable="CUENV_NO_PROGRESS", type=bool, default=False),
     "cache-dir": Kind(variable="CUENV_CACHE_DIR", place="always"),
     "timeout": Kind(variable="CUENV_TIMEOUT", type=int, default="60", check=_check_seconds),

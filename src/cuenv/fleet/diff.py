@@ -86,7 +86,6 @@ def diff_fleets(
 
 
 def _environment_of_nodes(found: FleetPlan) -> dict[str, str]:
-    """The environment of each node in a plan."""
     gets = {name: candidate_name(item.candidate) for item in found.environments for name in item.names}
     nowhere = {name: _NOTHING for kind in found.kinds for name in kind.names if name not in gets}
     return {**gets, **nowhere, **{name: _UNKNOWN for item in found.unknown for name in item.names}}

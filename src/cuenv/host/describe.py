@@ -194,7 +194,6 @@ def _gpu_row(group: list[Gpu]) -> tuple[str, str, str, str]:
 
 
 def _modes(gpu: Gpu) -> Iterator[str]:
-    """The modes of a GPU, as far as it has them."""
     if gpu.ecc:
         yield f"ECC {_switch(gpu.ecc)}"
     if gpu.mig:

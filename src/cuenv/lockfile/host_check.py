@@ -455,11 +455,9 @@ def _command(verdict: Verdict, candidate: Candidate, context: Context) -> str | 
     if _driver_does_not_help(verdict, candidate, context):
         return resolve_again(context.facts, context)
     if verdict.remedy:
-        return (
-            f"install {verdict.remedy.text}"
-            if verdict.remedy.driver
-            else _resolve_command(context.facts, *_libraries(context.request, context.knowledge), verdict.remedy.option)
-        )
+        if verdict.remedy.driver:
+            return f"install {verdict.remedy.text}"
+        return _resolve_command(context.facts, *_libraries(context.request, context.knowledge), verdict.remedy.option)
     if verdict.rule == "gpu":
         return "name the machine that it is for: --gpu NAME --driver VERSION, or --host FILE (cuenv inspect --json)"
     return (

@@ -196,10 +196,8 @@ def _resolve(
         if not isinstance(answer, Unbuilt):
             return answer, request, replaced
         if len(request.unbuilt) >= _MOST_UNBUILT:
-            raise OutsideError(
-                f"uv could not resolve the pip part: {answer.name} {answer.version}: {answer.why}",
-                hint="cuenv lock --allow CU501 leaves the pip part unlocked",
-            )
+            message = f"uv could not resolve the pip part: {answer.name} {answer.version}: {answer.why}"
+            raise OutsideError(message, hint="cuenv lock --allow CU501 leaves the pip part unlocked")
         if job.progress:
             job.progress(f"setting {answer.name} {answer.version} aside: {answer.why}")
         request = replace(request, unbuilt=(*request.unbuilt, answer))

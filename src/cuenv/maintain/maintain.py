@@ -92,10 +92,8 @@ def learn_rows(question: Question, base: Knowledge, knowledge: Knowledge, read_o
     records, seen, _ = _channel_records(question, knowledge, libraries=True)
     day = said or newest_day(records)
     if not day:
-        raise UsageError(
-            f"no record of {question.stack} has a date, which the source row needs",
-            hint="cuenv kb learn --read-on 2026-11-20",
-        )
+        message = f"no record of {question.stack} has a date, which the source row needs"
+        raise UsageError(message, hint="cuenv kb learn --read-on 2026-11-20")
     compilers = judge.nvcc_minors(records) if question.stack == "conda-forge" else set()
     merged = learn(
         seen, knowledge, nvccs=compilers, stack=question.stack, platform=question.platform, day=day, records=records
@@ -118,23 +116,17 @@ def _channel_records(
 
     if question.stack not in STACKS:
         shown = printable(strip_credentials(question.channel))
-        raise UsageError(
-            f"--channel {shown!r}: the cuenv tables cover {' and '.join(STACKS)}",
-            hint=f"a mirror or a copy of one: --mirror {STACKS[0]}=FOLDER-OR-URL",
-        )
+        message = f"--channel {shown!r}: the cuenv tables cover {' and '.join(STACKS)}"
+        raise UsageError(message, hint=f"a mirror or a copy of one: --mirror {STACKS[0]}=FOLDER-OR-URL")
     if question.platform not in PLATFORMS:
-        raise UsageError(
-            f"--platform {printable(question.platform)!r} is not supported; choose from {' and '.join(PLATFORMS)}",
-            hint=f"--platform {PLATFORMS[0]}",
-        )
+        message = f"--platform {printable(question.platform)!r} is not supported; choose from {' and '.join(PLATFORMS)}"
+        raise UsageError(message, hint=f"--platform {PLATFORMS[0]}")
     names = {"pytorch", "cuda-nvcc", *(row.package for row in _discontinued_rows(question.stack, knowledge))}
     if libraries:
         wrong = [name for name in question.packages or () if not _NAME.fullmatch(name)]
         if wrong:
-            raise UsageError(
-                f"--package {printable(wrong[0])!r} is not a valid name of a package",
-                hint="cuenv kb learn --package bitsandbytes",
-            )
+            message = f"--package {printable(wrong[0])!r} is not a valid name of a package"
+            raise UsageError(message, hint="cuenv kb learn --package bitsandbytes")
         names |= {row.package for row in knowledge.twins if row.channel == question.stack}
         names |= {row.package for row in knowledge.extensions if question.stack in row.comes}
         names |= set(question.packages or ())

@@ -300,7 +300,6 @@ def fold_effects(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _library_names(cause: Finding) -> frozenset[str]:
-    """The file names of the libraries that a finding is about."""
     if cause.code == "CU215":
         return frozenset(map(posixpath.basename, cause.evidence))
     return frozenset(_LIBRARY.findall(cause.subject))

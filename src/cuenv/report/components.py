@@ -150,11 +150,9 @@ def limit(components: Sequence[ComponentSupport], facts: HostFacts) -> str:
 
 
 def _told(component: ComponentSupport) -> str:
-    return (
-        f"The driver {component.package}"
-        if component.rule == "driver"
-        else f"{_name(component.name)} ({component.package})"
-    )
+    if component.rule == "driver":
+        return f"The driver {component.package}"
+    return f"{_name(component.name)} ({component.package})"
 
 
 def _desc(components: Sequence[ComponentSupport]) -> str:

@@ -83,11 +83,9 @@ def _label(label: LabelFit | None) -> tuple[int, ...]:
 def _seen(item: Candidate) -> str:
     seen, build = item.build.seen, item.build
     what = f"pytorch {build.version} {build.build}"
-    return (
-        f"{what} was last seen in a channel on {seen}"
-        if seen
-        else f"{what} was not seen in a channel yet, only its recipe"
-    )
+    if seen:
+        return f"{what} was last seen in a channel on {seen}"
+    return f"{what} was not seen in a channel yet, only its recipe"
 
 
 NATIVE_LEVEL = Criterion(

@@ -109,10 +109,9 @@ def find_profile(name_or_path: str, project: Configuration | None = None) -> Pro
     if found is None:
         names = ", ".join(dict.fromkeys(place.name for place in known))
         file = next((f"./{name}" for name in (name_or_path, f"{name_or_path}.yml") if is_file(name)), None)
-        raise UsageError(
-            f"no profile has the name {name_or_path!r}; choose from {names}",
-            hint=f"to use the file in this folder: {shlex.quote(file)}" if file else "a file works as well: ./team.yml",
-        )
+        message = f"no profile has the name {name_or_path!r}; choose from {names}"
+        hint = f"to use the file in this folder: {shlex.quote(file)}" if file else "a file works as well: ./team.yml"
+        raise UsageError(message, hint=hint)
     return found
 
 

@@ -146,9 +146,8 @@ def write_sample(folder: Path, platform: str) -> tuple[Mirror, ...]:
         try:
             write_channel(place, packages, subdirs=(platform, "noarch"), hashes=channel["hashes"])
         except OSError as error:
-            raise OutsideError(
-                f"the sample channels cannot be written to {folder}: {error.strerror}", hint=ls_command(folder, error)
-            ) from error
+            message = f"the sample channels cannot be written to {folder}: {error.strerror}"
+            raise OutsideError(message, hint=ls_command(folder, error)) from error
         mirrors.append(Mirror(origin=channel_url(name), target=str(place.absolute())))
     return tuple(mirrors)
 

@@ -326,11 +326,9 @@ def asked_release(context: LogContext) -> CureResult:
     if not package or not found or package.lower().startswith(("torch", "python", "cuda", "nvidia")):
         return CureResult()
     wanted = re.match(r"(?:(?:>=|==|<=|~=|!=|>|<) ?[0-9][0-9a-z.*]*,? ?)+", found[1])
-    return (
-        CureResult(command=f"{PIP} install {quote(package + wanted[0].replace(' ', '').strip(',.'))}")
-        if wanted
-        else CureResult()
-    )
+    if wanted:
+        return CureResult(command=f"{PIP} install {quote(package + wanted[0].replace(' ', '').strip(',.'))}")
+    return CureResult()
 
 
 @cure

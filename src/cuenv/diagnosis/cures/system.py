@@ -135,11 +135,9 @@ def apt_dependencies(context: LogContext) -> CureResult:
         return CureResult(because=(says,), remedy="use the repository for this release instead, and run apt update")
     if context.mentions.get("hint") not in ("fix-broken", "-f") and "dpkg: dependency problems" not in context.line:
         if "toolkit" not in context.mentions:
-            return (
-                _driver_package_cure(context)
-                if "uninstallable" not in context.mentions
-                else _of_another_release(context)
-            )
+            if "uninstallable" not in context.mentions:
+                return _driver_package_cure(context)
+            return _of_another_release(context)
         name = context.mentions["toolkit"].replace("cuda", "cuda-toolkit")
         remedy = f"install {name} instead of cuda, which would install another driver beside the existing one"
         return CureResult(remedy=remedy, command=f"sudo apt-get install -y {name}")

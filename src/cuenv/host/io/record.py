@@ -125,7 +125,6 @@ def _read_path(path: Path, knowledge: Knowledge) -> PastedHosts:
 
 
 def _read_folder(folder: Path, knowledge: Knowledge) -> PastedHosts:
-    """The hosts in the files of a folder."""
     from cuenv.host.paste.all_hosts import PastedHosts, UnreadablePart, read_pasted_hosts  # noqa: PLC0415 - as above
 
     hosts: list[HostFacts] = []

@@ -436,7 +436,6 @@ def split_by_host(text: str) -> tuple[HostPart, ...]:
 
 
 def _parts_below_headings(lines: list[str]) -> Iterator[HostPart]:
-    """The parts below headings."""
     places = list(_headings(lines))
     for (_, begin, nodes), (end, _, _) in zip(places, [*places, (len(lines), 0, "")][1:], strict=True):
         yield HostPart(_expand_names(nodes), tuple(range(begin + 1, end + 1)), "\n".join(lines[begin:end]))

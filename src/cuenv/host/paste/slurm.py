@@ -129,7 +129,6 @@ def gpus_of(gres: str, line: int, says: str, host: str) -> Iterator[PastedFact]:
 
 
 def _driver_in_features(features: str, line: int, says: str, host: str) -> Iterator[PastedFact]:
-    """The driver in the features of a node."""
     for feature in features.split(","):
         if found := _DRIVER.fullmatch(feature.strip()):
             yield PastedFact("driver.version", found[1], line, says, "", host)

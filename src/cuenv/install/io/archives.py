@@ -127,9 +127,8 @@ def inspect_together(packages: Sequence[LockedPackage], paths: Sequence[Path]) -
     version = next((item.version for item in packages if item.name == "python"), "")
     python = ".".join(version.split(".")[:2])
     if python and not all(part.isascii() and part.isalnum() for part in python.split(".")):
-        raise InputError(
-            f"the lock names Python {describe(version)}, which is not a version of Python", hint="cuenv lock"
-        )
+        message = f"the lock names Python {describe(version)}, which is not a version of Python"
+        raise InputError(message, hint="cuenv lock")
     each = [places(contents, python) for contents in found]
     wrong = environment_problem(zip((item.name for item in found), each, strict=True))
     if wrong:
@@ -364,10 +363,8 @@ def read_index(path: Path) -> dict[str, Any]:
             "python_site_packages_path": found.python_site_packages_path,
         }
     except Exception as error:
-        raise InputError(
-            f"{path_text(path.name)} is not a package: {printable(redact(str(error)))[:300]}",
-            hint="fetch it again, or lock again: cuenv lock",
-        ) from error
+        message = f"{path_text(path.name)} is not a package: {printable(redact(str(error)))[:300]}"
+        raise InputError(message, hint="fetch it again, or lock again: cuenv lock") from error
     return plain_index | {name: value for name, value in more.items() if value}
 
 

@@ -121,7 +121,6 @@ def _activating_shell(prefix: Prefix, environ: Mapping[str, str]) -> tuple[str, 
 
 
 def _activation_variables(prefix: Prefix) -> dict[str, str]:
-    """The variables that activation sets."""
     if prefix.kind == "venv":
         return {"VIRTUAL_ENV": prefix.path}
     if prefix.kind != "conda":

@@ -56,7 +56,6 @@ def _libraries(checked: PrefixCheck, options: HostOptions, knowledge: Knowledge,
 
 
 def _as_judged(checked: PrefixCheck, options: HostOptions) -> HostOptions:
-    """The options that name the host of the check."""
     words = host_options(checked.facts)
     named = list(zip(words[::2], words[1::2], strict=True))
     one = dict(named)

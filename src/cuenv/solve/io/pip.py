@@ -216,25 +216,19 @@ def _failed(
         return failed
     absent = _ABSENT.search(text)
     if absent and offline:
-        raise ChannelError(
-            f"--offline was given, but uv's cache does not have {absent[1]}",
-            hint="run it once without --offline, which fills the cache",
-        )
+        message = f"--offline was given, but uv's cache does not have {absent[1]}"
+        raise ChannelError(message, hint="run it once without --offline, which fills the cache")
     if absent and _answers(environ, variables):
         line = next((item for item in request.requirements if requirement_name(item) == absent[1].lower()), "")
         why = f"no searched Python package index has {absent[1]}: {where}"
         return PipConflict(text=why, requirement=line, absent=absent[1])
     if absent:
-        raise ChannelError(
-            f"no Python package index has {absent[1]}, or there is no index at {where} (404)",
-            hint=f"check the name and UV_DEFAULT_INDEX; {skip}",
-        )
+        message = f"no Python package index has {absent[1]}, or there is no index at {where} (404)"
+        raise ChannelError(message, hint=f"check the name and UV_DEFAULT_INDEX; {skip}")
     missing = _MISSING.search(text)
     if missing and offline:  # without a network nobody knows which releases there are
-        raise ChannelError(
-            f"--offline was given, but uv's cache does not have {missing[1]}",
-            hint="run it once without --offline, which fills the cache",
-        )
+        message = f"--offline was given, but uv's cache does not have {missing[1]}"
+        raise ChannelError(message, hint="run it once without --offline, which fills the cache")
     if "No solution found" in text:
         return conflict(_story(text), request)
     if _FAR.search(text):
