@@ -92,13 +92,14 @@ def test_ansible_facts_in_both_shapes_by_the_names_of_the_inventory(tmp_path: Pa
     (facts / "gpu2").write_text(json.dumps({"ansible_facts": {"ansible_local": {"cuenv": told}}, "changed": False}))
     payload = json.dumps({"ansible_local": {"cuenv": told}})
     (facts / "s1_gpu3").write_text(json.dumps({"__payload__": payload}))
+    (facts / "gpu4").write_text(json.dumps({"local": {"cuenv": told}}))  # without the prefix, as `inspect` reads it too
     (facts / "plain").write_text(json.dumps({"ansible_local": {}}))
     (facts / "failed").write_text(json.dumps({"ansible_local": {"cuenv": "error loading facts as JSON or ini"}}))
     (facts / "odd").write_text("[1")
     (facts / "list").write_text('[{"ansible_local": 3}]')
     done = inside("fleet", "gather", "--ansible", "facts", folder=tmp_path)
     assert done.returncode == ExitCode.NEGATIVE
-    assert names(done.stdout) == ["gpu1.example.org", "gpu2", "gpu3"]
+    assert names(done.stdout) == ["gpu1.example.org", "gpu2", "gpu3", "gpu4"]
     assert done.stderr.splitlines() == [
         "warning: list, plain: the facts do not contain the cuenv fact (ansible_local.cuenv)",
         "warning: failed: the cuenv fact (ansible_local.cuenv) failed: 'error loading facts as JSON or ini'",

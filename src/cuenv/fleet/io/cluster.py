@@ -23,7 +23,7 @@ from cuenv.core.regex import regex
 from cuenv.fleet.answers import NodeAnswer, NotAnswered, with_name
 from cuenv.host import host_json
 from cuenv.host.facts import HostFacts
-from cuenv.host.paste.ansible import host_name, unpack
+from cuenv.host.paste.ansible import cuenv_record, host_name, unpack
 from cuenv.host.select import recorded_hosts
 from cuenv.knowledge.base import Knowledge
 
@@ -431,8 +431,7 @@ def _fact(facts: Any, name: str) -> HostFacts:
     Raises:
         InputError: it has no record of cuenv.
     """
-    local = facts.get("ansible_local") if isinstance(facts, dict) else None
-    told = local.get("cuenv") if isinstance(local, dict) else None
+    told = cuenv_record(facts) if isinstance(facts, dict) else None
     if isinstance(told, str):
         raise InputError(f"{_FACT} failed: {describe(told)}")
     if told is None:
