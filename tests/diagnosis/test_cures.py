@@ -538,6 +538,10 @@ def test_the_library_that_jax_names_is_the_one_that_is_renewed(said: str, comman
         (f"numba.cuda.cudadrv.error.NvvmSupportError: no\n{NO_KERNEL}", ""),
         (AMPERE, ""),
         (REFUSED, "export NCCL_SOCKET_IFNAME=$(ip -o -4 route show to default | awk '{print $5; exit}')"),
+        (
+            "RuntimeError: Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:144] no error\n",
+            "export GLOO_SOCKET_IFNAME=$(ip -o -4 route show to default | awk '{print $5; exit}')",
+        ),
         (f"a:1:1 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0\n{REFUSED}", ""),
         (f"File /x/site-packages/vllm/worker/worker.py\n{AMPERE}", "export VLLM_ATTENTION_BACKEND=XFORMERS"),
         (NO_COMPAT, "sudo reboot"),

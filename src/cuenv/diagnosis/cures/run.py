@@ -70,6 +70,11 @@ def interface(context: LogContext) -> CureResult:
     if "Open MPI" in context.line:
         remedy = "name the interface that connects the nodes to Open MPI"
         return CureResult(remedy=remedy, command=f"export OMPI_MCA_btl_tcp_if_include={_DEFAULT_ROUTE}")
+    if "gloo" in context.line.lower():
+        remedy = (
+            "name the interface that connects the nodes to Gloo; /etc/hosts must not give the host's name 127.0.1.1"
+        )
+        return CureResult(remedy=remedy, command=f"export GLOO_SOCKET_IFNAME={_DEFAULT_ROUTE}")
     if "no socket interface" in context.line:
         remedy = "no interface of this node has the name in NCCL_SOCKET_IFNAME and is up (ip -br addr lists them)"
         return CureResult(remedy=remedy)
