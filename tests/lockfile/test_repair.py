@@ -15,10 +15,11 @@ from commands import HOST
 from commands import inside as run
 from cuenv.core.errors import ExitCode
 from cuenv.core.versions import version
-from cuenv.lockfile.repair.intent import EntryChange, Intent, intent_of, nearness
+from cuenv.lockfile.repair.intent import EntryChange, Intent, changes, intent_of, nearness
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.io.sources import Sources
+from cuenv.solve.match_spec import parse_spec
 from faulty_server import Answer, faulty
 from given import base, candidate, spec
 
@@ -167,6 +168,18 @@ def test_a_change_says_what_it_is() -> None:
     assert str(EntryChange(entry="a", fate="kept", became="c::a", why="so")) == "kept      a as c::a: so"
     assert str(EntryChange(entry="a", fate="replaced", became="b", why="so")) == "replaced  a by b: so"
     assert str(EntryChange(entry="a", fate="dropped", why="so")) == "dropped   a: so"
+
+
+def test_what_became_of_an_entry_is_told_without_a_claim_that_nobody_proved() -> None:
+    asked = spec("python=3.7", "pytorch=1.9", "pytorch-cuda=12.4", "pytorch-mutex=1.0=cuda", "cpuonly")
+    runtime = replace(parse_spec("cuda-version=11.1"), role="pytorch-cuda")
+    made = spec("python=3.10", "conda-forge::pytorch=1.11.0=cuda111*")
+    made = replace(made, pins=(*made.pins, runtime))
+    told = {item.entry: item.why for item in changes(asked, made, {}, base(), anew=True)}
+    assert told["python=3.7"] == "the PyTorch build that was chosen exists for this Python"
+    assert told["pytorch-cuda=12.4"].endswith("the PyTorch build that was chosen goes with CUDA 11.1")
+    assert told["pytorch-mutex=1.0=cuda"] == "the build string of torch chooses between CPU and CUDA"
+    assert told["cpuonly"] == "it forces the CPU build"
 
 
 @pytest.mark.slow

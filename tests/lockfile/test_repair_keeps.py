@@ -16,12 +16,13 @@ from cases import collect, quick_and_slow
 from channel_builder import PLATFORM, Server, pkg, write
 from commands import HOST
 from commands import inside as run
-from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.findings import FileEdit, Finding, report
 from cuenv.core.record import replace
 from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
-from cuenv.lockfile.lock import LockRequest
+from cuenv.lockfile.lock import Locked, LockRequest
 from cuenv.lockfile.repair.drafts import Draft, pythons_near, with_core
+from cuenv.lockfile.repair.mending import _obstacles
 from cuenv.lockfile.repair.obey import loosening, obeyed
 from cuenv.lockfile.repair.proving import odds
 from cuenv.lockfile.repair.relax import blamed, entries_of, forms_of, relax
@@ -34,7 +35,7 @@ from cuenv.solve.io.records import RecordIndex
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.model import Choice, LockedPackage, Solution, Solved, Unsatisfiable
-from given import shipped_base
+from given import options, shipped_base
 from pip_index import index, wheel
 from shell_terminal import Terminal
 
@@ -221,6 +222,15 @@ def test_tensorflow_gpu_becomes_the_cuda_build_that_it_requires(tmp_path: Path) 
     assert pins(spec)["tensorflow"] == "tensorflow[version='>=2.6,<3',build='*cu*']"
     assert "replaced  tensorflow-gpu=2.6 by tensorflow[" in done.stderr
     assert "tensorflow-gpu for linux-64, which only requires a CUDA build of tensorflow" in done.stderr
+
+
+def test_a_driver_that_is_too_old_is_told_of_an_entry_of_cuda() -> None:
+    asked = EnvironmentSpec(name="", channels=("conda-forge",), pins=(Pin(name="gcc"), parse_spec("cuda-nvcc=12.8")))
+    error = Finding(code="CU401", severity="error", subject="driver-floor", message="CUDA 12.x needs a later driver")
+    answer = Locked(report=report("x", [error]), spec=asked, facts=options("7.0", driver="470.82.01"))
+    assert [*_obstacles(asked, answer)] == [("cuda-nvcc=12.8", error.message)]
+    bare = replace(asked, pins=asked.pins[:1])
+    assert [*_obstacles(bare, answer)] == [("the file", error.message)]
 
 
 @pytest.mark.slow

@@ -372,7 +372,8 @@ def _versioned(pin: Pin, same: Pin, role: str) -> EntryChange:
         other = "CUDA" if names_cpu(same.build) else "CPU"
         why = f"the build string excludes the {other} build" if role == "pytorch" else ""
         return EntryChange(entry=pin.yaml_text(), fate="kept", became=same.yaml_text(), why=why)
-    why = f"the {'release' if role == 'pytorch' else 'Python'} nearest to it that the channels can satisfy"
+    nearest = "the release nearest to it that the channels can satisfy"
+    why = nearest if role == "pytorch" else "the PyTorch build that was chosen exists for this Python"
     return EntryChange(entry=pin.yaml_text(), fate="replaced", became=same.yaml_text(), why=why)
 
 
@@ -399,7 +400,7 @@ def _filled(pin: Pin, made: EnvironmentSpec, role: str, knowledge: Knowledge) ->
         return EntryChange(entry=pin.yaml_text(), fate="kept", became=same.yaml_text(), why=why)
     old, new = _number(pin), next((found for name in _RUNTIME if (found := _number(made.pin(name)))), None)
     if role == "pytorch-cuda" and old and new and minor(old) != minor(new):
-        why += f"; CUDA {new} is the nearest to {old} that the channels can satisfy"
+        why += f"; the PyTorch build that was chosen goes with CUDA {new}"
     return EntryChange(entry=pin.yaml_text(), fate="replaced", became=", ".join(fillers), why=why)
 
 

@@ -25,7 +25,7 @@ from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.prove import unsatisfiable_text
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.model import names_cpu
+from cuenv.solve.model import names_cpu, names_cuda
 
 _ROUNDS = 10  # times that one environment is mended by what its lock would say of it
 
@@ -206,6 +206,11 @@ def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[s
         why = unsatisfiable_text(answer.unsatisfiable, spec)
         yield from ((pin.yaml_text(), why) for pin in spec.pins if pin.name in guilty)
     for item in answer.report.errors if answer else ():
-        pin = spec.pin(item.subject) or (torch_of(spec) if item.code.startswith("CU4") else None)
+        of_host = item.code.startswith("CU4")
+        of_cuda = (torch_of(spec), *(pin for pin in spec.pins if "cuda" in pin.name or names_cuda(pin.build)))
+        pin = spec.pin(item.subject) or (next(filter(None, of_cuda), None) if of_host else None)
         asked = next((text for text in spec.pip if requirement_name(text) in ("torch", item.subject)), "")
-        yield pin.yaml_text() if pin else f"pip: {asked}" if asked else item.subject, item.message
+        yield (
+            pin.yaml_text() if pin else f"pip: {asked}" if asked else "the file" if of_host else item.subject,
+            item.message,
+        )
