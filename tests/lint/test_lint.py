@@ -595,6 +595,8 @@ def test_a_list_for_pip_is_judged_as_the_pip_part_of_an_environment_file(tmp_pat
             ["torchvision==0.1a0+17, pycocotools==2.0+nv0.6 are not on"],
         ),
         ("--find-links https://x.example/w\ntorchvision==0.19.0a0+1713e84\n", []),
+        ("torch==2.0.1+cpu\n", ["torch==2.0.1+cpu is not on PyPI, which has no local versions such as +cpu"]),
+        ("pytorch>=1.11\n", ["pip: pytorch>=1.11 cannot be locked, and pip does not take it: the package pytorch on"]),
         ("torchvision>=0.1:   demo\ntorch;: docs\n", ["pip: torchvision>=0.1: demo, torch;: docs cannot be locked"]),
     ],
 )

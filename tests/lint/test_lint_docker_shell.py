@@ -409,6 +409,11 @@ def test_what_nobody_judged_is_unknown_where_cuda_is_involved(tmp_path: Path, te
     assert all(item.finding.unknown for item in found)
 
 
+def test_conda_without_yes_is_never_an_error_because_a_build_goes_on(tmp_path: Path) -> None:
+    found = linted(tmp_path, DEVEL + "RUN conda install pytorch\nRUN conda create -n x\n").lints
+    assert {(item.finding.code, item.finding.severity) for item in found} == {("CU323", "info")}
+
+
 def test_the_list_that_uv_pip_sync_names_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("torch==2.8.0\n")
     for command in ("uv pip sync", "pip-sync", "pip install -r"):

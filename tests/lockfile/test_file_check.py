@@ -722,3 +722,10 @@ def test_pip_is_kept_from_what_its_torch_dies_of(lines: tuple[str, ...], bounds:
     assert [bound for bound, _ in found] == bounds
     assert all((item.severity, item.fix) == ("info", None) for _, item in found)
     assert not list(conflict_bounds(spec("python=3.11", "pytorch", "pip", pip=lines), base()))
+
+
+def test_pytorch_gpu_is_judged_as_the_torch_that_it_requires() -> None:
+    volta = options("7.0", driver="470.82.01")
+    for name in ("pytorch-gpu", "pytorch"):
+        (error,) = judge_file(spec(f"{name}=2.9", channels=("conda-forge",)), volta, base(), alone=True)
+        assert error.code == "CU401"

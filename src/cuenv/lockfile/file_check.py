@@ -136,10 +136,11 @@ def _unlisted_program_findings(spec: EnvironmentSpec, facts: HostFacts, knowledg
 
 def _with_torch(spec: EnvironmentSpec) -> EnvironmentSpec:
     """A file that names what requires conda's torch, and not torch itself: it gets one all the same."""
-    brings = ("pytorch-cuda", "torchvision", "torchaudio")
-    if any(map(spec.pin, CONDA_TORCHES)) or not any(map(spec.pin, brings)) or torch_asked(spec.pip):
+    gpu, brings = spec.pin("pytorch-gpu"), ("pytorch-gpu", "pytorch-cuda", "torchvision", "torchaudio")
+    named = spec.pin("pytorch") or spec.pin("pytorch-cpu")
+    if named or not any(map(spec.pin, brings)) or (torch_asked(spec.pip) and not gpu):
         return spec
-    return replace(spec, pins=(*spec.pins, Pin(name="pytorch")))
+    return replace(spec, pins=(*spec.pins, replace(gpu, name="pytorch", build="") if gpu else Pin(name="pytorch")))
 
 
 def _cpu_asked_findings(spec: EnvironmentSpec, facts: HostFacts) -> Iterator[Finding]:

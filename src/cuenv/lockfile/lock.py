@@ -215,7 +215,8 @@ def lock_spec(
     metadata = {**answer.lock.metadata, "cuenv_environment": spec_digest(spec)}
     warning = f"it leaves Python open; cuenv uses {python}, with which its pip part can be locked"
     if requirements:
-        warning = f"it names no Python; cuenv uses {python}; for another one: echo 3.11 > .python-version"
+        other = "3.10" if python == "3.11" else "3.11"
+        warning = f"it names no Python; cuenv uses {python}; for another one: echo {other} > .python-version"
     return replace(answer, spec=spec, lock=replace(answer.lock, metadata=metadata), warnings=(warning,))
 
 

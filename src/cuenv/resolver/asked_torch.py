@@ -281,10 +281,11 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
     lacking: dict[str, list[tuple[str, str]]] = {}
     for line in requirements:
         found = _LOCAL.fullmatch(line.strip())
-        if not found or requirement_name(line) == "torch" or not on_linux(line):
+        cpu = asked is not None and asked.of_cpu
+        if not found or (requirement_name(line) == "torch" and not cpu) or not on_linux(line):
             continue
-        own = _OFFICIAL_LOCAL.fullmatch(found["local"]) is not None and normalise(found["name"]) in OF_TORCH
-        if own and asked and asked.tag:
+        own = _OFFICIAL_LOCAL.fullmatch(found["local"]) and normalise(found["name"]) in ("torch", *OF_TORCH)
+        if own and asked and asked.tag and not cpu:
             continue  # the index of torch has it as well
         public = re.match(r"[0-9.]*[0-9]", found["release"])
         plain = f"{found['name']}=={public[0] if public else found['release']}"

@@ -13,7 +13,7 @@ from cuenv.core.reading import shell_words
 from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.regex import regex
 from cuenv.core.urls import one_line, redact
-from cuenv.solve.environment_spec import requirement_name
+from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import SetAside
 
 FILES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2")  # how the files end that pip installs
@@ -316,7 +316,10 @@ def _invalid(text: str) -> WrongLine | None:
 
     bare = re.split(r"\s--", text, maxsplit=1)[0]
     try:
-        Requirement(bare)
+        if normalise(Requirement(bare).name) == "pytorch":
+            torch = re.sub(r"(?i)pytorch", "torch", bare, count=1).strip()
+            why = "the package pytorch on PyPI only ends with an error, and PyTorch is torch there"
+            return WrongLine(line_text(text), why, f"write {torch}", (torch,))
     except (InvalidRequirement, RecursionError):
         if _SEVERAL.fullmatch(bare):
             each = tuple(bare.split())

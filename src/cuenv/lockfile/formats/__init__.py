@@ -354,7 +354,7 @@ def parse_lock(text: str, source: str, part: LockPart | None = None) -> Lock:
         if _is_requests(text, source):
             raise InputError(
                 f"{source} is a list of requirements that are not pinned, so its releases are unknown",
-                hint=compiled(source),
+                hint=f"cuenv lock {shlex.quote(source)}",
             )
         if text.strip() and not _KEYS.search(text):
             names = ", ".join(item.file for item in readers())
