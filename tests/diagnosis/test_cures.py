@@ -1495,3 +1495,13 @@ def test_a_build_of_tensorflow_does_not_ask_torch() -> None:
     lacks = "clang-17: error: cannot find CUDA installation; provide its path via '--cuda-path'\n"
     assert not led(f"ERROR: Compiling tensorflow/core/kernels/a.cu.cc failed: (Exit 1): clang failed\n{lacks}").command
     assert not led("a.cc:17:10: fatal error: 'third_party/gpus/cudnn/cudnn.h' file not found\n").command
+
+
+def test_the_list_of_a_makefile_is_made_shorter_before_another_nvcc_is_installed() -> None:
+    old = "nvcc fatal   : Unsupported gpu architecture 'compute_70'\n"
+    assert led(f"Building wheel for apex (setup.py)\n{old}make: *** [a.o] Error 1\n").command
+    assert not led(f"{old}make: *** [a.o] Error 1\n").command
+
+
+def test_a_step_of_docker_build_is_told_that_it_sees_no_driver() -> None:
+    assert "docker build sees no driver" in led("#7 0.262 /bin/sh: 1: nvidia-smi: not found\n").remedy

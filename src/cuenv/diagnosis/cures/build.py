@@ -241,6 +241,11 @@ def nvcc_targets(context: LogContext) -> CureResult:
                 because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, targets))}"'
             )
     _, cuda = torch_of(context)
+    if latest and "make" in context.mentions and not {"building", "python"} & context.mentions.keys() and cuda is None:
+        remedy = (
+            "take the architecture out of the Makefile's list if no GPU here needs it; else use an nvcc that knows it"
+        )
+        return CureResult(because=tuple(because), remedy=remedy, command="")
     own = next((row.version for row in rows if row.version == cuda), None)
     dropped = latest is not None and latest < newest and release is None  # by an nvcc newer than all that know it
     here = capabilities(context)

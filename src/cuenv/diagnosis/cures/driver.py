@@ -86,6 +86,9 @@ def _floor(context: LogContext) -> CureResult:
 @cure
 def no_driver(context: LogContext) -> CureResult:
     """Check whether the host has a driver."""
+    if "step" in context.mentions and "nvidia-smi" in context.line:
+        remedy = "a step of docker build sees no driver: call nvidia-smi when the container runs, with --gpus all"
+        return CureResult(remedy=remedy, command="")
     facts = context.facts
     if facts is None or not facts.detected:
         return CureResult() if _IMAGE in context.mentions else CureResult(remedy=_SEE)
