@@ -1503,5 +1503,24 @@ def test_the_list_of_a_makefile_is_made_shorter_before_another_nvcc_is_installed
     assert not led(f"{old}make: *** [a.o] Error 1\n").command
 
 
+def test_a_header_of_a_newer_torch_is_not_sought_in_the_directories_of_an_older_one() -> None:
+    lacks = "a.cpp:1:29: fatal error: torch/extension.h: No such file or directory\n"
+    assert "CPATH" in led(lacks).command
+    older = led(f"c++ -I/e/lib/python3.6/site-packages/torch/lib/include -c a.cpp -o a.o\n{lacks}")
+    assert "torch 1.0" in older.remedy
+    assert not older.command
+
+
+def test_the_dot_in_a_cuda_of_torch_is_taken_out() -> None:
+    found = led("ERROR: No matching distribution found for torch==1.7.1+cu11.0\n")
+    assert found.command.endswith("torch==1.7.1+cu110 --index-url https://download.pytorch.org/whl/cu110")
+
+
+def test_float128_asks_for_the_standard_and_no_other_gcc() -> None:
+    found = led('/opt/gcc/5.4.0/include/c++/5.4.0/type_traits(311): error: identifier "__float128" is undefined\n')
+    assert "-std=c++11" in found.remedy
+    assert not found.command
+
+
 def test_a_step_of_docker_build_is_told_that_it_sees_no_driver() -> None:
     assert "docker build sees no driver" in led("#7 0.262 /bin/sh: 1: nvidia-smi: not found\n").remedy

@@ -323,6 +323,9 @@ _OLDEST_GXX = 7  # the first g++ of conda-forge
 def param_packs(context: LogContext) -> CureResult:
     """Suggest a gcc for an nvcc before 11.6; with an older gcc the nvcc is before 11."""
     found = context.groups.get("found", "")
+    if "__float128" in context.line:  # which nvcc before 9 knows only to be absent
+        remedy = "compile with -std=c++11, not gnu++11 (in CMake: CMAKE_CXX_EXTENSIONS=OFF), or use CUDA 9 or later"
+        return CureResult(remedy=remedy, command="")
     if found.isdigit() and int(found) < _FIRST_UNREAD:
         remedy = f"use a newer toolkit or an older gcc: gcc {found} is too new for this toolkit"
         return CureResult(remedy=remedy, command="")
@@ -410,6 +413,9 @@ def header(context: LogContext) -> CureResult:
     name = context.groups.get("header", "")
     held = [row for row in load_guidance(context.knowledge).providers if row.kind == "header"]
     package = next((row.gives for row in sorted(held, key=_name_length) if name.startswith(row.name)), "")
+    if name in _TORCH_HEADERS and "early" in context.mentions:
+        remedy = "use torch 1.0 or later, which brought this header, or a release of the sources for this torch"
+        return CureResult(because=("this torch is older than 1.0",), remedy=remedy, command="")
     if name in _TORCH_HEADERS:
         remedy = "add torch's header directories to the compiler's search path: the build does not ask torch for them"
         return CureResult(remedy=remedy, command=_ADD_TORCH_HEADERS)

@@ -241,7 +241,10 @@ def built_again(context: LogContext) -> CureResult:
     there.
     """
     if "-packages/torch/" in normalized_path(context.line):
-        remedy = "reinstall the same torch release with the libraries that it pins"
+        remedy = (
+            "remove other copies of torch's libraries (in LD_LIBRARY_PATH, in /usr/local/lib), and "
+            "reinstall the same torch release with the libraries that it pins"
+        )
         if context.mentions.get("manager") == "conda" or re.search(r"conda|/envs/", context.line):
             return CureResult(
                 remedy=f"{remedy}, by conda or pip as it was installed; a new environment is surest", command=""

@@ -222,7 +222,9 @@ def distribution(context: LogContext) -> CureResult:
     rows = [row for row in context.knowledge.wheels if row.version == Version(asked.public)]
     if not rows:
         return CureResult(because=(f"the cuenv tables list no wheel of torch {asked.public}",))
-    local = asked.local or ""
+    local = (asked.local or "").replace(".", "")
+    if local != (asked.local or ""):
+        asked = Version(f"{asked.public}+{local}")
     if "installation candidates" in context.line:  # of Poetry, which has the index of the project already
         python = rows[-1].pythons[-2:][0]
         because = (f"torch {asked.public} has wheels for Python {rows[-1].pythons[0]} to {rows[-1].pythons[-1]}",)

@@ -60,6 +60,7 @@ _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
     "driver": (b"Driver Version: ", re.compile(rb"Driver Version: ([0-9]{3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),
     "extension": (b"-DTORCH_EXTENSION_NAME", re.compile(rb"-D(TORCH_EXTENSION)_NAME=")),
+    "early": (b"torch/lib/include", re.compile(rb"-packages/(torch)/lib/include")),  # of torch 1.1 and before
     "inductor": (b"torch/_", re.compile(rb"/torch/_(dynamo|inductor)/")),
     "override": (b"BNB_CUDA_VERSION=", re.compile(rb"BNB_CUDA_VERSION=([0-9]{2,3}) environment variable detected")),
     "index": (
