@@ -75,6 +75,8 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         *(pkg("of-old-torch", "1.0", f"py3{minor}_0", depends=(PY[minor], "pytorch 2.4.0")) for minor in PY),
         pkg("of-new-torch", "1.0", depends=("pytorch 2.5.1",)),
         *(pkg(name, "1.0", depends=("shared 1.*",)) for name in ("first-user", "third-user")),
+        *(pkg("jpeg", "9.0"), pkg("libjpeg-turbo", "2.1", constrains=("jpeg <0.0.0a",))),
+        pkg("of-images", "1.0", depends=("libjpeg-turbo",)),
         *(pkg("second-user", "1.0", depends=("shared 2.*",)), pkg("shared", "1.0"), pkg("shared", "2.0")),
         pkg("tensorflow", "2.18.0", "cpu_py312_0", depends=(PY[12], "libtensorflow_cc 2.18.0 cpu_0")),
         *(pkg("libtensorflow_cc", "2.18.0", "cpu_0"), pkg("of-tensorflow", "1.0", depends=("tensorflow",))),
@@ -315,6 +317,14 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
     assert (kept["python"], kept["pytorch"]) == ("python=3.12", "pytorch=2.5.1.*=*_cuda*")
     assert kept["torchvision"] == "torchvision=0.20.1.*=*_cu*"
     assert {*entries} - {lost} <= set(kept)
+
+
+def test_a_package_that_another_excludes_is_replaced_by_that(channel: Sources, tmp_path: Path) -> None:
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - jpeg=9.0\n  - of-images\n"
+    done, made = repaired(tmp_path, channel, text)
+    why = "libjpeg-turbo is installed, which excludes every release of it"
+    assert f"replaced  jpeg=9.0 by libjpeg-turbo: {why}" in done.stderr
+    assert "of-images" in pins(made)
 
 
 def test_components_of_another_cuda_release_become_those_of_torch(channel: Sources, tmp_path: Path) -> None:

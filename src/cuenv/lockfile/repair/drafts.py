@@ -60,6 +60,7 @@ class Draft:
     why: tuple[tuple[str, str], ...] = ()  # by name, why an entry is not as it was
     anew: bool = False  # torch and its CUDA were decided anew, by what the file meant
     lost: frozenset[str] = frozenset()  # names of entries that the solver could not install
+    instead: tuple[tuple[str, str], ...] = ()  # of those, and the package that excludes each and takes its place
     near: Near = field(default_factory=Near)  # the minors of torch and of Python that it keeps to
 
     def noting(self, names: Iterable[str], why: str) -> Draft:

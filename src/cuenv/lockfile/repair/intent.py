@@ -220,7 +220,13 @@ def _python_away(python: str, request: VersionSpec | None) -> int:
 
 
 def changes(
-    spec: EnvironmentSpec, made: EnvironmentSpec, why: Mapping[str, str], knowledge: Knowledge, *, anew: bool
+    spec: EnvironmentSpec,
+    made: EnvironmentSpec,
+    why: Mapping[str, str],
+    knowledge: Knowledge,
+    *,
+    anew: bool,
+    instead: Mapping[str, str],
 ) -> tuple[EntryChange, ...]:
     """What became of each entry of a file.
 
@@ -229,6 +235,7 @@ def changes(
         made: the environment in its place.
         why: by name, why a package is not as it was.
         anew: whether torch and its CUDA were decided anew, by what the file meant.
+        instead: by name, the package that takes the place of one that cannot be installed.
     """
     found = [_channels(spec, made, why.get(OF_CHANNELS, ""), anew=anew), _platforms(spec, made)]
     old = {pin.name for pin in spec.pins}
@@ -238,9 +245,10 @@ def changes(
         same = made.pin(pin.name) or {"cudatoolkit": by_cuda, "tensorflow-gpu": by_gpu}.get(pin.name)
         old |= {same.name} if same else set()
         by_pip = next((text for text in made.pip if text not in spec.pip and requirement_name(text) == pin.name), "")
-        if same is None and by_pip:
+        became = f"pip: {by_pip}" if by_pip else instead.get(pin.name, "")
+        if same is None and became:
             reason = why.get(pin.name, "")
-            found.append(EntryChange(entry=pin.yaml_text(), fate="replaced", became=f"pip: {by_pip}", why=reason))
+            found.append(EntryChange(entry=pin.yaml_text(), fate="replaced", became=became, why=reason))
             continue
         found.append(_change(pin, made, why, knowledge) if anew else _moved(pin, same, why))
     added = [pin for pin in made.pins if pin.name not in old and not anew]

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from cuenv.core.errors import NoChannelError
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
 from cuenv.lockfile.repair.asking import PROVING
@@ -30,15 +31,17 @@ from cuenv.lockfile.repair.drafts import (
 from cuenv.lockfile.repair.intent import OF_CHANNELS, further
 from cuenv.lockfile.repair.mending import Mending
 from cuenv.lockfile.repair.proving import odds
-from cuenv.lockfile.repair.relax import ListedEntry, entries_of, forms_of
+from cuenv.lockfile.repair.relax import SWAPS, ListedEntry, entries_of, forms_of
 from cuenv.resolver.asked_cuda import asks_for_cpu, wants_cuda
 from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.requirements import OF_TORCH
-from cuenv.solve.environment_spec import Pin
+from cuenv.solve.environment_spec import EnvironmentSpec, Pin
+from cuenv.solve.model import Solution, Solved
 
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import RecordIndex
 
+_EXCLUDES = regex(r"(\S+) <0(?:\.0)*(?:\.?a0?)?")  # how a record of conda-forge says whose place its package takes
 _OF_CUDA = ("CU101", "CU102", "CU103", "CU104")
 """Findings on CUDA channels, CUDA releases and CPU builds, which are mended where they are warnings as well."""
 
@@ -144,7 +147,7 @@ class Keeping(Mending):
                 lost = self._placeless(draft) if draft else frozenset()
                 enough = self.late and (moved or free)  # beside the rest as it is, the solver says so in any case
                 found = self._placed(draft, lost, free=free) if draft and lost and not enough else None
-                if found is None or len(found.lost) >= len(best.lost):
+                if found is None or len(_gone(found)) >= len(_gone(best)):
                     continue
                 names = ", ".join(sorted(best.lost - found.lost))
                 there = frozenset(pin.name for pin in found.spec.pins)
@@ -180,12 +183,36 @@ class Keeping(Mending):
         entries = entries_of(listed, index, needed=lambda pin: pin.name not in lost)
         found = self._solved(spec, entries, held, near=False)
         if found is None or not any(new for pin, new in zip(listed, found.pins, strict=True) if pin.name in lost):
-            return None
+            traded = self._traded(spec, entries, held) if free else ()
+            found = self._solved(spec, traded, held, near=False) if traded else None
+            if found is None:
+                return None
+            entries, draft = traded, replace(draft, instead=(*draft.instead, *_excluded(found.solution)))
         found = self._solved(spec, entries, held) or found
         there = {pin.name for pin, new in zip(listed, found.pins, strict=True) if new}
         why = tuple(item for item in draft.why if item[0] not in lost)
         made = replace(draft, spec=spec, why=why, lost=draft.lost - there)
         return with_entries(made, listed, found.pins, index)
+
+    def _traded(
+        self, spec: EnvironmentSpec, entries: Sequence[ListedEntry], held: Sequence[Pin]
+    ) -> tuple[ListedEntry, ...]:
+        """The entries with a lost one that is needed, in place of such as something excludes then; none if none is."""
+        kept = [entry for entry in entries if entry.needed and entry.forms]
+        choices = [((entry.forms[-1],), ()) for entry in kept]
+        for lost in [entry for entry in entries if not entry.needed and entry.forms][:SWAPS]:
+            found = self._ask(spec, [*held, lost.forms[-1]], choices)
+            out = (
+                {entry.pin.name for entry, place in zip(kept, found.taken, strict=True) if place}
+                if isinstance(found, Solved)
+                else set()
+            )
+            if isinstance(found, Solved) and out and out <= dict(_excluded(found.solution)).keys():
+                return tuple(
+                    replace(entry, needed=entry == lost or (entry.needed and entry.pin.name not in out))
+                    for entry in entries
+                )
+        return ()
 
     def _forge_first(self, draft: Draft) -> Draft | None:
         """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
@@ -219,12 +246,21 @@ class Keeping(Mending):
         return own
 
     def _proven(self, own: Draft) -> Draft:
-        """A draft that locks, and of each entry that it lost what it conflicts with."""
+        """A draft that locks, and of each entry that it lost what takes its place, or what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
         said, index = dict(own.why), self._index_of(replace(own.spec, pins=self.file.pins))
         channels = ", ".join(map(short_channel, self._reached(own.spec)))
         file = self._index_of(self.file)
-        for name in sorted(own.lost):
+        answer, _ = self._lock(as_read(own.spec))
+        there = answer.lock.solutions[0].packages if answer and answer.lock else ()
+        excluded = ((_EXCLUDES.fullmatch(text), item.name) for item in there for text in item.constrains)
+        own = replace(
+            own, instead=tuple((found[1], name) for found, name in excluded if found and found[1] in own.lost)
+        )
+        own = own.saying(
+            {name: f"{other} is installed, which excludes every release of it" for name, other in own.instead}
+        )
+        for name in sorted(own.lost.difference(dict(own.instead))):
             home = file.home(Pin(name=name)) if file and index and not index.has(Pin(name=name)) else ""
             if home:
                 why = f"only the channel {home} has it, which the repaired file does not list"
@@ -238,3 +274,14 @@ class Keeping(Mending):
                 self._say(f"finding what {name} conflicts with")
                 own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._index, own.bound)})
         return own
+
+
+def _excluded(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """The packages whose place others take in a solution, with those."""
+    found = ((_EXCLUDES.fullmatch(text), item.name) for item in solution.packages for text in item.constrains)
+    return tuple((match[1], name) for match, name in found if match)
+
+
+def _gone(draft: Draft) -> frozenset[str]:
+    """The entries that a draft lost and whose place nothing takes."""
+    return draft.lost.difference(dict(draft.instead))

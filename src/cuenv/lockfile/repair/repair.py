@@ -169,7 +169,8 @@ class _Repair(Keeping, ChoosingAnew):
         if own is None:
             obstacles = tuple(dict.fromkeys(self.obstacles))
             return replace(found, obstacles=obstacles, has_torch=torch_of(self.file) is not None)
-        told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=own.anew)
+        instead = dict(own.instead)
+        told = changes(self.file, own.spec, dict(own.why), self.knowledge, anew=own.anew, instead=instead)
         return replace(found, spec=_told(own.spec, told, self.file, self.request), changes=told)
 
     @property
