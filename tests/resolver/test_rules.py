@@ -22,7 +22,7 @@ from cuenv.resolver.engine import rule as mark
 from cuenv.resolver.rules import RULES, Judge, Rule, Verdict, inferred, verdict_of
 from cuenv.resolver.rules.device import jit_count
 from cuenv.resolver.rules.driver import minimum_driver_of
-from cuenv.resolver.rules.libraries import range_for, younger
+from cuenv.resolver.rules.libraries import program_verdict, range_for, younger
 from cuenv.resolver.verdict import Remedy, named_capability, worst
 from given import base, candidate, capabilities, case, desktop, drivers, everything, machine, options, verdict
 from thorough import examples
@@ -956,3 +956,23 @@ def test_gpus_are_counted_for_which_a_build_has_ptx_alone() -> None:
     gpus = Capability(8, 0), Capability(12, 0)
     assert jit_count(None, gpus) == 0
     assert jit_count(parse_arch_list("8.0;9.0+PTX", None), gpus) == 1
+
+
+@collect(
+    ("release", "cuda", "outcome"),
+    [
+        ("2.0.0", "11.2", "reject"),  # a CPU build
+        ("2.10.0", None, "unknown"),  # the libraries are those of the host
+        ("2.10.0", "11.8", "pass"),  # from CUDA 11 on the names bear the major alone
+        ("2.10.0", "12.4", "reject"),
+        ("2.3.0", "10.1", "pass"),
+        ("2.3.0", "10.2", "reject"),
+    ],
+)
+def test_a_wheel_that_loads_a_cuda_release_by_name_finds_that_one_alone(
+    release: str, cuda: str | None, outcome: str
+) -> None:
+    row = base().program("tensorflow", version(release))
+    assert row is not None
+    found = program_verdict(row, version(cuda) if cuda else None)
+    assert (found.outcome, str(row.cuda) in found.because) == (outcome, row.cuda is not None)

@@ -27,7 +27,7 @@ from cuenv.lockfile.programs import (
     CUDA_PROGRAMS,
     CUDNN_USERS,
     as_cpu_warning,
-    cpu_builds_asked,
+    cpu_build_findings,
     newer_cuda,
     programs_asked,
 )
@@ -122,7 +122,7 @@ def _too_old(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> I
 
 def _unlisted_program_findings(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """Programs for GPUs of which no row says for which they hold code, and CPU builds of them."""
-    yield from cpu_builds_asked(spec.pip, facts, knowledge)
+    yield from cpu_build_findings(spec.pip, facts, knowledge)
     of_cpu = [text for text, row in programs_asked(spec.pip, knowledge) if row.cuda is None]
     names = [pin.name for pin in spec.pins if pin.name in CUDA_PROGRAMS and "cpu" not in pin.build]
     lines = {text: requirement_name(text) for text in spec.pip if not text.startswith("-") and text not in of_cpu}

@@ -117,7 +117,7 @@ def as_cpu_warning(name: str, row: Program, item: Finding) -> Finding:
     return replace(item, severity="warning", message=f"{name} runs on the CPU: {because}: {item.message}", edits=())
 
 
-def cpu_builds_asked(lines: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
+def cpu_build_findings(lines: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
     """The CPU builds among the wheels that a pip part names."""
     for text, row in programs_asked(lines, knowledge) if facts.gpus else ():
         if row.cuda is None:
