@@ -1516,6 +1516,12 @@ def test_the_dot_in_a_cuda_of_torch_is_taken_out() -> None:
     assert found.command.endswith("torch==1.7.1+cu110 --index-url https://download.pytorch.org/whl/cu110")
 
 
+def test_strict_priority_is_set_where_the_solver_reads_it() -> None:
+    assert led("└─ b >=1.15.0 , which cannot be installed (excluded by strict repo priority).\n").command
+    hidden = "└─ b 6.1.1 is excluded because due to strict channel priority not using this option from: 'C'\n"
+    assert "manifest" in led(hidden).remedy
+
+
 def test_float128_asks_for_the_standard_and_no_other_gcc() -> None:
     found = led('/opt/gcc/5.4.0/include/c++/5.4.0/type_traits(311): error: identifier "__float128" is undefined\n')
     assert "-std=c++11" in found.remedy

@@ -388,6 +388,17 @@ def uv_wheel(context: LogContext) -> CureResult:
 
 
 @cure
+def strict_priority(context: LogContext) -> CureResult:
+    """Suggest the setting of pixi where pixi solves."""
+    if context.mentions.get("manager") != "pixi" and "due to strict" not in context.line:  # the words of its solver
+        return CureResult()
+    remedy = (
+        "put the channel that has the needed versions first in the manifest, or set channel-priority to disabled there"
+    )
+    return CureResult(remedy=remedy, command="")
+
+
+@cure
 def other_python(context: LogContext) -> CureResult:
     """Suggest an environment with the newest Python that the message allows."""
     found = re.search(r"(?:not in '|requirement: `)([^'`\n]{1,60})['`]", context.line)
