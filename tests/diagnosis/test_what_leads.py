@@ -38,6 +38,7 @@ NOTICES = {
     "errors that may come": b"UserWarning: Found duplicate ['libcudart.so', 'libcudart.so.11.0'] files.\n"
     b"If you get `CUDA error: invalid device function` errors, the above might be the cause\n",
     "settings": b"""
+Skip loading parameter 'cls_score.weight' to the model due to incompatible shapes: (81, 1024) but (3, 1024)
 I0417 03:40:28.205917       1 main.go:276]
 Running with config:
 {

@@ -152,7 +152,7 @@ _HARMLESS = regex(
     rb"Automatic GPU detection failed\. Building for|Solving environment: failed with|"
     rb"Performing Test \w{1,60} - Failed|"
     rb"\bcan be (?:safely )?ignored|become an? (?:fatal )?error in future|"
-    rb"a possible cause of the failure\.|"
+    rb"a possible cause of the failure\.|Skip loading parameter '|"
     rb"Unable to find image '[^']{1,200}' locally|GROMACS reminds you|"
     rb"detect the name of this notebook|Error in PredictCost\(\) for the op|\bINFO\b[^\n]{0,200}\b[Ff]ailed over"
 )
