@@ -52,6 +52,9 @@ FORBIDDEN = {
     r"\bnothing (?:serves|tells|says)\b": "no build supports; the file does not name",
     r"\bbroke off\b": "ended",
     r"\bfolder of the build\b": "build directory",
+    r"\bplays? no part\b": "does not matter; does not cause",
+    r"\btake (?:\{[^}]*\}|\w+) out\b": "remove",
+    r"\bnothing supports\b": "no environment supports",
 }
 """A pattern, and what to say instead."""
 EXEMPT = {

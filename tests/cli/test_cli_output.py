@@ -219,6 +219,12 @@ def test_why_names_each_source_once_and_with_v_alone(tmp_path: Path) -> None:
     assert max(map(len, short.splitlines())) < 250
 
 
+def test_why_not_gives_a_reason_once(tmp_path: Path) -> None:
+    lines = inside("why-not", "cuda=13.0", "--host", "gtx1080ti-580", folder=tmp_path).stdout.splitlines()
+    assert [line for line in lines if "but not for compute capability 6.1" in line] == [lines[1]]
+    assert "not met PyTorch contains code for the GPUs (5 candidates)" in lines
+
+
 @collect("words", [("kb", "driver", "535.1"), ("kb", "pytorch", "2.5"), ("explain", "driver")])
 def test_sources_are_shown_with_v(tmp_path: Path, words: tuple[str, ...]) -> None:
     short, long = (inside(*words, *more, folder=tmp_path).stdout for more in ((), ("-v",)))

@@ -50,7 +50,7 @@ class FileEdit:
         listed = ", ".join(self.entries)
         if self.how == "write":
             return f"write {listed}"
-        return f"take {listed} out" if self.how == "remove" else f"add {listed}"
+        return f"remove {listed}" if self.how == "remove" else f"add {listed}"
 
     def __str__(self) -> str:
         listed = ", ".join(self.entries)

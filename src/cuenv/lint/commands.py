@@ -199,7 +199,7 @@ def second_toolkit_lints(run: ShellCommands, image: str, cuda: Version) -> Itera
                     f"{word.text} installs {what}, beside CUDA {cuda} of {image}; a build may use the nvcc "
                     "of one and the libraries of the other"
                 )
-                yield make_lint("CU313", "warning", word.start, word.text, message, f"take {word.text} out")
+                yield make_lint("CU313", "warning", word.start, word.text, message, f"remove {word.text}")
 
 
 _CUDA_WORD = regex(

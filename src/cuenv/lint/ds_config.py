@@ -260,7 +260,7 @@ def _aio_lints(tree: Node, zero: Node | None) -> Iterator[Lint]:
         yield _lint_at_node("CU336", "info", nvme, message, "add to dependencies: libaio", "ds")
     elif aio is not None:
         message = "the section aio has no effect, because no offload uses nvme"
-        yield _lint_at_node("CU336", "warning", aio, message, "take aio out", "dsoff")
+        yield _lint_at_node("CU336", "warning", aio, message, "remove aio", "dsoff")
 
 
 def _precision_lints(tree: Node, machine: Machine) -> Iterator[Lint]:
