@@ -175,7 +175,7 @@ def test_what_became_of_an_entry_is_told_without_a_claim_that_nobody_proved() ->
     runtime = replace(parse_spec("cuda-version=11.1"), role="pytorch-cuda")
     made = spec("python=3.10", "conda-forge::pytorch=1.11.0=cuda111*")
     made = replace(made, pins=(*made.pins, runtime))
-    told = {item.entry: item.why for item in changes(asked, made, {}, base(), anew=True)}
+    told = {item.entry: item.why for item in changes(asked, made, {}, base(), anew=True, instead={})}
     assert told["python=3.7"] == "the PyTorch build that was chosen exists for this Python"
     assert told["pytorch-cuda=12.4"].endswith("the PyTorch build that was chosen goes with CUDA 11.1")
     assert told["pytorch-mutex=1.0=cuda"] == "the build string of torch chooses between CPU and CUDA"
