@@ -557,10 +557,8 @@ def _check_supported(platforms: tuple[str, ...], path: Path) -> None:
     """Refuse a platform that cuenv does not lock for."""
     for platform in platforms:
         if platform not in PLATFORMS:
-            raise UsageError(
-                f"{path}: {platform} is not supported; cuenv locks for {' and '.join(PLATFORMS)}",
-                hint=f"cuenv lock {shlex.quote(str(path))} --platform {PLATFORMS[0]}",
-            )
+            message = f"{path}: {platform} is not supported; cuenv locks for {' and '.join(PLATFORMS)}"
+            raise UsageError(message, hint=f"cuenv lock {shlex.quote(str(path))} --platform {PLATFORMS[0]}")
 
 
 def _other_platform(facts: HostFacts, platforms: tuple[str, ...], request: LockRequest) -> tuple[Finding, ...]:

@@ -215,8 +215,7 @@ def _known(
     return Verdict(rule=library, outcome=outcome, because=because, reasons=reasons)
 
 
-_NAMES_ALL = 10
-"""The last CUDA major whose libraries bear the minor in their names."""
+_NAMES_ALL = 10  # the last CUDA major whose libraries bear the minor in their names
 
 
 def program_verdict(program: Program, cuda: Version | None) -> Verdict:

@@ -119,14 +119,12 @@ class _PixiLock:
         if not others or any(_has_torch(item) for item in read):
             return
         shown = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
-        yield Finding(
-            code="CU115",
-            severity="warning",
-            subject=chosen,
-            message=f"the environment {chosen} has no PyTorch; {len(others)} of {len(environments)} environments have "
-            f"it: {shown}",
-            fix=f"cuenv check {shlex.quote(self.source)} --environment {others[0]}",
+        message = (
+            f"the environment {chosen} has no PyTorch; {len(others)} of {len(environments)} environments have "
+            f"it: {shown}"
         )
+        fix = f"cuenv check {shlex.quote(self.source)} --environment {others[0]}"
+        yield Finding(code="CU115", severity="warning", subject=chosen, message=message, fix=fix)
 
     def _solutions(self, environment: Reader) -> Iterator[Solution]:
         packages = environment.get("packages", dict, required=True) or {}
@@ -238,26 +236,21 @@ def _virtual(text: str) -> VirtualPackage:
 
 
 def _of_several(platform: str, names: list[str], chosen: str) -> Finding:
-    return Finding(
-        code="CU115",
-        severity="info",
-        subject="platform",
-        message=f"the file has {len(names)} variants of {platform}; {chosen} was checked, not "
-        + ", ".join(name for name in names if name != chosen),
+    message = f"the file has {len(names)} variants of {platform}; {chosen} was checked, not " + ", ".join(
+        name for name in names if name != chosen
     )
+    return Finding(code="CU115", severity="info", subject="platform", message=message)
 
 
 def _from_source(places: list[str]) -> Finding:
     shown = ", ".join(describe(strip_credentials(place)) for place in places[:_SHOWN])
     more = ", ..." if len(places) > _SHOWN else ""
-    return Finding(
-        code="CU115",
-        severity="info",
-        subject="packages",
-        message=f"pixi builds {len(places)} packages from their sources, which were not checked: {shown}{more}"
+    message = (
+        f"pixi builds {len(places)} packages from their sources, which were not checked: {shown}{more}"
         if len(places) > 1
-        else f"pixi builds {shown} from its source, which was not checked",
+        else f"pixi builds {shown} from its source, which was not checked"
     )
+    return Finding(code="CU115", severity="info", subject="packages", message=message)
 
 
 READER = LockReader(

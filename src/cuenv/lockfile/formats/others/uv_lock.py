@@ -286,14 +286,12 @@ class _Project:
                     found[f"{option} {name}"] = torch.version
         if found:
             names = sorted(found, key=lambda item: found[item].endswith("+cpu"))
-            yield Finding(
-                code="CU115",
-                severity="warning",
-                subject=_TORCH,
-                message="the part of the lock that was read has no PyTorch; with one of these options it has: "
-                + one_line(", ".join(names[:_SHOWN])),
-                fix=f"cuenv check {shlex.quote(self.source)} {names[0]}",
+            message = (
+                "the part of the lock that was read has no PyTorch; with one of these options it has: "
+                + one_line(", ".join(names[:_SHOWN]))
             )
+            fix = f"cuenv check {shlex.quote(self.source)} {names[0]}"
+            yield Finding(code="CU115", severity="warning", subject=_TORCH, message=message, fix=fix)
         else:
             yield from self._of_members(target)
 
@@ -310,15 +308,12 @@ class _Project:
                     export = shlex.join(
                         ["uv", "export", "--frozen", "--package", name, *option.split(), "--format", "pylock.toml"]
                     )
-                    yield Finding(
-                        code="CU115",
-                        severity="warning",
-                        subject=_TORCH,
-                        message=f"the part of the lock that was read has "
-                        f"no PyTorch; {name}, another member of the workspace, "
-                        f"has it{f' with {option}' if option else ''}",
-                        fix=f"{export} --output-file pylock.toml && cuenv check pylock.toml",
+                    message = (
+                        f"the part of the lock that was read has no PyTorch; {name}, another member of the workspace, "
+                        f"has it{f' with {option}' if option else ''}"
                     )
+                    fix = f"{export} --output-file pylock.toml && cuenv check pylock.toml"
+                    yield Finding(code="CU115", severity="warning", subject=_TORCH, message=message, fix=fix)
                     return
 
     def _installed(self, target: WheelTarget, chosen: _Chosen) -> list[_Package]:
@@ -398,13 +393,10 @@ def no_wheels(lacking: Mapping[str, list[str]], target: WheelTarget, source: str
         f"and: {_AGAIN}"
     )
     where = f"{target.platform} and Python {target.python}" if other else target.platform
-    yield Finding(
-        code="CU106",
-        severity="error",
-        subject=", ".join(name.partition(" ")[0] for name in lacking),
-        message=f"pip: the lock has neither a wheel for {where} nor a source of {first_of([*lacking], _SHOWN)}",
-        fix=f"cuenv check {shlex.quote(source)} --python {other}" if other else anew if by_uv else None,
-    )
+    message = f"pip: the lock has neither a wheel for {where} nor a source of {first_of([*lacking], _SHOWN)}"
+    fix = f"cuenv check {shlex.quote(source)} --python {other}" if other else anew if by_uv else None
+    subject = ", ".join(name.partition(" ")[0] for name in lacking)
+    yield Finding(code="CU106", severity="error", subject=subject, message=message, fix=fix)
 
 
 def _said(chosen: _Chosen, python: str, part: LockPart) -> str:
