@@ -322,7 +322,7 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
 def test_a_package_that_another_excludes_is_replaced_by_that(channel: Sources, tmp_path: Path) -> None:
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - jpeg=9.0\n  - of-images\n"
     done, made = repaired(tmp_path, channel, text)
-    why = "libjpeg-turbo is installed, which excludes every release of it"
+    why = "libjpeg-turbo, which is installed, excludes every release of it"
     assert f"replaced  jpeg=9.0 by libjpeg-turbo: {why}" in done.stderr
     assert "of-images" in pins(made)
 

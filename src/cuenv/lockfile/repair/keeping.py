@@ -258,7 +258,7 @@ class Keeping(Mending):
             own, instead=tuple((found[1], name) for found, name in excluded if found and found[1] in own.lost)
         )
         own = own.saying(
-            {name: f"{other} is installed, which excludes every release of it" for name, other in own.instead}
+            {name: f"{other}, which is installed, excludes every release of it" for name, other in own.instead}
         )
         for name in sorted(own.lost.difference(dict(own.instead))):
             home = file.home(Pin(name=name)) if file and index and not index.has(Pin(name=name)) else ""
