@@ -165,7 +165,7 @@ def test_a_full_disk_on_standard_output_is_4() -> None:
 
 
 @collect("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-@collect("words", [("kb", "--json"), ("--version",)], ids=" ".join)
+@collect("words", [("kb", "--json"), ("--version",)], ids=" ".join, one_in=2)
 def test_a_closed_stream_is_no_traceback_and_the_code_is_right(streams: str, words: tuple[str, ...]) -> None:
     """What has a product fails when nobody can get it; nothing else is needed."""
     done = subprocess.run(

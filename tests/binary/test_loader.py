@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import quick
+from cases import collect, quick
 from cuenv.binary.elf import Dynamic, Elf, Tables
 from cuenv.binary.io.binaries import ElfFiles
 from cuenv.binary.loader import Loaded, Process, System, candidates
@@ -145,7 +145,7 @@ RULES: dict[str, tuple[list[Row], Paths, dict[str, str], dict[str, str | None]]]
 
 
 @needs_loader
-@pytest.mark.parametrize("rule", RULES)
+@collect("rule", RULES, one_in=2)
 def test_each_rule_of_the_search_holds_here_and_there(rule: str, tmp_path: Path) -> None:
     libraries, own, environ, expected = RULES[rule]
     linker, root = Linker(tmp_path / "work"), tmp_path / "tree"

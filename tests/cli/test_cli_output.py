@@ -178,6 +178,7 @@ OLD = ("--gpu", "8.9", "--driver", "390.1", "--glibc", "2.35")
         (("lock", "edited.yml", "--check"), "edited.yml"),
         (("profile", "validate", "universal-dev", *OLD), "no candidate fits"),
     ],
+    one_in=2,
 )
 def test_quiet_never_hides_a_no(locked: Path, words: tuple[str, ...], said: str) -> None:
     (locked / "bad.yml").write_text("dependencies: [pytorch, cudatoolkit-dev=11.8, tensorflow==2.*.*x, '']\n")

@@ -125,7 +125,7 @@ def test_the_options_of_a_long_command_stand_in_groups(tmp_path: Path) -> None:
     assert re.findall(r"^  (--[a-z-]+)", host, re.MULTILINE) == ["--host", "--gpu", "--driver", "--glibc", "--platform"]
 
 
-@collect("name", [name for name, _ in every()])
+@collect("name", [name for name, _ in every()], one_in=4)
 def test_help_of_a_command_is_its_help(tmp_path: Path, name: str) -> None:
     done = run("help", *name.split(), folder=tmp_path)
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")

@@ -123,6 +123,7 @@ def cuenv(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         ("resolve", *HOST, "--knowledge", "tables"),
     ],
     ids=" ".join,
+    one_in=3,
 )
 def test_a_named_pipe_is_no_file_and_holds_nothing_up(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "tables").mkdir()

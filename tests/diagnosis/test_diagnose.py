@@ -96,7 +96,7 @@ def test_a_cause_that_stands_after_its_followers_still_leads() -> None:
     assert followers(found) == ["nccl-timeout", "child-failed"]
 
 
-@pytest.mark.parametrize("step", quick_and_slow(3, 1))
+@pytest.mark.parametrize("step", quick_and_slow(6, 1))
 def test_every_cause_explains_every_report_of_it(step: int) -> None:
     envelope = (LOGS / "error-building-extension/alone.log").read_bytes()
     _, guidance = tables()

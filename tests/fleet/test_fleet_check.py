@@ -22,7 +22,7 @@ from fleets import NODES, fleet, host, tables, written
 LOCKS = sorted((Path(__file__).resolve().parents[2] / "locks").glob("*/conda-lock.yml"))[:2]
 
 
-@pytest.mark.parametrize("count", quick_and_slow(8, 30))
+@pytest.mark.parametrize("count", quick_and_slow(4, 30))
 def test_a_lock_serves_the_hosts_for_which_its_check_is_fine(count: int) -> None:
     nodes = fleet(random.Random(8), count)
     nodes += [node._replace(name=f"alone-{node.name}", facts=replace(node.facts, detected=True)) for node in nodes]
@@ -85,9 +85,10 @@ def test_a_driver_upgrade_moves_hosts_and_a_new_host_is_named(tmp_path: Path) ->
     assert "to nothing: B200, driver 580.65.06, glibc 2.39 became B200, driver 535.129.03" in lost.stdout
 
 
-def test_a_difference_is_what_two_plans_give_each_host() -> None:
+@pytest.mark.parametrize("count", quick_and_slow(2, 20))
+def test_a_difference_is_what_two_plans_give_each_host(count: int) -> None:
     chance = random.Random(9)
-    for _ in range(6):
+    for _ in range(count):
         old, new = fleet(chance, 8), fleet(chance, 9)
         found = diff_fleets(old, new, Request(), tables())
         assert found.added == ("n008",)

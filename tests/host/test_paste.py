@@ -202,7 +202,7 @@ def test_the_parts_of_a_log_are_found_in_blocks_of_any_size() -> None:
         assert driver.source == "the log, line 303"
 
 
-@pytest.mark.parametrize("seed", quick(range(6), first=2))
+@pytest.mark.parametrize("seed", quick(range(6), first=1))
 def test_a_mark_inside_its_own_passage_tells_the_same_in_blocks_of_any_size(seed: int) -> None:
     chance = random.Random(seed)
     told = [line for text in (SMI, ENVIRONMENT, CONDA) for line in text.splitlines()]

@@ -102,6 +102,7 @@ def told(question: str, host: str = "rtx4090-535") -> str:
         ("how do I lock my environment", "lock-file"),
         ("gpu out of memory, how can I fix this", "gpu-memory"),
     ],
+    one_in=3,
 )
 def test_a_question_in_other_words_finds_its_page(question: str, topic: str) -> None:
     assert [row.topic for row in asked(question).answers] == [topic]
@@ -280,6 +281,7 @@ def test_a_question_without_a_page_finds_no_error_that_shares_a_word(question: s
         ("does RTX 4090 work with driver 535 and CUDA 12.4", "cuda-and-gpu", r"CUDA 12\.4 runs on driver 535"),
         ("which driver does an RTX 5090 need", "driver", r"CUDA 12\.8 needs driver 570"),
     ],
+    one_in=2,
 )
 def test_gpus_with_cuda_and_with_each_other_have_pages(question: str, topic: str, says: str) -> None:
     assert [row.topic for row in asked(question).answers] == [topic]

@@ -598,6 +598,7 @@ def test_one_wrong_character(place: int, char: str) -> None:
 # Size
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_two_hundred_real_packages(records: Path, conda_lock: SimpleNamespace, tmp_path: Path) -> None:
     data = json.loads((records / "conda-forge" / "linux-64" / "repodata.json").read_text())

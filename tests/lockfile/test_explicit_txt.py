@@ -211,6 +211,7 @@ def test_bytes_of_any_kind(data: bytes) -> None:
             parse(text, "x")
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_real_packages_in_order(records: Path) -> None:
     data = json.loads((records / "conda-forge" / "linux-64" / "repodata.json").read_text())

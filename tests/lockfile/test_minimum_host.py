@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import collect
+from cases import collect, quick
 from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding
 from cuenv.core.versions import Capability, driver_key
@@ -38,7 +38,7 @@ PLATFORM = "linux-64"
 read = cache(read_lock)
 
 
-@pytest.fixture(params=LOCKS, ids=lambda path: path.parent.name)
+@pytest.fixture(params=quick(LOCKS, first=2), ids=lambda path: path.parent.name)
 def lock(request: pytest.FixtureRequest) -> Lock:
     return read(request.param)
 

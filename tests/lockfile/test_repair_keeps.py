@@ -304,7 +304,7 @@ def test_torch_of_another_channel_is_taken_before_a_package_is_lost(tmp_path: Pa
             "no release of second-user that the channels have goes with any release of first-user",
         ),
     ],
-    one_in=3,
+    one_in=4,
 )
 def test_what_is_lost_is_lost_for_a_proven_reason(
     entries: tuple[str, ...], lost: str, why: str, channel: Sources, tmp_path: Path

@@ -217,8 +217,7 @@ FAULTS = {
 CASES = [(code, fault, "conda") for code, faults in FAULTS.items() for fault in faults]
 CASES += [(code, FAULTS[code][0], "micromamba") for code in ("CU204", "CU209", "CU207", "CU215")]
 CASES += [(code, FAULTS[code][0], "none") for code in ("CU204", "CU205", "CU202")]
-QUICK = [("CU209", cpu_torch, "conda"), ("CU231", cut, "conda")]
-QUICK += [("CU204", pip_over, "micromamba"), ("CU205", gone, "none")]
+QUICK = [("CU209", cpu_torch, "conda"), ("CU204", pip_over, "micromamba"), ("CU205", gone, "none")]
 
 
 @pytest.mark.parametrize(("code", "spoil", "client"), quick(CASES, *QUICK))

@@ -321,7 +321,7 @@ def test_every_host_and_profile_decide_or_say_why_not(name: str, profile: str) -
     decides_or_says_why_not(shipped(name), read_profile(profile))
 
 
-@collect("profile", profile_names())
+@collect("profile", profile_names(), one_in=3)
 def test_every_profile_decides_for_its_own_gpus(profile: str) -> None:
     wanted = read_profile(profile)
     facts = host_facts(HostOptions(glibc="2.35", platform="linux-64", environ={}), base(), wanted)

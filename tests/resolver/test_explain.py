@@ -128,7 +128,7 @@ def test_what_is_not_known_is_said() -> None:
     assert "compute capability unknown" in gpu_text(blind)
 
 
-@collect("name", WITH_GPU)
+@collect("name", WITH_GPU, one_in=3)
 def test_the_options_of_a_host_make_a_host_that_decides_alike(name: str) -> None:
     facts = shipped(name)
     words = list(host_options(facts))

@@ -135,7 +135,7 @@ def bare(records: Path, cache: Path, wanted: SolveRequest) -> list[str]:
     return urls
 
 
-@pytest.mark.parametrize("name", quick(CLOSES, "470-with-compiler", "cuda-13"))
+@pytest.mark.parametrize("name", quick(CLOSES, "cuda-13"))
 def test_closes_as_a_bare_script_does(records: Path, sources: Sources, tmp_path: Path, name: str) -> None:
     pins, channels, virtual, count = CLOSES[name]
     wanted = request(*pins, channels=channels, virtual=virtual)

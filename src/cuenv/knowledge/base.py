@@ -55,7 +55,7 @@ class LazyTable(NamedTuple):
     names: Callable[[str], bool] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Knowledge:
     """All tables, with lookups only; the rules judge."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, replace
@@ -196,13 +196,19 @@ def decide(context: Context, among: Iterable[Candidate] | None = None) -> Decisi
     Args:
         among: the candidates to judge; all of the host's platform when absent: the wheels where they are asked for.
     """
+    return _decided(context, None if among is None else tuple(among))
+
+
+@lru_cache(maxsize=8)
+def _decided(context: Context, among: tuple[Candidate, ...] | None) -> Decision:
+    """As `decide`: who asks for the same host again in a process gets the same decision at once."""
     if context.request.stack == WHEELS and context.request.packages:
         from cuenv.resolver.requirements import with_libraries_by_pip  # noqa: PLC0415 - most requests ask for no wheels
 
         context = replace(context, request=with_libraries_by_pip(context.request, context.knowledge))
     judge = Judge(context)
     asked, platform = context.request, context.facts.platform
-    pool = candidates_of(asked.stack, context.knowledge, platform, asked.python) if among is None else tuple(among)
+    pool = candidates_of(asked.stack, context.knowledge, platform, asked.python) if among is None else among
     assessments = tuple(_assessment(item, judge.verdicts(item)) for item in pool)
     fitting = sorted((item for item in assessments if item.fits), key=Ranking(context).key)
     return Decision(context=context, assessments=assessments, fitting=tuple(fitting))
