@@ -340,6 +340,11 @@ def test_a_pin_on_a_package_of_torch_is_judged(wanted: str, outcome: str) -> Non
     assert found.outcome == outcome, found.because
 
 
+def test_a_triton_is_judged_only_beside_a_torch_that_requires_one() -> None:
+    assert judged(candidate("1.11.0", "cuda111*"), "triton==3.1.0").outcome == "pass"
+    assert judged(candidate("2.7.1", "cuda126*"), "triton==3.1.0").outcome == "reject"
+
+
 def test_a_library_that_compiles_with_its_own_ptxas_must_know_the_gpu() -> None:
     """Triton 3.1 holds the ptxas of CUDA 12.4, which came before Blackwell: torch.compile fails there."""
 

@@ -943,6 +943,9 @@ def test_on_a_day_the_rule_asks_the_tables_and_the_channel_where_that_is_asked()
     assert {found.outcome for item in newer for found in Judge(asked, rule).verdicts(item)} >= {"unknown"}
     sure = {found.because for item in newer for found in Judge(replace(asked, proving=True), rule).verdicts(item)}
     assert "the records of its channel decide which builds existed as of 2025-06-10" in sure
+    undated = candidate("1.11.0", "cuda111*", "11.7")  # on its very day; no wheel says when its toolkit was published
+    found = verdict("as-of", undated, host, as_of="2022-03-10")
+    assert (found.outcome, "when CUDA 11.7 was published" in found.because) == ("unknown", True)
 
 
 def test_the_driver_of_a_toolkit_is_no_minimum_where_no_row_says_that_it_is_hard() -> None:
