@@ -31,6 +31,13 @@ def told(question: str, host: str = "rtx4090-535") -> str:
     return " | ".join(table_lines(found.answers[0], found, tables()[0], read_host(host, str, tables()[0])))
 
 
+def test_a_second_question_does_not_read_the_pages_again() -> None:
+    asked("what is glibc")
+    before = significant_words.cache_info().misses
+    asked("do I need a lockfile")
+    assert significant_words.cache_info().misses - before < 50
+
+
 @collect(
     ("question", "topic"),
     [

@@ -94,7 +94,7 @@ class Hit(NamedTuple):
     share: float
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)  # more than all pages have texts: with fewer, none would be there when it is sought again
 def significant_words(text: str) -> tuple[str, ...]:
     """The significant words of a text, each in one form."""
     lowered = LACKS.sub(" missing ", text[:_MAX_CHARACTERS].lower().replace("nvidia-smi", "nvidia_smi"))
