@@ -221,7 +221,9 @@ def test_another_hash_than_the_channels_is_refused(lock: Lock, client: Callable[
 
 @pytest.mark.slow
 def test_unsatisfiable_is_a_negative_answer(lock: Lock, client: Callable[[str], Path]) -> None:
-    done = lock("theirs", "--engine", "conda-lock", "--conda", client("solve"), text=ENVIRONMENT + "  - lib>=9\n")
+    done = lock(
+        "theirs", "--engine", "conda-lock", "--conda", client("solve"), text=ENVIRONMENT.replace("lib>=1", "lib!=1,!=2")
+    )
     assert done.returncode == ExitCode.NEGATIVE
     assert "error CU120 the channels cannot satisfy the environment file" in done.stderr
     assert "lib" in done.stderr

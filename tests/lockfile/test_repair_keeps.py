@@ -701,7 +701,7 @@ def test_a_repair_says_how_far_it_is_and_ends(
     assert {"pytorch", "torchvision", "python"} <= set(pins(found.spec))
     assert any(text.startswith("looking what can stay beside") for text in told)
     assert len(told) >= len(solves), "a step of many solves tells nothing"
-    assert len(solves) <= (40 if seconds == 0 else 25)
+    assert len(solves) <= (50 if seconds == 0 else 25)
 
 
 @pytest.mark.slow

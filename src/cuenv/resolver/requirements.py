@@ -102,7 +102,8 @@ def _over_pins(edit: FileEdit, spec: EnvironmentSpec) -> Iterator[FileEdit]:
         olds = [(old, demand) for old in spec.pins if old.name == pin.name and (demand := pin_demand(old))]
         gone = next((old for old, demand in olds if new and new.condition and demand.excludes(new)), None)
         if gone:
-            yield FileEdit(how="write", entries=(text,), over=gone.yaml_text())
+            kept = text if pin.channel or not gone.channel else replace(pin, channel=gone.channel).yaml_text()
+            yield FileEdit(how="write", entries=(kept,), over=gone.yaml_text())
         else:
             added.append(text)
     if len(added) == len(edit.entries) or edit.how != "add" or edit.pip:
