@@ -272,6 +272,7 @@ def test_a_long_scan_is_told(tmp_path: Path) -> None:
     assert [text.split()[1] for text in said] == ["0", "25", "50"]
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal_is_switched_off_before_the_command_too(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_bytes(b"step 1 loss 0.5\n" * 200_000)
     words = ("diagnose", "train.log", *HOST)

@@ -130,6 +130,7 @@ def test_the_commands_that_are_printed_work_where_cuenv_is_not_on_path(
     assert line.startswith(". ") == environment
 
 
+@pytest.mark.slow
 def test_where_cuenv_is_on_path_nothing_is_typed_before(tmp_path: Path) -> None:
     (tmp_path / "cuenv").write_text("#!/bin/sh\n")
     (tmp_path / "cuenv").chmod(0o755)

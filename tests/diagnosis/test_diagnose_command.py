@@ -231,6 +231,7 @@ def test_a_library_path_that_shadows_is_not_called_fine(tmp_path: Path, monkeypa
     assert "CU312" in text
 
 
+@pytest.mark.slow
 def test_without_a_log_the_active_environment_is_looked_at(tmp_path: Path) -> None:
     for name in ("gone", "."):  # one that was removed, and a folder that is not an environment
         _, text = on_a_terminal(tmp_path, CONDA_PREFIX=str(tmp_path / name))

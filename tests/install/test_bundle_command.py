@@ -149,6 +149,7 @@ def test_the_script_keeps_the_variables_of_the_environment_file(tmp_path: Path, 
     assert json.loads((tmp_path / "env/conda-meta/state").read_text())["env_vars"] == json.loads(text)
 
 
+@pytest.mark.slow
 def test_the_script_prints_a_path_with_a_space_for_a_shell(made: Path, tmp_path: Path) -> None:
     done = script(made / "b", "e 6's", path=stand_in(tmp_path, "micromamba"), home=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -398,6 +399,7 @@ def test_what_another_run_still_clears_away_is_not_an_obstacle(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b"]
 
 
+@pytest.mark.slow
 def test_several_at_one_place_take_turns(lock: tuple[Path, Sources], tmp_path: Path) -> None:
     words = [sys.executable, "-m", "cuenv", "bundle", str(lock[0]), "-o", "b", *mirrors(lock[1])]
     environ = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / ".cache")}

@@ -318,6 +318,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 """
 
 
+@pytest.mark.slow
 def test_what_a_source_is_built_with_comes_by_the_authorities_of_condarc(tmp_path: Path) -> None:
     pem, files = self_signed(tmp_path), tmp_path / "made" / "wheels"
     wheel(files, "helper", "1.0")

@@ -182,6 +182,7 @@ def test_cuda_variants_are_distinguished_by_their_globs(index: int) -> None:
     assert not any(fnmatchcase(record["build"], guard) for record in without for guard in guards)
 
 
+@pytest.mark.slow
 @collect(
     ("channel", "platform"), [("conda-forge", "linux-64"), ("conda-forge", "linux-aarch64"), ("pytorch", "linux-64")]
 )

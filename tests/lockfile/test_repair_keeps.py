@@ -359,6 +359,7 @@ def test_any_python_may_stand_for_one_that_has_to_move(channel: Sources) -> None
     assert [pin.yaml_text() for pin in pythons_near(Pin(name="python", version="3.11"), shelf, only=10)] == forms[1:2]
 
 
+@pytest.mark.slow
 def test_a_package_without_a_place_for_its_cuda_build_stays_as_its_cpu_build(channel: Sources, tmp_path: Path) -> None:
     """What requires it is not lost either: the file asks for the CPU build in so many words."""
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1")

@@ -78,6 +78,7 @@ def test_records_that_lie_here_prove_the_choice(tmp_path: Path, mirrors: tuple[s
     assert f"the {''.join(line.split('machine: ')[1].split(';')[0])}" in f"the {locked.stderr.split('locked  ')[1]}"
 
 
+@pytest.mark.slow
 def test_the_cache_of_an_earlier_run_proves_the_choice_without_the_network(tmp_path: Path) -> None:
     write_sample(tmp_path / "served", "linux-64")
     home = tmp_path / "home"

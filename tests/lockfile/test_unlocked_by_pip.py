@@ -68,6 +68,7 @@ def pip_there(folder: Path) -> Path:
     return folder / "bin"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the wheel of the test is for x86_64")
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_commands_that_are_printed_install_what_was_set_aside(tmp_path: Path) -> None:

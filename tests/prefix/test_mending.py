@@ -366,6 +366,7 @@ def test_nvidias_files_without_a_record_are_removed_and_pip_stays(place: Place) 
     assert place.findings("CU210") == []
 
 
+@pytest.mark.slow
 @collect(
     ("library", "release", "torch", "expected"),
     [

@@ -194,6 +194,7 @@ def test_a_proxy_is_used_unless_the_environment_names_another(
     assert all(path.startswith("http://far.example.invalid/conda-forge/") for path, _ in server.asked)
 
 
+@pytest.mark.slow
 def test_a_company_s_authority_is_trusted_when_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pem = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", "")  # so that monkeypatch restores what make_client sets
