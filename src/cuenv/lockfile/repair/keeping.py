@@ -252,19 +252,16 @@ class Keeping(Mending):
         channels = ", ".join(map(short_channel, self._reached(own.spec)))
         file = self._index_of(self.file)
         answer, _ = self._lock(as_read(own.spec))
-        there = answer.lock.solutions[0].packages if answer and answer.lock else ()
-        excluded = ((_EXCLUDES.fullmatch(text), item.name) for item in there for text in item.constrains)
-        own = replace(
-            own, instead=tuple((found[1], name) for found, name in excluded if found and found[1] in own.lost)
-        )
+        excluded = _excluded(answer.lock.solutions[0]) if answer and answer.lock else ()
+        own = replace(own, instead=tuple((lost, name) for lost, name in excluded if lost in own.lost))
         own = own.saying(
             {name: f"{other}, which is installed, excludes every release of it" for name, other in own.instead}
         )
         for name in sorted(own.lost.difference(dict(own.instead))):
             home = file.home(Pin(name=name)) if file and index and not index.has(Pin(name=name)) else ""
             if home:
-                why = f"only the channel {home} has it, which the repaired file does not list"
-                own = own.saying({name: f"{why}: it would bring CUDA of other releases"})
+                why = f"only the channel {home} has it, and the new file leaves out that channel and its CUDA packages"
+                own = own.saying({name: why})
                 continue
             if index is None or not said.get(name, "").endswith(TOGETHER):
                 continue
