@@ -94,7 +94,7 @@ class Hit(NamedTuple):
     share: float
 
 
-@lru_cache(maxsize=1 << 14)  # more than all pages have texts: with fewer, none would be there when it is sought again
+@lru_cache(maxsize=1 << 14)  # all pages have fewer texts: a smaller cache drops each text before its next use
 def significant_words(text: str) -> tuple[str, ...]:
     """The significant words of a text, each in one form."""
     lowered = LACKS.sub(" missing ", text[:_MAX_CHARACTERS].lower().replace("nvidia-smi", "nvidia_smi"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a type alone
 KINDS = ("environment.yml", "conda-lock.yml", "requirements.txt", "pyproject.toml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""
 
-_MAX_ROUNDS = 8  # one edit may bare another; no file needs more rounds than this
+_MAX_ROUNDS = 8  # an edit may uncover another finding; no file needs more rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Lint:
     edits: tuple[Edit, ...] = ()  # what mends it without asking; none where somebody has to choose
 
 
-def make_lint(  # noqa: PLR0917 - in the order in which a finding is told; rules read better without names
+def make_lint(  # noqa: PLR0917 - in the order of a printed finding; rules read better without names
     code: str, severity: Severity, at: int, subject: str, message: str, fix: str | None, *edits: Edit
 ) -> Lint:
     """A lint without evidence, at a character."""

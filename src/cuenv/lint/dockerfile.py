@@ -243,7 +243,7 @@ class _Stage:
     """One stage of a build: its image if it is known, its variables and its commands."""
 
     base: _Image | None = None
-    named: tuple[str, int] = ("", 0)  # the image as a variable names it that nobody knows, and where
+    named: tuple[str, int] = ("", 0)  # an image that an unknown variable names, and its position
     toolkit: bool = False  # whether one was added
     # whether commands, of the stage that it is made from as well, install another torch than the image's
     torch: bool = False

@@ -43,7 +43,7 @@ def choices(
 
 
 class _Grouped(NamedTuple):
-    """A rule with the candidates in groups of which it says the same."""
+    """A rule with the candidates in groups that get one verdict each."""
 
     rule: Rule
     # how many things it leaves open of a candidate, whatever the host; no candidate that it rejects

@@ -201,7 +201,7 @@ def decide(context: Context, among: Iterable[Candidate] | None = None) -> Decisi
 
 @lru_cache(maxsize=8)
 def _decided(context: Context, among: tuple[Candidate, ...] | None) -> Decision:
-    """As `decide`: who asks for the same host again in a process gets the same decision at once."""
+    """As `decide`, which keeps the last decisions for callers that ask again for a host."""
     if context.request.stack == WHEELS and context.request.packages:
         from cuenv.resolver.requirements import with_libraries_by_pip  # noqa: PLC0415 - most requests ask for no wheels
 

@@ -205,7 +205,7 @@ class ChoosingAnew(Mending):
         return replace(found, taken=found.taken[1:]) if isinstance(found, Solved) else found
 
     def _weakest_known(self, pin: Pin, row: _Row, index: RecordIndex) -> tuple[Pin, ...]:
-        """As `_weakest`, which is asked once for candidates that ask for the same."""
+        """As `_weakest`, computed once for all candidates with the same channels and kind."""
         own = row.made.pin(pin.name)
         if own:
             return (own,)
