@@ -88,17 +88,22 @@ class ChannelError(InputError):
 
     Attributes:
         channel: its name; empty where it is not one channel that fails.
+        reason: the message without the channel, its part and its address.
     """
 
     code = "channel"
 
-    def __init__(self, message: str, *, hint: str | None = None, channel: str = "") -> None:
+    def __init__(self, message: str, *, hint: str | None = None, channel: str = "", reason: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.channel = channel
+        self.channel, self.reason = channel, reason or message
 
 
 class NoChannelError(ChannelError):
     """The server of a channel answers that the channel, or the platform in it, does not exist."""
+
+
+class OfflineError(ChannelError):
+    """Without a network the cache has to hold what is read, and does not."""
 
 
 class NoHashError(ChannelError):

@@ -14,10 +14,8 @@ from cuenv.solve.environment_spec import EnvironmentSpec, Pin, with_named
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import LockedPackage, Solution, SolveRequest, Unsatisfiable
 
-_PART = regex(r"\Achannel \S+: |\Achannel \S+, \S+: ")
 _LACKING = regex(r"([a-z0-9_][a-z0-9_.-]*)(?: [^\n]*)?, for which no candidates were found")
 """The name of a package that another one requires, in the words of the solver."""
-_ADDRESS = regex(r" \(\S+://\S+\)\Z")
 _SHOWN = 5  # requirements that a finding names
 
 
@@ -90,8 +88,7 @@ def _with_defaults(
         again = solve(more, sources, progress=progress)
     except ChannelError as error:
         # Which of their parts is the first that cannot be read differs from run to run.
-        reason = _ADDRESS.sub("", _PART.sub("", error.message))
-        return replace(answer, text=f"{adds}cannot be read here: {reason}\n{answer.text}")
+        return replace(answer, text=f"{adds}cannot be read here: {error.reason}\n{answer.text}")
     if isinstance(again, Solution):
         return again
     have = pins_without_record(named, with_named(more.channels, question.spec.pins), question.platform, sources)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from cuenv.core.errors import ChannelError, Progress
 from cuenv.core.findings import Finding, first_of
-from cuenv.core.record import replace
+from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.host.facts import HostFacts, virtual_packages
@@ -34,7 +34,16 @@ from cuenv.solve.io.solver import pins_without_record, solve
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Solution, SolveRequest, Unsatisfiable
 
-Unread: TypeAlias = dict[tuple[tuple[str, ...], str], str]  # why channels cannot be read for a platform
+Unread: TypeAlias = dict[tuple[tuple[str, ...], str], ChannelError]  # why channels cannot be read for a platform
+
+
+class NoSolution(NamedTuple):
+    """Why a candidate does not solve on the channels."""
+
+    why: str
+    tried: bool = True  # whether it took more than a look at the records of what is pinned
+
+
 _NO_CANDIDATES = regex(r"[├└│─\s]*(.+?), for which no candidates were found")
 _HIDDEN = regex(
     r"(?P<name>[a-z0-9_][a-z0-9._-]*) [^\n]*? is excluded because due to strict channel priority not using this option "
@@ -53,6 +62,7 @@ def solving(
     *,
     limit: int | None = None,
     solves: int | None = None,
+    unread: Unread | None = None,
 ) -> tuple[Decision, Solution | None]:
     """The decision from the best candidate on that solves on the channels, and its solution; `None` where none solves.
 
@@ -61,9 +71,10 @@ def solving(
     Args:
         limit: how many may be tried; all when ``None``.
         solves: how many of them may be put to the solver, beyond a look whether the records are there.
+        unread: is filled with the channels that cannot be read.
     """
     skipped: list[tuple[Candidate, str]] = []
-    unread: Unread = {}
+    unread = {} if unread is None else unread
     clash = ""
     pairs = ((index, item) for index, fit in enumerate(decision.fitting) for item in decision.variants(fit))
     for index, item in islice(pairs, limit):
@@ -74,12 +85,12 @@ def solving(
         if isinstance(answer, Solution):
             rest = (item, *decision.fitting[index + 1 :])
             return replace(decision, fitting=rest, skipped=tuple(skipped), proven=True), answer
-        skipped.append((item.candidate, answer))
+        skipped.append((item.candidate, answer.why))
         if limit is None and solves is None and len(skipped) == 1:
             clash = _requested_clash(decision, name, sources)
             if clash:
                 break
-        solves = solves - 1 if solves is not None and _was_solved(answer) else solves
+        solves = solves - 1 if solves is not None and answer.tried else solves
         if solves == 0:
             break
     return replace(decision, fitting=(), skipped=tuple(skipped), proven=True, clash=clash), None
@@ -156,13 +167,7 @@ def _least(asked: tuple[Pin, ...], solves: Callable[[tuple[Pin, ...]], bool]) ->
     return asked
 
 
-def _was_solved(why: str) -> bool:
-    """Whether the solver was asked before a candidate was skipped."""
-    return not _LACKS.match(why) or why.endswith("for this Python")
-
-
 _SHOWN = 10
-_LACKS = regex(r"the channels (?:as of \S+ )?have no")
 
 
 def _channels_lack(names: Sequence[str], as_of: str) -> str:
@@ -175,7 +180,7 @@ def _on_day(as_of: str) -> str:
 
 def solve_candidate(
     candidate: Candidate, spec: EnvironmentSpec, decision: Decision, sources: Sources, unread: Unread
-) -> Solution | str:
+) -> Solution | NoSolution:
     """The solution of a candidate on the channels, or why there is none.
 
     Args:
@@ -187,22 +192,23 @@ def solve_candidate(
     """
     platform = candidate.build.platform
     if (spec.channels, platform) in unread:
-        return unread[spec.channels, platform]
+        return NoSolution(unread[spec.channels, platform].message)
     try:
         missing = pins_without_record(spec.pins, spec.channels, platform, sources)
         if missing:
-            return _channels_lack([pin.yaml_text() for pin in missing], sources.as_of)
+            return NoSolution(_channels_lack([pin.yaml_text() for pin in missing], sources.as_of), tried=False)
         facts = virtual_packages(decision.context.facts)
         request = SolveRequest(spec=spec, channels=spec.channels, platform=platform, virtual_packages=facts)
         answer = solve(request, sources)
     except ChannelError as error:
         if "/label/" not in error.channel:
             raise
-        unread[spec.channels, platform] = error.message
-        return error.message
+        unread[spec.channels, platform] = error
+        return NoSolution(error.message)
     if isinstance(answer, Unsatisfiable):
-        return _without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec)
-    return _refusal(answer, spec, decision, sources) or answer
+        return NoSolution(_without_python(candidate, spec, sources) or unsatisfiable_text(answer, spec))
+    refused = _refusal(answer, spec, decision, sources)
+    return NoSolution(refused) if refused else answer
 
 
 Offered: TypeAlias = dict[str, str] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cuenv.core.errors import ChannelError, OutsideError, Progress
+from cuenv.core.errors import ChannelError, OfflineError, OutsideError, Progress
 from cuenv.core.findings import Finding, report
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
@@ -135,11 +135,12 @@ def _proven_on_local_records(
     stack = decision.chosen.candidate.build.stack  # records of another channel may not lie here
     first = replace(decision, fitting=tuple(item for item in decision.fitting if item.candidate.build.stack == stack))
     try:
-        found, solution = solving(first, name, local_records.sources, None, solves=TRIES_AT_HAND)
+        unread: Unread = {}
+        found, solution = solving(first, name, local_records.sources, None, solves=TRIES_AT_HAND, unread=unread)
         unsolved = () if solution else packages_in_the_way(decision.context, name, local_records.sources, stack=stack)
     except (ChannelError, OutsideError):
         return None
-    if any("offline" in why for _, why in found.skipped):
+    if any(isinstance(error, OfflineError) for error in unread.values()):
         return None
     if solution is None:
         tables = resolve(facts, request, knowledge, name=name)
@@ -275,7 +276,7 @@ def _first_solving_everywhere(
         for item, decision in zip(row, decisions, strict=True):
             answer = solve_candidate(item.candidate, spec, decision, sources, unread)
             if not isinstance(answer, Solution):
-                skipped.append((row[0].candidate, f"{decision.context.facts.platform}: {answer}"))
+                skipped.append((row[0].candidate, f"{decision.context.facts.platform}: {answer.why}"))
                 break
             first = first or answer
         else:

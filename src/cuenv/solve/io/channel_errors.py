@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from cuenv.core.errors import ChannelError, NoChannelError
+from cuenv.core.errors import ChannelError, NoChannelError, OfflineError
 from cuenv.core.io.files import ls_command
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable, redact, short_channel, strip_credentials
@@ -40,55 +40,60 @@ def from_gateway(text: str, *, channel: str, subdir: str, target: str, offline: 
         target: the URL that is read instead, or the canonical one.
         offline: nothing was asked of the network.
     """
-    name = short_channel(channel)
     if offline:
-        return ChannelError(
-            f"channel {name}, {subdir}: --offline was given, but the cache has nothing of {strip_credentials(target)}",
-            hint=f"run the same command once without --offline, or read a folder: {_mirror(name, '/path/to')}",
-            channel=name,
-        )
+        reason = f"--offline was given, but the cache has nothing of {strip_credentials(target)}"
+        mirror = _mirror(short_channel(channel), "/path/to")
+        hint = f"run the same command once without --offline, or read a folder: {mirror}"
+        return _error(OfflineError, reason, hint, channel=channel, subdir=subdir)
     url = _url(text, channel, subdir, target)
     status = _STATUS.search(text)
     kind = NoChannelError if status and status[1] in ("404", "410") else ChannelError
-    message = f"channel {name}, {subdir}: {_reason(text)} ({printable(url)})"
-    return kind(message, hint=_hint(text, name, url), channel=name)
+    hint = _hint(text, short_channel(channel), url)
+    return _error(kind, _reason(text), hint, channel=channel, subdir=subdir, address=f" ({printable(url)})")
 
 
 def from_folder(error: OSError, *, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a channel in a folder: ``path`` is the file that was opened."""
-    name = short_channel(channel)
     if isinstance(error, FileNotFoundError):
-        return NoChannelError(
-            f"channel {name}, {subdir}: {path} is missing",
-            hint=f"index the folder (conda index {path.removesuffix(f'/{subdir}/repodata.json')}), "
-            "or point --mirror at the folder that holds the channel",
-            channel=name,
+        hint = (
+            f"index the folder (conda index {path.removesuffix(f'/{subdir}/repodata.json')}), "
+            "or point --mirror at the folder that holds the channel"
         )
+        return _error(NoChannelError, f"{path} is missing", hint, channel=channel, subdir=subdir)
     if error.errno is not None:
-        message = f"channel {name}, {subdir}: cannot read {path}: {error.strerror}"
-        return ChannelError(message, hint=ls_command(path, error), channel=name)
-    return ChannelError(
-        f"channel {name}, {subdir}: {path} is not valid repodata: {printable(str(error))}",
-        hint=f"copy it again from {channel}/{subdir}/repodata.json",
-        channel=name,
-    )
+        return _error(
+            ChannelError,
+            f"cannot read {path}: {error.strerror}",
+            ls_command(path, error),
+            channel=channel,
+            subdir=subdir,
+        )
+    reason = f"{path} is not valid repodata: {printable(str(error))}"
+    return _error(ChannelError, reason, _copy_again(channel, subdir), channel=channel, subdir=subdir)
 
 
 def only_compressed(*, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a folder with ``repodata.json.zst`` alone."""
-    return ChannelError(
-        f"channel {short_channel(channel)}, {subdir}: {path} is missing; only {path}.zst exists",
-        hint=f"zstd -d {shlex.quote(path)}.zst",
-        channel=short_channel(channel),
-    )
+    reason = f"{path} is missing; only {path}.zst exists"
+    return _error(ChannelError, reason, f"zstd -d {shlex.quote(path)}.zst", channel=channel, subdir=subdir)
 
 
 def from_records(text: str, *, channel: str, subdir: str, path: str) -> ChannelError:
     """The error for a file that opens and holds a record that is none."""
     reason = printable(redact(text.splitlines()[-1].removeprefix("Caused by: "))) if text else "no record"
+    reason = f"{path} holds an invalid record: {reason}"
+    return _error(ChannelError, reason, _copy_again(channel, subdir), channel=channel, subdir=subdir)
+
+
+def _copy_again(channel: str, subdir: str) -> str:
+    return f"copy it again from {channel}/{subdir}/repodata.json"
+
+
+def _error(
+    kind: type[ChannelError], reason: str, hint: str | None, *, channel: str, subdir: str, address: str = ""
+) -> ChannelError:
     name = short_channel(channel)
-    hint = f"copy it again from {channel}/{subdir}/repodata.json"
-    return ChannelError(f"channel {name}, {subdir}: {path} holds an invalid record: {reason}", hint=hint, channel=name)
+    return kind(f"channel {name}, {subdir}: {reason}{address}", hint=hint, channel=name, reason=reason)
 
 
 def _url(text: str, channel: str, subdir: str, target: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import IO
 
-from cuenv.core.errors import ChannelError, HashError, OutsideError, Progress
+from cuenv.core.errors import ChannelError, HashError, OfflineError, OutsideError, Progress
 from cuenv.core.io.exclusive import is_same_file
 from cuenv.core.io.files import is_file, ls_command, names_in, path_text, reason_of
 from cuenv.core.record import dataclass, field
@@ -289,7 +289,7 @@ def _get(place: Place, item: Wanted, part: Path, connection: Connection, count: 
         return
     if connection.sources.offline:
         message = f"--offline was given, but {item.path.name} is not in the cache"
-        raise ChannelError(message, hint="run it once without --offline, which fills the cache")
+        raise OfflineError(message, hint="run it once without --offline, which fills the cache")
     begun = part.stat().st_size > 0 if part.exists() else False
     _resume(place, item, part, connection, count)
     wrong = hash_difference(part, item)

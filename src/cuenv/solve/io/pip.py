@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic
 from zipfile import ZipFile
 
-from cuenv.core.errors import ChannelError, InputError, OutsideError, Progress
+from cuenv.core.errors import ChannelError, InputError, OfflineError, OutsideError, Progress
 from cuenv.core.io import files as toml
 from cuenv.core.io.files import DATA, expand_home, is_file, private_folder, read_text
 from cuenv.core.io.process import Completed, run
@@ -217,7 +217,7 @@ def _failed(
     absent = _ABSENT.search(text)
     if absent and offline:
         message = f"--offline was given, but uv's cache does not have {absent[1]}"
-        raise ChannelError(message, hint="run it once without --offline, which fills the cache")
+        raise OfflineError(message, hint="run it once without --offline, which fills the cache")
     if absent and _answers(environ, variables):
         line = next((item for item in request.requirements if requirement_name(item) == absent[1].lower()), "")
         why = f"no searched Python package index has {absent[1]}: {where}"
@@ -228,7 +228,7 @@ def _failed(
     missing = _MISSING.search(text)
     if missing and offline:  # without a network nobody knows which releases there are
         message = f"--offline was given, but uv's cache does not have {missing[1]}"
-        raise ChannelError(message, hint="run it once without --offline, which fills the cache")
+        raise OfflineError(message, hint="run it once without --offline, which fills the cache")
     if "No solution found" in text:
         return conflict(_story(text), request)
     if _FAR.search(text):
