@@ -7,7 +7,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from cuenv.core.io.exclusive import run_beside
+from cuenv.core.io.exclusive import begin
 
 _SECONDS = 30
 
@@ -31,52 +31,40 @@ def test_the_question_is_asked_while_the_caller_works() -> None:
         both.wait()
         return threading.current_thread()
 
-    asker, worker = run_beside(met, met)
-    assert worker is threading.current_thread()
-    assert asker is not worker
+    asker = begin(met)
+    assert met() is threading.current_thread()
+    assert asker() is not threading.current_thread()
     assert not left()
 
 
 @pytest.mark.parametrize("first", ["the question", "the work"])
-def test_the_answer_comes_before_the_work_whatever_ends_first(first: str) -> None:
-    done = Event()
-
-    def early(value: str) -> str:
-        done.set()
-        return value
-
-    def late(value: str) -> str:
-        assert done.wait(_SECONDS)
-        return value
-
-    ask, work = (early, late) if first == "the question" else (late, early)
-    assert run_beside(lambda: ask("answer"), lambda: work("work")) == ("answer", "work")
-
-
-def test_an_error_of_the_question_is_raised_once_the_work_is_done() -> None:
+def test_the_answer_is_the_same_whatever_ends_first(first: str) -> None:
     worked = Event()
-    with pytest.raises(ValueError, match="no answer"):
-        run_beside(lambda: fail("no answer"), worked.set)
-    assert worked.is_set()
+    answer = begin(lambda: "answer" if first == "the question" or worked.wait(_SECONDS) else "too late")
+    if first == "the question":
+        assert not left()
+    worked.set()
+    assert answer() == answer() == "answer"
+
+
+def test_an_error_of_the_question_is_raised_where_its_answer_is_awaited() -> None:
+    answer = begin(lambda: fail("no answer"))
     assert not left()
+    with pytest.raises(ValueError, match="no answer"):
+        answer()
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_of_the_work_does_not_wait_for_the_answer(error: type[BaseException]) -> None:
-    answer, asked = Event(), Event()
+def test_a_caller_that_fails_does_not_wait_for_the_answer() -> None:
+    go = Event()
 
-    def ask() -> bool:
-        asked.set()
-        return answer.wait(_SECONDS)
-
-    def work() -> None:
-        assert asked.wait(_SECONDS)
-        raise error
+    def caller() -> None:
+        begin(lambda: go.wait(_SECONDS))
+        raise KeyboardInterrupt
 
     try:
-        with pytest.raises(error):
-            run_beside(ask, work)
+        with pytest.raises(KeyboardInterrupt):
+            caller()
         assert any(item.name.startswith("cuenv-ask") for item in threading.enumerate())
     finally:
-        answer.set()
+        go.set()
     assert not left()

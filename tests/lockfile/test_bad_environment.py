@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -16,6 +17,7 @@ from commands import inside as run
 from cuenv.core.errors import InputError
 from cuenv.lockfile.files import read_environment
 from cuenv.lockfile.formats import PLATFORM, formats
+from cuenv.solve.environment_spec import WRITTEN_BY
 from pip_index import index, wheel
 
 LOCKS = {"conda-linux-64.lock", "conda-linux-64.lock.yml", "conda-lock.yml"}
@@ -407,3 +409,27 @@ def test_lint_names_a_project_file_and_the_command_for_it(tmp_path: Path) -> Non
     told = run("lint", "pyproject.toml", folder=tmp_path)
     assert "pyproject.toml is a project file of Python without the table [project], which lint does not" in told.stderr
     assert "hint: uv pip compile --generate-hashes -o requirements.lock.txt setup.py && " in told.stderr
+
+
+def test_a_file_of_cuenv_that_is_refused_does_not_wait_for_its_solve(
+    tmp_path: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The solve of such a file begins while it is judged; neither its answer nor its error counts then."""
+    begun, end = Event(), Event()
+
+    def solve(_job: object) -> None:
+        begun.set()
+        end.wait(30)
+        raise InputError("of the solve")
+
+    monkeypatch.setattr("cuenv.lockfile.lock._solve", solve)
+    pins = "pytorch=2.4, pytorch-cuda=12.1, cudatoolkit=11.8"
+    text = f"{WRITTEN_BY} 0.1.0.\nchannels: [pytorch, nvidia]\ndependencies: [{pins}]\n"
+    try:
+        code, said, written = locked(tmp_path, text, mirror, "http://127.0.0.1:1")
+        assert begun.wait(30)
+    finally:
+        end.set()
+    assert (code, written) == (1, set())
+    assert "CU1" in said
+    assert "of the solve" not in said

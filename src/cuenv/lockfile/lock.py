@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from cuenv.core import __version__
 from cuenv.core.errors import CuenvError, Progress, UsageError
 from cuenv.core.findings import UNSATISFIABLE, Finding, Report, allowed, report
-from cuenv.core.io.exclusive import run_beside, run_parallel
+from cuenv.core.io.exclusive import begin, run_parallel
 from cuenv.core.io.files import exists, is_file, path_text, read_text
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import NamedTuple, dataclass, field, replace
@@ -220,6 +222,10 @@ def lock_spec(
     return replace(answer, spec=spec, lock=replace(answer.lock, metadata=metadata), warnings=(warning,))
 
 
+_Answer: TypeAlias = list[Solution] | Unsatisfiable | Finding
+"""The solutions for the platforms, or why there are none."""
+
+
 class _Job(NamedTuple):
     """What is locked, with which tables, and for which hosts: the same host with each platform of the lock."""
 
@@ -240,13 +246,13 @@ def _lock_once(job: _Job) -> Locked:
     job = job._replace(request=_as_of_day(job.request, job.knowledge))
     request, spec = job.request, job.spec
     job, facts, host_named, findings = _with_hosts(job)
-    _open_ahead(job)
+    asked = _ask_ahead(job)
     early = report(job.name, allowed([*findings, *_file_findings(job, facts)], request.allow))
     refused = Locked(report=early, spec=spec, facts=facts, host_named=host_named, wheels=request.wheels)
     if early.errors:
         return refused
     with _errors_carry(early):
-        answer = _solve(job)
+        answer = asked()
         if isinstance(answer, Finding):
             return replace(refused, report=report(job.name, [*early.findings, answer]))
         if isinstance(answer, Unsatisfiable):
@@ -356,21 +362,19 @@ def _solution_findings(job: _Job, solutions: list[Solution]) -> tuple[list[Findi
     sources, knowledge = job.request.sources, job.knowledge
     questions = [cuda_offered(solution, job.spec, sources, knowledge) for solution in solutions]
 
-    def judge() -> tuple[list[list[Finding]], dict[str, str]]:
-        found = [
-            [
-                *host_findings(solution, host, knowledge),
-                *drift_findings(job.spec, solution, knowledge),
-                *build_findings(solution, host, knowledge),
-                *undated_findings(solution, sources.as_of),
-            ]
-            for host, solution in zip(job.hosts, solutions, strict=True)
+    offers = begin(lambda: [ask() for ask in questions])
+    judged = [
+        [
+            *host_findings(solution, host, knowledge),
+            *drift_findings(job.spec, solution, knowledge),
+            *build_findings(solution, host, knowledge),
+            *undated_findings(solution, sources.as_of),
         ]
-        return found, minimum_host(solutions, job.hosts[0], knowledge)
-
+        for host, solution in zip(job.hosts, solutions, strict=True)
+    ]
+    least = minimum_host(solutions, job.hosts[0], knowledge)
     after: list[Finding] = []
-    offers, (judged, least) = run_beside(lambda: [ask() for ask in questions], judge)
-    for host, solution, offered, found in zip(job.hosts, solutions, offers, judged, strict=True):
+    for host, solution, offered, found in zip(job.hosts, solutions, offers(), judged, strict=True):
         of_solution = solved_findings(solution, job.spec, host, offered, knowledge)
         after += [*with_file_in_fix(of_solution, str(job.request.path)), *found]
     return after, least
@@ -458,15 +462,21 @@ def _host(job: _Job) -> tuple[tuple[str, ...], HostFacts, str]:
     return *host_of_update(request.path, request.host, job.knowledge), ""
 
 
-def _open_ahead(job: _Job) -> None:
-    """Begin to read the channels while the file is judged."""
+def _ask_ahead(job: _Job) -> Callable[[], _Answer]:
+    """`_solve`, of which as much as can be is done while the file is judged.
+
+    A file that cuenv wrote is rarely refused: the solve itself begins. Of another file only the channels are read.
+    """
     from cuenv.solve.io.solver import open_ahead  # noqa: PLC0415 - the solver is heavy
 
-    if not job.request.engine.foreign and not job.request.wheels:
-        open_ahead(job.spec.reached, job.hosts[0].platform, job.request.sources)
+    solve = partial(_solve, job)
+    if job.request.engine.foreign or job.request.wheels:
+        return solve
+    open_ahead(job.spec.reached, job.hosts[0].platform, job.request.sources)
+    return begin(solve) if job.spec.ours else solve
 
 
-def _solve(job: _Job) -> list[Solution] | Unsatisfiable | Finding:
+def _solve(job: _Job) -> _Answer:
     """Solve for each platform, side by side; packages of an existing lock stay while they satisfy the file.
 
     What fails beside others is asked again alone: one may have mended the cache under another. So what is returned or

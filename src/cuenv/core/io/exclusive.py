@@ -34,20 +34,17 @@ def run_parallel(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def run_beside(ask: Callable[[], U], work: Callable[[], T]) -> tuple[U, T]:
-    """Call one function in a thread and another one beside it; return both results.
+def begin(ask: Callable[[], T]) -> Callable[[], T]:
+    """Call a function in a thread; the function that is returned waits for its result, or raises its error.
 
-    After an error or Ctrl-C the thread is not awaited.
+    After an error or Ctrl-C of the caller the thread is not awaited.
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="cuenv-ask")
-    try:
-        asked = pool.submit(ask)
-        done = work()
-        return asked.result(), done
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    asked = pool.submit(ask)
+    pool.shutdown(wait=False)
+    return asked.result
 
 
 class BusyError(OutsideError):
