@@ -418,8 +418,9 @@ def test_a_file_of_cuenv_that_is_refused_does_not_wait_for_its_solve(
     begun, end = Event(), Event()
 
     def solve(_job: object) -> None:
-        begun.set()
-        end.wait(30)
+        if not begun.is_set():  # what follows is the solve of a repair, which the message promises or does not
+            begun.set()
+            end.wait(30)
         raise InputError("of the solve")
 
     monkeypatch.setattr("cuenv.lockfile.lock._solve", solve)
