@@ -1530,3 +1530,64 @@ def test_float128_asks_for_the_standard_and_no_other_gcc() -> None:
 
 def test_a_step_of_docker_build_is_told_that_it_sees_no_driver() -> None:
     assert "docker build sees no driver" in led("#7 0.262 /bin/sh: 1: nvidia-smi: not found\n").remedy
+
+
+def test_a_name_that_no_included_header_declares_gets_its_include_in_a_file_that_stays() -> None:
+    undefined = 'impl.h(49): error: identifier "uint32_t" is undefined\n'
+    assert led(f"submodules/raster/{undefined}").command == "sed -i '1i #include <cstdint>' submodules/raster/impl.h"
+    unpacked = led(f"/tmp/pip-req-build-x/{undefined}")
+    assert "<cstdint>" in unpacked.remedy
+    assert not unpacked.command
+    thrust = led('src/map.cuh(503): error: namespace "thrust" has no member "device"\n')
+    assert thrust.command == "sed -i '1i #include <thrust/execution_policy.h>' src/map.cuh"
+    std = led("a.cpp:9:3: error: 'numeric_limits' is not a member of 'std'\n")
+    assert std.command == "sed -i '1i #include <limits>' a.cpp"
+    assert "#include" not in led('a.cu(9): error: identifier "my_own" is undefined\n').remedy
+
+
+def test_a_function_of_blas_or_cuda_is_named_with_its_library() -> None:
+    assert "libopenblas-dev" in led("lib/libtorch_cuda.so: undefined reference to `dgemm_'\n").command
+    cublas = led("a.o: undefined reference to `cublasCreate_v2'\n")
+    assert "-lcublas" in cublas.remedy
+    assert not cublas.command
+
+
+def test_a_legacy_driver_is_not_updated_by_pacman() -> None:
+    refused = "Error! Bad return status for module build on kernel: 6.4.1-arch1-1 (x86_64)\n"
+    assert "pacman" in led(f"{refused}Consult /var/lib/dkms/nvidia/575.64/build/make.log\n").command
+    old = led(f"{refused}Consult /var/lib/dkms/nvidia/390.157/build/make.log\n")
+    assert "legacy branch" in " ".join(old.because)
+    assert not old.command
+
+
+def test_an_import_in_a_notebook_names_the_package_that_was_built_for_another_cuda() -> None:
+    cell = "File ~/e/lib/python3.10/site-packages/mamba_ssm/ops/scan.py:16\n---> 16 import selective_scan_cuda\n"
+    gone = "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory\n"
+    assert "mamba.ssm" in led(f"{cell}\n{gone}").command
+
+
+def test_uv_gets_the_index_of_a_cuda_that_has_the_release() -> None:
+    tree = "  ╰─▶ Because there is no version of torch==2.7.0+{0} and your project depends on torch==2.7.0+{0}\n"
+    ran = "$ uv add torch\n  \xd7 No solution found when resolving dependencies:\n"
+    assert "whl/cu126" in led(f"{ran}{tree.format('cu126')}").command
+    assert not led(f"{ran}{tree.format('cu101')}").command
+    searched = (
+        "$ uv add torch --index https://download.pytorch.org/whl/cu126\n  \xd7 No solution found when resolving\n"
+    )
+    assert not led(f"{searched}{tree.format('cu126')}").command
+
+
+def test_a_prebuilt_module_that_is_not_there_yet_is_awaited() -> None:
+    waits = "since no kernel module package kmod-nvidia-470.57.02-4.18.0 for kernel version 4.18.0 could be found\n"
+    found = led(
+        f"{waits} Problem 1: package kernel-modules-4.18.0.x86_64 requires kernel-uname-r = 4, but none\n"
+        "  of the providers can be installed\n  - package kernel-core is filtered out by exclude filtering\n"
+    )
+    assert "keep the present kernel" in found.remedy
+    assert not found.command
+
+
+def test_what_an_isolated_build_lacks_is_not_installed_beside_it() -> None:
+    asked = "ERROR Backend subprocess exited when trying to invoke get_requires_for_build_sdist\n"
+    cut = f"ModuleNotFoundError: No module named 'wheel'\n{asked}"
+    assert "--no-build-isolation" in led(cut).remedy

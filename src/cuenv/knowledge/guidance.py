@@ -48,6 +48,7 @@ PROVIDED = (
     "wheels",
     "since",
     "until",
+    "declared",
 )
 ANY = "any"  # in ``follows``: the row follows every cause that stands in the same log
 
@@ -157,7 +158,8 @@ class Provider(Row, key=("kind", "name")):
         "library to `link` with, a package of Debian that was `renamed`, a `program`, a package that is built "
         "from its repository, a name of a package (`package:name`), a version of libstdc++, the `kernels` of a "
         "package for a GPU, the lowest compute `capability` for which its sources can be compiled, the `wheels` of a "
-        "release (`package:X.Y`), and a name in the headers of CUDA, `since` and `until` a release",
+        "release (`package:X.Y`), a name in the headers of CUDA, `since` and `until` a release, and a name that a "
+        "header of C++ or Thrust has `declared`",
     )
     name: str = column(TEXT, "its name")
     gives: str = column(
@@ -165,7 +167,7 @@ class Provider(Row, key=("kind", "name")):
         "what provides it: what pip is asked for (`{major}` is the CUDA major), the last Python that has it or that it "
         "has wheels for, the first or last CUDA whose headers have a name, a command in the folder of the program, the "
         "package of Debian and Ubuntu, the first GCC; for kernels the variables with which pip compiles them (`{list}` "
-        "are the compute capabilities), a command, or `wheel`: another one is needed",
+        "are the compute capabilities), a command, or `wheel`: another one is needed; the header that declares a name",
     )
 
 

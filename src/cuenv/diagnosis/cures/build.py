@@ -241,9 +241,10 @@ def nvcc_targets(context: LogContext) -> CureResult:
                 because=tuple(because), command=f'export TORCH_CUDA_ARCH_LIST="{";".join(map(str, targets))}"'
             )
     _, cuda = torch_of(context)
-    if latest and "make" in context.mentions and not {"building", "python"} & context.mentions.keys() and cuda is None:
+    if "make" in context.mentions and not {"building", "python"} & context.mentions.keys() and cuda is None:
         remedy = (
-            "take the architecture out of the Makefile's list if no GPU here needs it; else use an nvcc that knows it"
+            "take the architecture out of the list of the build (the Makefile, CUDA_ARCH_BIN of OpenCV, "
+            "CMAKE_CUDA_ARCHITECTURES) if no GPU here needs it; else use an nvcc that knows it"
         )
         return CureResult(because=tuple(because), remedy=remedy, command="")
     own = next((row.version for row in rows if row.version == cuda), None)
@@ -403,6 +404,27 @@ def link(context: LogContext) -> CureResult:
     return CureResult(command=f"sudo apt-get install {found}") if found else CureResult()
 
 
+@cure
+def link_symbol(context: LogContext) -> CureResult:
+    """Name the library of a missing function of BLAS, LAPACK or CUDA."""
+    name = context.groups.get("name", "")
+    if _LAPACK.fullmatch(name):
+        says = f"{name} is a function of BLAS or LAPACK"
+        remedy = "install a BLAS with LAPACK (OpenBLAS or MKL), empty the build directory, and configure again"
+        return CureResult(
+            because=(says,), remedy=remedy, command="sudo apt-get install -y libopenblas-dev liblapack-dev"
+        )
+    if found := _OF_CUDA_LIBRARY.match(name):
+        says = f"{name} is a function of lib{found[1] or 'cudart'}"
+        remedy = f"add -l{found[1] or 'cudart'} and the directory of the toolkit's libraries to the link line"
+        return CureResult(because=(says,), remedy=remedy)
+    return CureResult()
+
+
+_LAPACK = regex(r"cblas_[a-z]\w{2,20}|LAPACKE_\w{3,20}|[sdcz][a-z]{2,7}[0-9]?_")
+_OF_CUDA_LIBRARY = regex(r"(cublasLt|cublas|cusparse|cusolver|cufft|curand|cudnn|nccl|nvrtc)[A-Z]\w|cuda[A-Z]\w")
+
+
 def _name_length(row: Provider) -> int:
     return -len(row.name)
 
@@ -480,9 +502,28 @@ def cuda_name(context: LogContext) -> CureResult:
             says = f"{name} is in the headers of CUDA up to {until}, but the build finds newer ones"
             remedy = f"take a release of the source for CUDA {version(until).major + 1}, or build with CUDA {until}"
             return CureResult(because=(says,), remedy=remedy, command=install_toolchain(context, version(until)))
-    return CureResult()
+    return _undeclared_name_cure(context, said)
 
 
+def _undeclared_name_cure(context: LogContext, said: str) -> CureResult:
+    """Suggest the include for a name of C++ or Thrust that other headers no longer bring with them."""
+    words = _QUOTED.findall(said)
+    scope = next((f"{word}::" for word in words if word in ("std", "thrust")), "")
+    full = [f"{scope}{word.rpartition('::')[2]}" if scope else word for word in words if f"{word}::" != scope]
+    header, name = next(((found, name) for name in full if (found := provider(context, "declared", name))), ("", ""))
+    if not header:
+        return CureResult()
+    says = f"{name} is declared in <{header}>, which this file does not include; other headers no longer bring it"
+    file = _SOURCE_FILE.search(context.line)
+    gone = file is None or _UNPACKED.search(file[1])  # where pip unpacked it for this build alone
+    command = "" if file is None or gone else f"sed -i '1i #include <{header}>' {quote(file[1])}"
+    remedy = f"add #include <{header}> at the top of the file, or take a newer release of the source"
+    return CureResult(because=(says,), remedy=remedy, command=command)
+
+
+_QUOTED = regex("[\"'`\u2018\u2019]([A-Za-z_][\\w:]{2,60})[\"'\u2018\u2019]")
+_UNPACKED = regex(r"/(?:pip-[\w-]{3,20}|builds-v[0-9]|git-v[0-9])")
+_SOURCE_FILE = regex(r"(?:^|[\s|>])([\w./~+-]{1,240}\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl))[:(][0-9]")
 _OLD_WARP_FUNCTION = regex(r"\b(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\b")
 
 

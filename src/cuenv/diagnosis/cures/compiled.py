@@ -27,6 +27,7 @@ from cuenv.diagnosis.cures.names import (
     normalized_path,
     package_in,
     package_of,
+    package_of_import,
     pip_requirement,
     provider,
 )
@@ -261,11 +262,7 @@ def built_again(context: LogContext) -> CureResult:
         remedy = "write import torch before the import of the extension; if it stands there, build the extension again"
         return CureResult(remedy=remedy)
     package = context.groups.get("package", "")
-    package = (
-        package_of(package)
-        if package
-        else package_in(context.line) or package_in(context.mentions.get("importing", ""))
-    )
+    package = package_of(package) if package else package_in(context.line) or package_of_import(context)
     if not package:
         return CureResult()
     if package in _PINNING:

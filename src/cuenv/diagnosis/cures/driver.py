@@ -255,12 +255,24 @@ def module_build(context: LogContext) -> CureResult:
         context.line,
     ):
         return CureResult(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
+    branch = context.mentions.get("module", "")
+    if branch in _LEGACY:
+        says = f"driver {branch} is a legacy branch, to which NVIDIA adds no support for new kernels"
+        remedy = (
+            "boot an older kernel (a long-term one), or install a package of this branch that is patched for this one"
+        )
+        ubuntu = _NEWER_DRIVER[1]
+        return CureResult(
+            because=(says,), remedy=remedy, command=ubuntu[1] if re.search(ubuntu[0], context.line) else ""
+        )
     remedy = "install a newer driver that supports this kernel, or boot the older kernel"
     return CureResult(
         remedy=remedy, command=next((command for words, command in _NEWER_DRIVER if re.search(words, context.line)), "")
     )
 
 
+_LEGACY = ("304", "340", "390", "470")
+"""Branches of the driver that ended (nvidia.com/en-us/drivers/unix/legacy-gpu)."""
 _NEWER_DRIVER = (
     (r"akmods|nvidia-kmod", "sudo dnf upgrade --refresh -y '*nvidia*' && sudo akmods --force"),
     (r"-(?:generic|lowlatency|azure|aws|gcp|oem)\b", "sudo apt-get update && sudo ubuntu-drivers install"),

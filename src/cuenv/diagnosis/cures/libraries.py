@@ -14,7 +14,7 @@ from cuenv.core.versions import version, version_or_none
 from cuenv.diagnosis.cures.build import nvcc_on_path
 from cuenv.diagnosis.cures.context import CureResult, LogContext, cure, torch_of
 from cuenv.diagnosis.cures.managers import PIP
-from cuenv.diagnosis.cures.names import PIP_REINSTALL, package_in, pip_requirement, provider
+from cuenv.diagnosis.cures.names import PIP_REINSTALL, package_in, package_of_import, pip_requirement, provider
 from cuenv.diagnosis.cures.torch import is_wheel
 
 
@@ -93,7 +93,7 @@ def runtime(context: LogContext) -> CureResult:
         f"LD_LIBRARY_PATH names {entry.path}"
         for entry in (context.facts.environment.library_path if context.facts else ())
     ]
-    package = package_in(context.line) or package_in(context.mentions.get("importing", ""))
+    package = package_in(context.line) or package_of_import(context)
     if context.frameworks & {"ai.onnxruntime", "onnxruntime-java"}:
         remedy = "use the release of com.microsoft.onnxruntime:onnxruntime_gpu for the installed CUDA"
         return CureResult(because=(*because, "this is ONNX Runtime for Java, which pip cannot install"), remedy=remedy)

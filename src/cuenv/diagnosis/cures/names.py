@@ -72,6 +72,12 @@ def package_of(name: str) -> str:
     return _PARTS.get(name, name)
 
 
+def package_of_import(context: LogContext) -> str:
+    """Return the package whose module was being imported: that of the last file, or of the frame that raised."""
+    frame = context.frame.package if context.frame else ""
+    return package_in(context.mentions.get("importing", "")) or (package_of(frame) if frame not in _OWN else "")
+
+
 def pip_requirement(context: LogContext, package: str) -> str:
     """Return the requirement to reinstall a package: the version of the log, else the installed version.
 
@@ -89,11 +95,7 @@ def pip_requirement(context: LogContext, package: str) -> str:
 
 def placeholder_values(context: LogContext) -> Iterator[tuple[str, str]]:
     """Yield the placeholders of a command (PACKAGE, IMAGE, TRAIN.py) and their values from the log."""
-    package = (
-        package_in(context.line)
-        or context.mentions.get("building", "")
-        or package_in(context.mentions.get("importing", ""))
-    )
+    package = package_in(context.line) or context.mentions.get("building", "") or package_of_import(context)
     release = context.packages.get(package, "")
     if package:
         yield "PACKAGE", f"{package}=={release}" if release else package

@@ -71,7 +71,9 @@ def module(context: LogContext) -> CureResult:
 def _in_isolated_build(context: LogContext) -> bool:
     """Return whether a module is missing in the isolated build environment of pip or uv."""
     isolated, frame = context.mentions.get("isolated"), context.frame
-    return bool(isolated and frame and frame.file.endswith(("setup.py", "setuptools/build_meta.py")))
+    if frame is None:  # a cut log: only what the build itself imports can be missing in it
+        return bool(isolated) and context.groups.get("module") in ("wheel", "setuptools", "numpy", "Cython", "torch")
+    return bool(isolated and frame.file.endswith(("setup.py", "setuptools/build_meta.py")))
 
 
 def _undeclared_import_cure(context: LogContext, name: str) -> CureResult:
@@ -336,7 +338,7 @@ def uv_hint(context: LogContext) -> CureResult:
     """Suggest what uv proposes if its first index lacks the release, and quote its explanation."""
     found, tree = _uv_hint_cure(context), context.mentions.get("tree", "")
     local = _LOCAL_TORCH.search(tree)
-    if local and not found.command:
+    if local and not found.command and _is_built(context, local) and "indexed" not in context.mentions:
         says = f"versions with +{local['tag']} are only on PyTorch's index for {local['tag']}"
         index = f"export UV_EXTRA_INDEX_URL={INDEX}{local['tag']} UV_INDEX_STRATEGY=unsafe-best-match"
         found = CureResult(because=(says,), remedy="add that index to the usual one", command=index)
@@ -344,9 +346,17 @@ def uv_hint(context: LogContext) -> CureResult:
 
 
 _LOCAL_TORCH = regex(
-    r"only the following versions of torch(?:vision|audio)? are available: [^+]* and "
-    r".*(?:depends on|requires?) torch(?:vision|audio)?==[0-9.]+\+(?P<tag>cu[0-9]{2,3}|cpu)\b"
+    r"(?:only the following versions of torch(?:vision|audio)? are available: [^+]* and "
+    r".*(?:depends on|requires?)|there is no version of) "
+    r"(?P<name>torch(?:vision|audio)?)==(?P<asked>[0-9.]+)\+(?P<tag>cu[0-9]{2,3}|cpu)\b"
 )
+
+
+def _is_built(context: LogContext, asked: re.Match[str]) -> bool:
+    """Return whether the tables have wheels of a torch for a CUDA; they know no release of its companions."""
+    rows = [row for row in context.knowledge.wheels if row.version.public == asked["asked"]]
+    tags = {f"cu{row.cuda.major}{row.cuda.minor}" if row.cuda else "cpu" for row in rows}
+    return asked["name"] != "torch" or not rows or asked["tag"] in {*tags, "cpu"}
 
 
 def _uv_hint_cure(context: LogContext) -> CureResult:
@@ -359,7 +369,9 @@ def _uv_hint_cure(context: LogContext) -> CureResult:
         return CureResult(because=(says,), remedy=remedy, command=f"uv venv --python {pythons[-1]}")
     if (index := context.mentions.get("lone")) and context.mentions.get("manager") == "uv":
         says = "PyTorch's index replaced PyPI, but has only torch and its dependencies"
-        return CureResult(because=(says,), command=f"uv add torch --index {INDEX}{index}")
+        return CureResult(
+            because=(says,), command=f"uv add {context.mentions.get('added', 'torch')} --index {INDEX}{index}"
+        )
     if context.mentions.get("hint") not in ("unsafe-best-match", "--extra-index-url"):
         return CureResult()
     says = "uv uses only the first index that has a package"

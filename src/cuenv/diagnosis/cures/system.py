@@ -151,7 +151,10 @@ def apt_dependencies(context: LogContext) -> CureResult:
 def _of_another_release(context: LogContext) -> CureResult:
     """The repository of this release of the system, where a package needs one that only another release has."""
     says = f"{context.mentions['uninstallable']} is not in the repositories of this system"
-    remedy = "the packages are for another release of the system: use the repository of this one, and run apt update"
+    remedy = (
+        "enable the part of the repository that has it (contrib and non-free in Debian, universe and multiverse in "
+        "Ubuntu); if none has it, the packages are for another release of the system"
+    )
     return CureResult(because=(says,), remedy=remedy)
 
 
@@ -211,6 +214,10 @@ def swig(context: LogContext) -> CureResult:
 @cure
 def dnf_dependencies(context: LogContext) -> CureResult:
     """Suggest an update of kernel packages, or the repository with what is missing."""
+    if awaited := context.mentions.get("prebuilt"):
+        says = f"the repository has no {awaited} yet, the prebuilt module for the newest kernel"
+        remedy = "keep the present kernel until it has one, or take the stream whose module DKMS builds on the machine"
+        return CureResult(because=(says,), remedy=remedy)
     if "kernel" in context.line:
         remedy = "update the kernel and its packages to the same release, and reboot; a mirror may be some hours behind"
         return CureResult(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")

@@ -18,6 +18,7 @@ _FRAME = regex(
     rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
     rb"(?:^|[\s\[])(?:File )?(?P<path>[~/][^\s:\"'()\[\]]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)?"
     rb"(?:\]\([^\s()]{1,400}\),?)? in(?: (?P<name>[\w<>]{1,80})|$)|"
+    rb"^\s*File (?P<module>[~/][^\s:\"'()\[\]]{1,300}\.py):(?P<at>[0-9]{1,7})\s*$|"
     rb"(?:Cell In|Input In) ?\[[0-9]{1,5}\]|(?:^|[\s</])ipython-input-[0-9]{1,12}[-.]"
 )
 """A frame of Python, IPython (its path may be a Markdown link) or rich, or a cell of a notebook."""
@@ -100,7 +101,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
                 checked = True
                 code = printable_line(line[line.index(b"assert", check.start()) :]) if b"assert" in check[0] else ""
             continue
-        file = (found["file"] or found["path"] or b"").decode("utf-8", "replace")
+        file = (found["file"] or found["path"] or found["module"] or b"").decode("utf-8", "replace")
         standard = bool(_STANDARD.search(file))
         if standard or (found["function"] or found["name"]) in _OPENED:
             checked, passed, code = always, True, ""
@@ -111,7 +112,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
             return Frame(file="setup.py", line=inline, built=built)
         return Frame(
             file=file[-_SHOWN:] or "a cell of the notebook",
-            line=(found["line"] or found["row"] or b"").decode(),
+            line=(found["line"] or found["row"] or found["at"] or b"").decode(),
             package=next(filter(None, library.groups()), "") if library else "",
             checked=checked,
             code=code,

@@ -201,7 +201,7 @@ _ENVELOPE = regex(
     rb"Error in inspecting model architecture|WorkerProc initialization failed|Intercepted XLA runtime error|"
     rb"Error executing job with overrides|"
     rb"[Mm]ain process exited, code=|Failed with result '|"
-    rb"pyxis: printing |complete standard error output:\s*$|failure detected by watchdog|"
+    rb"Setting up PyTorch plugin |pyxis: printing |complete standard error output:\s*$|failure detected by watchdog|"
     rb"Stack trace of the failed collective|"
     rb"NCCL operations have failed or timed out|To avoid (?:data )?inconsistency|watchdog thread terminated with"
 )

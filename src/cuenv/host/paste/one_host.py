@@ -480,6 +480,9 @@ _SOFTWARE = {
             "uninstallable",
             "cross",
             "make",
+            "module",
+            "added",
+            "prebuilt",
         )
     },
     "interface": ("interface",),
