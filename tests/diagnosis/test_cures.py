@@ -1591,3 +1591,50 @@ def test_what_an_isolated_build_lacks_is_not_installed_beside_it() -> None:
     asked = "ERROR Backend subprocess exited when trying to invoke get_requires_for_build_sdist\n"
     cut = f"ModuleNotFoundError: No module named 'wheel'\n{asked}"
     assert "--no-build-isolation" in led(cut).remedy
+
+
+@pytest.mark.parametrize(
+    ("bounds", "wanted"),
+    [
+        ("mmcv>=2.0.0rc4, <2.2.0", "mim install 'mmcv>=2.0.0rc4,<2.2.0'"),
+        ("mmcv>=1.3.8, <=1.7.0", "mim install 'mmcv-full>=1.3.8,<=1.7.0'"),
+    ],
+)
+def test_the_bounds_of_mmcv_stay_as_the_program_names_them(bounds: str, wanted: str) -> None:
+    found = led(f"AssertionError: MMCV==1.9.9 is used but incompatible. Please install {bounds}.\n")
+    assert found.command.endswith(wanted)
+
+
+@pytest.mark.parametrize(
+    ("written", "read_up_to", "wanted"),
+    [("7.3", "7.1", "cudatoolkit=11.1"), ("8.4", "8.2", "cuda-version=12.2 cuda-nvcc cuda-nvrtc"), ("8.4", "5.0", "")],
+)
+def test_numba_gets_the_toolkit_whose_ptx_the_driver_reads(written: str, read_up_to: str, wanted: str) -> None:
+    found = led(
+        "numba.cuda.cudadrv.driver.LinkerError: [222] Call to cuLinkAddData results in UNKNOWN_CUDA_ERROR\n"
+        f"ptxas application ptx input, line 9; fatal   : Unsupported .version {written}; current version is "
+        f"'{read_up_to}'\n"
+    )
+    assert found.command == (f"conda install -c conda-forge {wanted}" if wanted else "")
+
+
+def test_a_kernel_of_a_package_without_a_row_is_not_answered_with_another_torch() -> None:
+    frame = 'Traceback (most recent call last):\n  File "/e/lib/python3.11/site-packages/%s.py", line 64, in forward\n'
+    error = "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    own = led(f"{frame % 'flex_gemm/ops/conv'}    out = kernels.cuda.neighbour_map_cuda(\n{error}")
+    assert "flex-gemm" in own.remedy
+    assert not own.command
+    of_torch = led(f"{frame % 'torch/nn/functional'}    return torch.conv2d(\n{error}")
+    assert of_torch.command.startswith("cuenv resolve")
+
+
+@pytest.mark.parametrize(
+    ("package", "wanted"),
+    [("torch_scatter", "torch-scatter -f "), ("xgboost", "--no-deps xgboost"), ("detectron2", "detectron2.git")],
+)
+def test_a_package_without_gpu_code_is_replaced_from_where_its_builds_are(package: str, wanted: str) -> None:
+    log = f'Traceback (most recent call last):\n  File "/e/lib/python3.9/site-packages/{package}/a.py", line 1, in f\n'
+    assert (
+        wanted
+        in led(f"{log}    f({package})\n{package}.core.Error: {package} not compiled with GPU support.\n").command
+    )

@@ -136,7 +136,7 @@ Root Cause (first observed failure):
   exitcode  : %s (pid: 14690)
 """
     assert ids(read(table % b"1")) == ["child-failed"]
-    assert ids(read(table % b"-9")) == ["host-out-of-memory"]
+    assert ids(read(table % b"-9")) == ["process-killed"]
 
 
 def test_an_allocator_that_refuses_a_pointer_leads_before_the_worker_that_it_ends() -> None:
@@ -333,7 +333,7 @@ def test_a_record_of_json_that_says_in_words_what_failed_leads() -> None:
     ("line", "name"),
     [
         ("slurmstepd: error: Detected 2 oom-kill event(s) in step 7.0 cgroup.", "host-out-of-memory"),
-        ("mpirun noticed that process rank 2 with PID 0 on node a exited on signal 9 (Killed).", "host-out-of-memory"),
+        ("mpirun noticed that process rank 2 with PID 0 on node a exited on signal 9 (Killed).", "process-killed"),
         ("mpirun noticed that process rank 2 with PID 0 on node a exited on signal 11 (X).", "segmentation-fault"),
         (
             "RuntimeError: Resource exhausted: Failed to allocate request for 2.00GiB on device 0",
@@ -644,7 +644,7 @@ def test_the_error_of_a_worker_leads_before_the_loader_that_misses_it() -> None:
 def test_a_line_is_graded_by_the_level_behind_the_name_of_its_process() -> None:
     note = b"(Worker pid=7) DEBUG 04-21 06:57:28 [platforms.py:55] TPU is not available: No module named 'libtpu'\n"
     found = read(note + TRACEBACK + b"RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.\n")
-    assert ids(found)[0] == "host-out-of-memory"
+    assert ids(found)[0] == "process-killed"
     words = b"[2023-11-20 09:57:27,760][root][INFO] - the fatal consequences might be prevented\n"
     assert read(words + HEALTHY).fine
 

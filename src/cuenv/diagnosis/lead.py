@@ -24,7 +24,7 @@ _MACHINE_LAYERS = ("driver", "device", "loader", "container", "scope")
 """Layers whose errors a program can survive by running without its GPU."""
 _SCOPE_LAYERS = ("scope", "memory")
 """The layer that ranks first, and the layer whose errors have the same causes on every system."""
-_INTERRUPTED, _KILLED, _CHILD_FAILED = "interrupted", "host-out-of-memory", "child-failed"
+_INTERRUPTED, _KILLED, _CHILD_FAILED = "interrupted", "process-killed", "child-failed"
 _KILLED_TEXT = "Killed"
 _SHOWN_FAILURES = 3
 _NEAR_LINES = 6  # lines above the end of a build in which a weak failure may name its cause

@@ -167,7 +167,8 @@ def ptxas(context: LogContext) -> CureResult:
 @cure
 def kernel_of_package(context: LogContext) -> CureResult:
     """Suggest the fix for a hand-written kernel, which torch.compile did not make."""
-    if "triton.compiler.errors" not in context.line or "inductor" in context.mentions:
+    own = "triton.compiler.errors" in context.line or "PassManager" in context.line
+    if not own or "inductor" in context.mentions:
         return CureResult()
     remedy = "the kernel is one of a package or of the program: install the release of Triton that it was written for"
     return CureResult(remedy=remedy, command="")
@@ -183,7 +184,15 @@ def device_code(context: LogContext) -> CureResult:
         return CureResult(
             remedy="a build of onnxruntime that has code for this GPU: a newer CUDA, or a newer release", command=""
         )
+    if "numba" in context.frameworks and "cuLink" in context.line:
+        return _of_numba(context)
     package = _with_kernels(context)
+    if not package and (own := _other_caller(context)):
+        remedy = (
+            f"if the last line of the traceback calls a kernel of {own}, compile {own} again with TORCH_CUDA_ARCH_LIST "
+            "for this GPU; otherwise install a build of torch that covers it"
+        )
+        return CureResult(because=(f"it was raised in {own}",), remedy=remedy, command="")
     if not package:
         return with_fitting_wheel(context, _of_torch(context))
     found = capabilities(context)
@@ -209,6 +218,32 @@ def device_code(context: LogContext) -> CureResult:
         remedy=remedy,
         command=f"{how.replace('{list}', wanted)} {pip} {pip_requirement(context, package)}",
     )
+
+
+def _of_numba(context: LogContext) -> CureResult:
+    """Suggest the toolkit of the CUDA release whose PTX is the newest that the driver reads, which the log names."""
+    release = version_or_none(context.mentions.get("ptx", ""))
+    fits = [row.version for row in context.knowledge.cudas if release is not None and row.isa == release]
+    if not fits:
+        remedy = "install in Numba's environment a CUDA toolkit that is not newer than the driver's CUDA version"
+        return CureResult(remedy=remedy, command="")
+    cuda = min(fits)
+    because = (f"the driver reads PTX up to {release}, which is that of CUDA {cuda}",)
+    remedy = f"let Numba compile with the toolkit of CUDA {cuda}, or install a newer driver"
+    wanted = f"cudatoolkit={cuda}" if cuda.major < _WITHOUT_CUDATOOLKIT else f"cuda-version={cuda} cuda-nvcc cuda-nvrtc"
+    if context.mentions.get("manager", "conda") != "conda":
+        return CureResult(because=because, remedy=remedy, command="")
+    return CureResult(because=because, remedy=remedy, command=f"conda install -c conda-forge {wanted}")
+
+
+_WITHOUT_CUDATOOLKIT = 12
+"""The first major release of CUDA that conda-forge divides into packages of its own names."""
+
+
+def _other_caller(context: LogContext) -> str:
+    """Return the package, not torch, whose line names a compiled part and raised the exception."""
+    frame = context.frame
+    return package_of(frame.package) if frame and frame.built and frame.package and frame.package != "torch" else ""
 
 
 def _with_kernels(context: LogContext) -> str:

@@ -15,7 +15,8 @@ from cuenv.diagnosis.cures.build import nvcc_on_path
 from cuenv.diagnosis.cures.context import CureResult, LogContext, cure, torch_of
 from cuenv.diagnosis.cures.managers import PIP
 from cuenv.diagnosis.cures.names import PIP_REINSTALL, package_in, package_of_import, pip_requirement, provider
-from cuenv.diagnosis.cures.torch import is_wheel
+from cuenv.diagnosis.cures.solvers import pyg_requirement
+from cuenv.diagnosis.cures.torch import dgl, is_wheel
 
 
 @cure
@@ -284,6 +285,16 @@ def cuda_part(context: LogContext) -> CureResult:
         return CureResult(
             remedy=remedy, command="" if here else f"{PIP} install --force-reinstall --no-deps ctranslate2"
         )
+    if "dgl" in text:
+        found = dgl(context)
+        remedy = "install DGL's CUDA build for this torch and CUDA, from the index that dgl.ai names"
+        return found if found.command else CureResult(remedy=remedy, command="")
+    own = context.frame.package if context.frame else ""
+    if own.startswith("torch_"):
+        return CureResult(command=f"{PIP} install --force-reinstall --no-deps {pyg_requirement(context, own)}")
+    if "xgboost" in text.lower():
+        remedy = "install a build with CUDA: PyPI's x86-64 wheel, or with conda the package py-xgboost-gpu"
+        return CureResult(remedy=remedy, command=f"{PIP} install --force-reinstall --no-deps xgboost")
     package = next((name for name in ("apex", "detectron2", "mmcv") if name in text.lower()), "")
     if package == "mmcv" or ": implementation for device " in text:  # so speaks mmcv alone
         return CureResult(
@@ -293,6 +304,16 @@ def cuda_part(context: LogContext) -> CureResult:
     return (
         CureResult(command=f"{ready} {PIP_REINSTALL} {pip_requirement(context, package)}") if package else CureResult()
     )
+
+
+@cure
+def mmcv(context: LogContext) -> CureResult:
+    """Suggest mmcv-full, the name of mmcv with its kernels before release 2."""
+    high = context.groups.get("high", "")
+    if not re.match(r"<=? ?1\.", high):
+        return CureResult()
+    wanted = quote(f"mmcv-full>={context.groups.get('low', '')},{high}")
+    return CureResult(command=f"{PIP} install openmim && mim install {wanted}")
 
 
 @cure
@@ -418,7 +439,7 @@ def cudnn_start(context: LogContext) -> CureResult:
     if re.search(r"\(External\)|ExternalError|/paddle/", context.line):  # Paddle finds its libraries by that variable
         remedy = "free GPU memory; then compare the cuDNN on LD_LIBRARY_PATH with the one that Paddle was built with"
         return CureResult(remedy=remedy, command="")
-    if "jax" in context.frameworks or "/xla/" in context.line:
+    if "jax" in context.frameworks or "/xla/" in context.line or "XlaRuntimeError" in context.line:
         remedy = "let JAX allocate memory on demand; otherwise look for another cuDNN on LD_LIBRARY_PATH"
         return CureResult(remedy=remedy, command="export XLA_PYTHON_CLIENT_PREALLOCATE=false")
     if "tensorflow" in context.frameworks or "tensorflow" in context.line:

@@ -483,6 +483,7 @@ _SOFTWARE = {
             "module",
             "added",
             "prebuilt",
+            "ptx",
         )
     },
     "interface": ("interface",),

@@ -156,6 +156,8 @@ FRAMEWORKS = pattern_reader(
     (
         "torch",
         "jaxlib",
+        "jax/_src/",
+        "Unsupported .version",
         "JAX was built",
         "tensorflow",
         "ggml",
@@ -190,7 +192,8 @@ FRAMEWORKS = pattern_reader(
     0,
     (
         ("framework", regex(r"\b(torch)[./]|\b[Pp]y(?P<value>[Tt]orch)\b")),
-        ("framework", regex(r"\b(jax)lib\b|\b(?P<value>JAX) was built")),
+        ("framework", regex(r"\b(jax)(?:lib\b|/_src/)|\b(?P<value>JAX) was built")),
+        ("ptx", regex(r"Unsupported \.version [0-9]\.[0-9]; current version is '([0-9]\.[0-9])'")),
         ("framework", regex(r"\b(tensorflow)[./]")),
         ("framework", regex(r"\b(ggml)[-_.]")),
         ("framework", regex(r"\b(llama[._-]cpp(?:[_-]python)?)\b")),
