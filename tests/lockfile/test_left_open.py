@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from cases import collect
 from cuenv.core.findings import Finding, report
+from cuenv.core.versions import parse_version_spec
 from cuenv.lockfile.left_open import needs_other_python, open_pythons, with_python
+from cuenv.lockfile.pip_findings import conflict_finding
+from cuenv.resolver.asked_torch import python_findings, torch_asked
+from cuenv.solve.pip_part import PipConflict
 from given import base, spec
 
 ALL = ("3.12", "3.11", "3.10", "3.9", "3.8", "3.7", "3.6", "3.13", "3.14")
@@ -46,15 +50,22 @@ def test_one_of_them_is_named_beside_what_the_file_says(pins: tuple[str, ...], w
 
 
 @collect(
-    ("code", "message", "wants"),
+    ("text", "wants"),
     [
-        ("CU510", "Because a==1 has no wheels with a matching Python ABI tag (e.g., `cp314`) and you", True),
-        ("CU510", "Because the requested Python version (>=3.14) does not satisfy Python>=3.6,<3.10", True),
-        ("CU110", "pip: torch==1.9.1 has wheels for Python 3.6, 3.7, but the file requests Python 3.12", True),
-        ("CU510", "Because pandas==1.5.2 depends on numpy>=1.21.0 and you require numpy==1.20.3", False),
-        ("CU401", "CUDA 13.x needs driver 580.65.06 or later", False),
+        ("Because a==1 has no wheels with a matching Python ABI tag (e.g., `cp314`) and you", True),
+        ("Because the requested Python version (>=3.14) does not satisfy Python>=3.6,<3.10", True),
+        ("Because pandas==1.5.2 depends on numpy>=1.21.0 and you require numpy==1.20.3", False),
     ],
 )
-def test_another_python_helps_only_where_a_package_is_for_others(code: str, message: str, wants: bool) -> None:
-    found = report("x", [Finding(code=code, severity="error", subject="a", message=message)])
-    assert needs_other_python(found) == wants
+def test_another_python_helps_only_where_a_package_is_for_others(text: str, wants: bool) -> None:
+    whole, later = PipConflict(text=text), PipConflict(text="Because a==1 depends on b==2", then=(text,))
+    found = [report("x", [conflict_finding(item)]) for item in (whole, later)]
+    assert [needs_other_python(item) for item in found] == [wants, wants]
+
+
+def test_another_python_helps_where_torch_has_no_wheel_for_this_one() -> None:
+    asked = torch_asked(("torch==1.9.1",))
+    assert asked is not None
+    found = python_findings(asked, parse_version_spec("3.12", what="python"), "linux-64", base())
+    assert needs_other_python(report("x", found))
+    assert not needs_other_python(report("x", [Finding(code="CU401", severity="error", subject="a", message="driver")]))

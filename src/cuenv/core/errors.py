@@ -57,10 +57,18 @@ class UsageError(CuenvError):
 
 
 class InputError(CuenvError):
-    """A file or stream cannot be read or is not what it should be."""
+    """A file or stream cannot be read or is not what it should be.
+
+    Attributes:
+        line: the line of the file, from 1; 0 where it is not one line.
+    """
 
     exit = ExitCode.INPUT
     code = "input"
+
+    def __init__(self, message: str, *, hint: str | None = None, line: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
 
 
 class NotALockError(InputError):

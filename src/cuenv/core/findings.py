@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cuenv.core.errors import ExitCode
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.core.versions import Capability
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Severity = Literal["error", "warning", "info"]
 _RANK = {"error": 0, "warning": 1, "info": 2}
@@ -69,6 +72,86 @@ def mended_by(edits: Iterable[FileEdit]) -> str | None:
     return ", and ".join(map(str, edits)) or None
 
 
+class DriverFix(str):
+    """The text of a fix by a driver.
+
+    Args:
+        driver: what to install, ``driver 570.26 or later``.
+    """
+
+    __slots__ = ("driver",)
+    driver: str
+
+    def __new__(cls, driver: str) -> Self:
+        """The text, which keeps its part."""
+        made = super().__new__(cls, f"install {driver}")
+        made.driver = driver
+        return made
+
+
+class PipFix(str):
+    """The text of a fix by requirements of pip.
+
+    Args:
+        requirements: in the order in which they are named.
+    """
+
+    __slots__ = ("requirements",)
+    requirements: tuple[str, ...]
+
+    def __new__(cls, *requirements: str) -> Self:
+        """The text, which keeps its parts."""
+        made = super().__new__(cls, f"with pip: {' '.join(requirements)}")
+        made.requirements = requirements
+        return made
+
+
+class WheelFix(str):
+    """The text of a fix by a wheel of torch, which each package manager takes by a command of its own.
+
+    Args:
+        requirements: ``torch==2.7.1+cu126``, and the releases of other wheels for it.
+        note: what is said of that wheel.
+        url: that of the index that has it.
+        driver: what to install instead, ``driver 570.26 or later``; empty if no driver helps.
+        without: the entries of the file that go, in words; empty if none do.
+    """
+
+    __slots__ = ("driver", "note", "requirements", "url", "without")
+    requirements: tuple[str, ...]
+    note: str
+    url: str
+    driver: str
+    without: str
+
+    def __new__(
+        cls, requirements: tuple[str, ...], *, url: str, note: str = "", driver: str = "", without: str = ""
+    ) -> Self:
+        """The text, which keeps its parts."""
+        wheel = f"with pip: {' '.join(requirements)}{note} from --extra-index-url {url}"
+        made = super().__new__(cls, _with_driver(driver, wheel) + without)
+        made.requirements, made.note, made.url, made.driver, made.without = requirements, note, url, driver, without
+        return made
+
+    def said(self, wheel: str) -> str:
+        """The text with other words for the wheel."""
+        return _with_driver(self.driver, wheel) + self.without
+
+    def but(self, *, requirements: tuple[str, ...] = (), driver: str = "", without: str = "") -> WheelFix:
+        """The fix with other parts."""
+        return WheelFix(
+            requirements or self.requirements,
+            url=self.url,
+            note=self.note,
+            driver=driver or self.driver,
+            without=without or self.without,
+        )
+
+
+def _with_driver(driver: str, wheel: str) -> str:
+    return f"install {driver}, or {wheel}" if driver else wheel
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong, or worth knowing."""
@@ -83,11 +166,18 @@ class Finding:
     fixable: bool = False  # whether ``cuenv lint --fix`` corrects it
     unknown: bool = False  # whether it is unknown if a component supports the host; then the verdict is not ``fine``
     edits: tuple[FileEdit, ...] = ()  # changes of an environment file that solve it
+    other_python: bool = False  # whether it does not hold for another Python
+    about: tuple[str, ...] = ()  # the texts of the entries of the file that it is about, in the order of the message
 
     def __post_init__(self) -> None:
         """Take the text of the edits as the fix, unless there is another one."""
         if self.edits and self.fix is None:
             object.__setattr__(self, "fix", mended_by(self.edits))
+
+    @property
+    def mended_by_edits(self) -> bool:
+        """Whether the fix is the text of the edits."""
+        return self.fix == mended_by(self.edits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

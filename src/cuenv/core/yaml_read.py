@@ -46,7 +46,8 @@ def load(text: str, source: str) -> Any:
         if mark and "nesting depth" in str(error.problem):  # libyaml's own bound, met while it looks ahead
             problem = f"line {mark.line + 1}: nested deeper than {_MAX_DEPTH}"
         message = f"{source}: {problem}"
-        raise InputError(message, hint="YAML is indented with spaces, not tabs" if tab else None) from error
+        hint = "YAML is indented with spaces, not tabs" if tab else None
+        raise InputError(message, hint=hint, line=mark.line + 1 if mark else 0) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise InputError(f"{source}: not a text file, or not in UTF-8") from error
 
@@ -159,7 +160,8 @@ class _Builder:
         )
 
     def fault(self, event: Any, message: str) -> InputError:
-        return InputError(f"{self.source}: line {event.start_mark.line + 1}: {message}")
+        line = event.start_mark.line + 1
+        return InputError(f"{self.source}: line {line}: {message}", line=line)
 
 
 @lru_cache(maxsize=512)

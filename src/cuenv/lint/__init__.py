@@ -6,10 +6,10 @@ style of everything else survive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from cuenv.core.findings import Finding, Severity, mended_by
+from cuenv.core.findings import Finding, Severity
 from cuenv.core.record import dataclass
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # a type alone
 KINDS = ("environment.yml", "conda-lock.yml", "requirements.txt", "pyproject.toml", "Dockerfile", "ds_config", "shell")
 """The kinds of files that are read."""
 
+Place = TypeVar("Place")
 _MAX_ROUNDS = 8  # an edit may uncover another finding; no file needs more rounds
 
 
@@ -127,6 +128,15 @@ class Node:
         return self.kind in ("text", "plain")
 
 
+def place_of(finding: Finding, places: Mapping[str, Place]) -> Place | None:
+    """The place of the first entry that a finding is about; ``None`` where no place is known.
+
+    Args:
+        places: of the entries of the file, by their texts.
+    """
+    return next((places[text] for text in finding.about if text in places), None)
+
+
 def replacement_entry(finding: Finding) -> str:
     """The entry that the edit of a finding writes in place of the old one; empty without such an edit."""
     edit = finding.edits[0] if len(finding.edits) == 1 else None
@@ -145,6 +155,6 @@ def yaml_scalar(text: str, *, plain: bool) -> str:
 
 def fix_for_commands(finding: Finding) -> str | None:
     """The fix of a finding in words for commands, without the parts of an environment file."""
-    if finding.fix == mended_by(finding.edits):
+    if finding.mended_by_edits:
         return ", and ".join(edit.for_command for edit in finding.edits) or None
     return finding.fix

@@ -12,7 +12,7 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import minor, version
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Edit, Lint, Machine, fix_for_commands, make_lint, replacement_entry
+from cuenv.lint import Edit, Lint, Machine, fix_for_commands, make_lint, place_of, replacement_entry
 from cuenv.lint.environment_file import (
     arch_list_lints,
     frozen_channel_finding,
@@ -253,7 +253,7 @@ def _place_finding(asked: InstallCommand, finding: Finding) -> Lint:
     """The finding at the word that it is about."""
     subject = finding.subject.split(", ")[0]
     meant = [(pin, word) for pin, word in asked.pins if pin.name == subject]
-    exact = [item for item in meant if finding.message.startswith(f"{item[0].yaml_text()} ")]
+    exact = [item for item in meant if item[0].yaml_text() in finding.about]
     for _, word in [*exact, *meant]:
         edits: tuple[Edit, ...] = ()
         better = replacement_entry(finding)
@@ -262,10 +262,9 @@ def _place_finding(asked: InstallCommand, finding: Finding) -> Lint:
                 () if '"' in better or not word.literal else (Edit(start=word.start, end=word.end, text=f'"{better}"'),)
             )
         return Lint(finding=finding, at=word.start, edits=edits)
-    of_pip = [word for word in asked.pip if word.text in finding.message]
-    if of_pip:
-        return Lint(finding=finding, at=of_pip[0].start)
-    return Lint(finding=finding, at=next(iter(asked.channels.values()), asked.at))
+    of_pip = place_of(finding, {word.text: word.start for word in reversed(asked.pip)})
+    at = next(iter(asked.channels.values()), asked.at) if of_pip is None else of_pip
+    return Lint(finding=finding, at=at)
 
 
 def library_compiled_later(asked: Iterable[InstallCommand], knowledge: Knowledge) -> Word | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from packaging.version import Version
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import DriverFix, Finding, WheelFix
 from cuenv.core.reading import lines_of
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
@@ -98,7 +98,8 @@ def parse(text: str, source: str) -> tuple[Instruction, ...]:
         at = starts[number] + (len(lines[number]) - len(line))
         instruction = _parse_instruction(text[at : starts[last + 1]], at)
         if instruction is None:
-            raise InputError(f"{source}: line {number + 1}: not a Dockerfile instruction: {line.strip()[:60]!a}")
+            message = f"{source}: line {number + 1}: not a Dockerfile instruction: {line.strip()[:60]!a}"
+            raise InputError(message, line=number + 1)
         found.append(instruction)
         number = last + 1
     if not found:
@@ -363,8 +364,8 @@ def _last_image_lints(stage: _Stage, machine: Machine, knowledge: Knowledge, *, 
 
 def _image_fix(finding: Finding) -> str:
     """The fix for an image that the host cannot run: a newer driver if that helps, or another image."""
-    driver = re.match(r"install driver \S+ or later", finding.fix or "")
-    return ", or ".join(filter(None, (driver and driver[0], "begin with an image that the host can run")))
+    driver = finding.fix.driver if isinstance(finding.fix, DriverFix | WheelFix) else ""
+    return f"{f'install {driver}, or ' if driver else ''}begin with an image that the host can run"
 
 
 def _stage_lints(

@@ -16,7 +16,7 @@ from cuenv.core.urls import host, redact, short_channel, strip_credentials
 from cuenv.core.versions import parse_arch_list
 from cuenv.host.describe import host_options
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Edit, Lint, Machine, Node, make_lint, replacement_entry, whole_lines, yaml_scalar
+from cuenv.lint import Edit, Lint, Machine, Node, make_lint, place_of, replacement_entry, whole_lines, yaml_scalar
 from cuenv.lockfile.file_check import judge_file
 from cuenv.resolver.asked_cuda import named_cuda
 from cuenv.resolver.asked_torch import asked_torch_not_in_tables
@@ -143,6 +143,11 @@ class _Entry:
     pin: Pin | None = None
     mapping: bool = False  # it is written ``name: version``; what mends that comes first
 
+    @property
+    def text(self) -> str:
+        """The text by which a finding names it."""
+        return self.pin.yaml_text() if self.pin else self.node.text.strip()
+
 
 def environment_lints(
     text: str,
@@ -198,17 +203,8 @@ def _host_lints(
     place = torch or tree.get("dependencies") or tree
     facts = replace(machine.facts, platform=next(iter(spec.platforms), machine.facts.platform))
     for finding in judge_file(spec, facts, knowledge, alone=True):
-        own = (
-            entry.node
-            for entry in entries
-            if finding.subject == entry.name or _message_begins_with(entry.node, finding)
-        )
+        own = (entry.node for entry in entries if finding.subject == entry.name or entry.text in finding.about)
         yield Lint(finding=finding, at=(torch or next(own, place)).start)
-
-
-def _message_begins_with(node: Node, finding: Finding) -> bool:
-    """Whether the message of a finding begins with an entry."""
-    return bool(node.text.strip()) and finding.message.startswith((f"{node.text.strip()} ", f"{node.text.strip()}:"))
 
 
 def _set_aside_lints(tree: Node, spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> Iterator[Lint]:
@@ -221,15 +217,9 @@ def _set_aside_lints(tree: Node, spec: EnvironmentSpec, folder: Path | None, kno
     lines = [
         node for item in dependencies.items for key, value in item.entries if key.text == "pip" for node in value.items
     ]
+    places = {line_text(node.text.strip()): node for node in reversed(lines)}
     for finding in beforehand(spec, folder, knowledge):
-        message = finding.message.removeprefix("pip: ")
-        named = [
-            (message.find(text), -len(text), node)
-            for node in lines
-            if (text := line_text(node.text.strip())) in message
-        ]
-        place = min(named, key=lambda item: item[:2], default=(0, 0, dependencies))[2]
-        yield Lint(finding=finding, at=place.start)
+        yield Lint(finding=finding, at=(place_of(finding, places) or dependencies).start)
 
 
 def _entries(tree: Node) -> Iterator[_Entry]:
@@ -279,10 +269,7 @@ def _policy_lints(text: str, tree: Node, entries: tuple[_Entry, ...], found: tup
     for finding in found:
         subject = finding.subject.split(", ")[0]
         meant = [item for item in entries if item.name == subject and _is_about(item, finding)]
-        entry = next(
-            (item for item in meant if item.pin and finding.message.startswith(f"{item.pin.yaml_text()} ")), None
-        )
-        entry = entry or next(iter(meant), None)
+        entry = place_of(finding, {item.text: item for item in reversed(meant)}) or next(iter(meant), None)
         if entry is None:
             yield Lint(finding=finding, at=_node_of_finding(tree, entries, finding).start)
         elif entry.mapping:
@@ -296,12 +283,11 @@ def _policy_lints(text: str, tree: Node, entries: tuple[_Entry, ...], found: tup
 
 
 def _node_of_finding(tree: Node, entries: tuple[_Entry, ...], finding: Finding) -> Node:
-    """The place of a finding that is about no requirement: the entry that begins its message, or the list."""
-    for entry in entries:
-        if entry.pin and finding.message.startswith(f"{entry.pin.yaml_text()} "):
-            return entry.node
+    """The place of a finding whose subject is no requirement: the entry that it is about, or the list."""
     node = tree.get("channels" if finding.subject == "channels" else "dependencies") or tree
-    return next((item for item in node.items if finding.message.startswith(f"the channel {item.text} ")), node)
+    places = {item.text: item for item in reversed(node.items) if item.scalar}
+    places |= {entry.text: entry.node for entry in reversed(entries)}
+    return place_of(finding, places) or node
 
 
 def _without_macos_edit(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
@@ -317,7 +303,7 @@ def _without_macos_edit(lint: Lint, text: str, spec: EnvironmentSpec) -> Lint:
 def _is_about(entry: _Entry, finding: Finding) -> bool:
     """Whether a finding is about this entry and not about one of the same name in the other part."""
     if finding.code == "CU503":
-        return entry.node.text.strip() in finding.message
+        return entry.text in finding.about
     return entry.pip == (finding.code == "CU502") or finding.code.startswith("CU5")
 
 

@@ -298,9 +298,8 @@ def _unreadable_lint(error: InputError, text: str, source: str) -> Lint:
     """The error as one line; the message of a finding has the name of the file already."""
     first, *each = error.message.removeprefix(f"{source}: ").split("\n")
     message = f"{first}: {'; '.join(item.strip() for item in each)}" if each else first
-    line = re.search(r"line (\d+)", error.message)
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
-    at = starts[min(int(line[1]), len(starts)) - 1] if line else 0
+    at = starts[min(error.line, len(starts)) - 1] if error.line else 0
     fix = None if (error.hint or "").startswith("cuenv lint ") else error.hint  # that is what is being done
     return Lint(finding=Finding(code="CU300", severity="error", subject="file", message=message, fix=fix), at=at)
 

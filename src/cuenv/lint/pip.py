@@ -17,7 +17,7 @@ from cuenv.core.urls import redact
 from cuenv.core.versions import VersionSpec, minor
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import PLATFORMS
-from cuenv.lint import Lint, Machine, fix_for_commands, make_lint
+from cuenv.lint import Lint, Machine, fix_for_commands, make_lint, place_of
 from cuenv.lint.environment_file import has_login, login_finding
 from cuenv.lint.shell import (
     CONDA,
@@ -296,7 +296,8 @@ def _spec_of_lines(lines: Iterable[str], pins: tuple[Pin, ...] = ()) -> Environm
 
 
 def _start_within(finding: Finding, words: Sequence[Word]) -> int:
-    return next((word.start for word in words if finding.message.startswith(f"{word.text} ")), words[0].start)
+    found = place_of(finding, {word.text: word.start for word in reversed(words)})
+    return words[0].start if found is None else found
 
 
 _ENV_FILE = regex(
@@ -406,25 +407,11 @@ def no_torch_finding(what: str) -> Finding:
 
 
 def _position_of(finding: Finding, lines: list[tuple[int, str]]) -> int:
-    """The line that the message quotes first, otherwise that of the package, otherwise that of torch."""
-    message = finding.message.removeprefix("pip: ")
-    found = [(at, line, _quoted_at(line, message)) for at, line in lines]
-    # A name alone stands in many a message.
-    quoted = [(requirement_name(line) == line, where, -len(line), at) for at, line, where in found if where >= 0]
-    if quoted:
-        return min(quoted)[3]
+    """The first line that a finding is about, otherwise that of its subject, otherwise that of torch."""
+    found = place_of(finding, {line_text(line): at for at, line in reversed(lines)})
+    if found is not None:
+        return found
     names = finding.subject.split(", ")
-    named = (at for at, line in lines if requirement_name(line) in names or _begins_with_package(message, line))
+    named = (at for at, line in lines if requirement_name(line) in names)
     torch = (at for at, line in lines if requirement_name(wheel_as_requirement(line) or line) == "torch")
     return next(chain(named, torch, (at for at, _ in lines)), 0)
-
-
-def _begins_with_package(message: str, line: str) -> bool:
-    """Whether a message begins with the name of a package, as a message about several does."""
-    return line != "pip" and re.match(rf"{re.escape(requirement_name(line) or line)}(?:,| and )", message) is not None
-
-
-def _quoted_at(line: str, message: str) -> int:
-    """The index of a whole line of the list in a message; -1 without one."""
-    found = re.search(rf"(?<![\w.-]){re.escape(line_text(line))}(?![\w-])", message)
-    return found.start() if found and not (line == "pip" and message.startswith("pip ")) else -1

@@ -59,7 +59,7 @@ class _JsonReader:
 
     def fault(self, message: str) -> InputError:
         line = self.text.count("\n", 0, self.at) + 1
-        return InputError(f"{self.source}: line {line}: {message}")
+        return InputError(f"{self.source}: line {line}: {message}", line=line)
 
     def blank(self) -> None:
         """Skip white space and comments."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from cuenv.core.findings import Finding
+from cuenv.core.findings import FileEdit, Finding, PipFix, WheelFix
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
 from cuenv.knowledge.base import Knowledge
-from cuenv.lint import Lint, Machine, fix_for_commands
+from cuenv.lint import Lint, Machine
 from cuenv.lint.environment_file import has_login, login_finding
 from cuenv.lint.pip import no_torch_finding
 from cuenv.lockfile.file_check import judge_file, names_nothing
@@ -69,7 +69,7 @@ def pyproject_lints(text: str, source: str, machine: Machine, knowledge: Knowled
         spec = EnvironmentSpec(name="", channels=(), pins=pins, pip=(*places, *lines), project=True)
         judged = own or not part.kind or not named  # else it brings no other torch than the project itself
         found[part] = [
-            replace(item, fix=_uv_fix(fix_for_commands(item)), edits=())
+            replace(item, fix=_uv_fix(item), edits=())
             for item in _list_findings(spec, machine if judged else Machine(), knowledge)
         ]
         empty &= names_nothing(spec, knowledge) and not found[part]
@@ -254,25 +254,36 @@ def _torch_indexes(uv: Mapping[str, Any], part: _RequirementList) -> Iterator[st
         yield f"{'--extra-index-url' if best else '--index-url'} {url}"
 
 
-_CONDITION = regex(r"[=<>~!@]")
-_PYTHON_FIX = regex(r"write python=([0-9.]+)")
-_PIP_INDEX = regex(r"--(?:extra-)?index-url ([^\s,]+)")
+_INDEX_OPTION = regex(r"--(?:extra-)?index-url (\S+)")
 
 
-def _uv_fix(fix: str | None) -> str | None:
-    """A fix for pip in terms of ``[tool.uv]``."""
-    fix = fix and _PYTHON_FIX.sub(r'write requires-python = "==\1.*"', fix)
-    if fix is None or not _PIP_INDEX.search(fix):
-        return fix and fix.removeprefix("with pip: ")
-    at = fix.replace("with pip: ", "").replace("add --", "name --")
-    return _PIP_INDEX.sub(r"the index \1 in [[tool.uv.index]], and that index for torch in [tool.uv.sources]", at)
+def _uv_fix(finding: Finding) -> str | None:
+    """The fix of a finding in terms of ``[tool.uv]``."""
+    fix = finding.fix
+    if finding.mended_by_edits:
+        return ", and ".join(map(_uv_edit, finding.edits)) or None
+    if isinstance(fix, WheelFix):
+        return fix.said(f"{' '.join(fix.requirements)}{fix.note} from {_uv_index(fix.url)}")
+    return " ".join(fix.requirements) if isinstance(fix, PipFix) else fix
+
+
+def _uv_edit(edit: FileEdit) -> str:
+    entry = edit.entries[0]
+    if edit.how == "write" and entry.startswith("python="):
+        return f'write requires-python = "=={entry.removeprefix("python=")}.*"'
+    index = _INDEX_OPTION.fullmatch(entry)
+    return f"name {_uv_index(index[1])}" if index and edit.how == "add" else edit.for_command
+
+
+def _uv_index(url: str) -> str:
+    return f"the index {url} in [[tool.uv.index]], and that index for torch in [tool.uv.sources]"
 
 
 def _position_of(finding: Finding, text: str, parts: tuple[_RequirementList, ...]) -> int:
-    """The place of the requirement that the message names, otherwise of its subject, otherwise of torch."""
-    message, names = finding.message, finding.subject.split(", ")
+    """The place of the first requirement that a finding is about, otherwise of its subject, otherwise of torch."""
+    names = finding.subject.split(", ")
     tests: tuple[Callable[[str], bool], ...] = (
-        lambda line: _CONDITION.search(line) is not None and (message.startswith(line) or f" {line} " in message),
+        *((lambda line, text=text: line == text) for text in finding.about),
         lambda line: requirement_name(line) in names,
         lambda line: requirement_name(line) == _TORCH,
     )

@@ -194,7 +194,7 @@ def _judge_cuda(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge, *
         if exact and not release and verdict.rule == "cudnn":
             brings = next(pin.yaml_text() for pin in cuda_pins(spec) if release_of_pin(pin))
         if brings:
-            found = [replace(item, message=f"{brings}: {item.message}") for item in found]
+            found = [replace(item, message=f"{brings}: {item.message}", about=(brings, *item.about)) for item in found]
         if not (verdict.remedy or any(map(spec.pin, CONDA_TORCHES))):  # another torch is no help for a program
             better = newer_cuda(_package_names(spec), facts, knowledge)
             found = [replace(item, fix=better, edits=()) for item in found]
@@ -213,7 +213,8 @@ def _judge_programs(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledg
         for item in (item for verdict in rejects for item in as_findings(verdict, candidate, context)):
             told = as_cpu_warning(text, row, item)
             if told == item:
-                told = replace(item, message=f"{text} loads CUDA {row.cuda}: {item.message}", edits=())
+                message = f"{text} loads CUDA {row.cuda}: {item.message}"
+                told = replace(item, message=message, edits=(), about=(text,))
             yield (
                 told
                 if item.subject != "cudnn"
@@ -251,7 +252,7 @@ def _judge_pip_torch(
         asked = torch_asked((*spec.pip, f"torch=={library[1]}"))
         told = f"{library[0]} requires torch {library[1]}"
         for item in _judge_wheels(asked, spec, facts, knowledge, alone=alone) if asked else ():
-            whole = replace(item, message=f"{told}: {item.message}")
+            whole = replace(item, message=f"{told}: {item.message}", about=(library[0], *item.about))
             # A library with CUDA code of its own is made for one CUDA, whatever the torch beside it is.
             yield whole if requirement_name(library[0]) in OF_TORCH else replace(whole, fix=None, edits=())
     elif library and facts.gpus:
@@ -275,6 +276,7 @@ def _judge_wheels(
                 subject="torch",
                 message=f"the file asks {'' if spec.project else 'pip '}for {asked.text}{index}, which is "
                 f"not a CUDA build and does not use the GPUs of {facts.label}",
+                about=(asked.text,),
             )
         return
     python = version_spec_of(spec.pin("python"))
@@ -303,7 +305,7 @@ def _judge_wheels(
             takes = "uv and pip take" if spec.project else "pip takes"
             for item in as_findings(verdict, taken, context, named=False):
                 message = f"{takes} {name} for {asked.text} today: {item.message}"
-                yield replace(item, severity="warning", message=message)
+                yield replace(item, severity="warning", message=message, about=(asked.text,))
 
 
 def _rejections(

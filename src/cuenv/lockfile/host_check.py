@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.findings import FileEdit, Finding, Severity, first_of
+from cuenv.core.findings import DriverFix, FileEdit, Finding, PipFix, Severity, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import driver_key, minor, version
@@ -198,7 +198,7 @@ def _rule_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
 
 def _with_common_fix(found: list[Finding], context: Context) -> list[Finding]:
     """The errors of one host, with a fix that mends all of them where one does: another environment, or torch."""
-    errors = [item for item in found if item.severity == "error" and item.fix and not item.fix.startswith(_OLDER)]
+    errors = [item for item in found if item.severity == "error" and item.fix and not isinstance(item.fix, _OlderFix)]
     whole = resolve_again(context.facts, context)
     for item in errors:
         if item.fix == whole or (item.subject == "device-code" and item.edits):
@@ -269,9 +269,9 @@ def _cpu_wheel_finding(torch: Candidate, facts: HostFacts, knowledge: Knowledge)
     """A wheel that uses no GPU on a host that has one."""
     build = torch.build
     what = f"the wheel of torch {build.version} for {build.platform}"
-    words, edits = wheel_advice(torch, facts, knowledge)
+    fix, edits = wheel_advice(torch, facts, knowledge)
     message = f"{what} is not a CUDA build, so it does not use the GPUs of {facts.label}"
-    return Finding(code="CU103", severity="warning", subject="torch", message=message, fix=words or None, edits=edits)
+    return Finding(code="CU103", severity="warning", subject="torch", message=message, fix=fix, edits=edits)
 
 
 def cpu_torch_findings(solution: Solution, facts: HostFacts, *, asked: bool) -> Iterator[Finding]:
@@ -327,7 +327,12 @@ def _with_glibc_of_packages(
 
 
 _WITH_TORCH = regex(r"torch(?:vision|audio)?|triton|nvidia-.+")
-_OLDER = "take releases of "  # how the fix begins of what another torch does not mend
+
+
+class _OlderFix(str):
+    """The text of a fix by older releases of wheels, which no other torch mends."""
+
+    __slots__ = ()
 
 
 def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, facts: HostFacts) -> str | None:
@@ -345,7 +350,7 @@ def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, fa
     if not others or libc is None or libc.family != "glibc":
         return None
     beside = "" if len(others) == len(lacking) else f", and another {'torch' if alone else 'set of conda packages'}"
-    return f"{_OLDER}{first_of(others, _SHOWN)} that have wheels for glibc {libc.version}{beside}"
+    return _OlderFix(f"take releases of {first_of(others, _SHOWN)} that have wheels for glibc {libc.version}{beside}")
 
 
 def _platform_finding(solution: Solution, facts: HostFacts) -> Finding:
@@ -415,7 +420,7 @@ def _fix(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
             other = f"remove {old.name}{', or take a release that supports the GPU' if others else ''}"
             return _OTHER_ATTENTION if old.name == "flash-attn" else other, ()
         better = library_advice(context.request.pip, candidate.build.version, context.knowledge, suits)
-        return (f"with pip: {' '.join(text for edit in better for text in edit.entries)}" if better else None), better
+        return (PipFix(*(text for edit in better for text in edit.entries)) if better else None), better
     if candidate.build.stack == WHEELS and verdict.rule in (*_NEED_OTHER_ENVIRONMENT, "driver-floor", "cudnn", "nccl"):
         return _other_wheel(verdict, candidate, context)
     if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _cudnn_bound(candidate, context)):
@@ -456,7 +461,7 @@ def _command(verdict: Verdict, candidate: Candidate, context: Context) -> str | 
         return resolve_again(context.facts, context)
     if verdict.remedy:
         if verdict.remedy.driver:
-            return f"install {verdict.remedy.text}"
+            return DriverFix(verdict.remedy.text)
         return _resolve_command(context.facts, *_libraries(context.request, context.knowledge), verdict.remedy.option)
     if verdict.rule == "gpu":
         return "name the machine that it is for: --gpu NAME --driver VERSION, or --host FILE (cuenv inspect --json)"
@@ -468,9 +473,11 @@ def _command(verdict: Verdict, candidate: Candidate, context: Context) -> str | 
 def _other_wheel(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
     """A wheel of torch that runs on the host, or the driver that this one needs."""
     helps = verdict.remedy and verdict.remedy.driver and not _driver_does_not_help(verdict, candidate, context)
-    driver = f"install {verdict.remedy.text}" if verdict.remedy and helps else ""
-    words, edits = wheel_advice(candidate, context.facts, context.knowledge)
-    return ", or ".join(filter(None, (driver, words))) or None, edits
+    driver = verdict.remedy.text if verdict.remedy and helps else ""
+    wheel, edits = wheel_advice(candidate, context.facts, context.knowledge)
+    if wheel is None:
+        return DriverFix(driver) if driver else None, edits
+    return wheel.but(driver=driver), edits
 
 
 def resolve_again(facts: HostFacts, context: Context | None = None) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from cuenv.core.findings import Finding, Report
 from cuenv.core.record import replace
-from cuenv.core.regex import regex
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.file_check import runnable_torch
@@ -20,10 +19,6 @@ from cuenv.solve.model import Solution
 PYTHONS_TRIED = 4  # pythons that are tried for a file that conda solves; each is one more solve
 _LIKELY_PYTHONS = tuple(f"3.{minor}" for minor in (12, 11, 10, 9, 8, 7, 6, 13, 14))
 """Files grow old, so older Pythons are tried before newer ones."""
-_OTHER_PYTHON = regex(
-    r"Python (?:ABI|implementation) tag|[Rr]equires-[Pp]ython|Python ?[<>=!~]=?|has wheels for Python"
-)
-"""What uv, or a finding of cuenv, says where a package is for other Pythons."""
 
 
 def open_pythons(spec: EnvironmentSpec, knowledge: Knowledge) -> tuple[str, ...]:
@@ -51,8 +46,7 @@ def with_python(spec: EnvironmentSpec, python: str) -> EnvironmentSpec:
 
 def needs_other_python(found: Report) -> bool:
     """Whether a file is refused because its pip part does not resolve with its Python."""
-    refused = (item for item in found.errors if item.code in ("CU110", "CU510"))
-    return any(_OTHER_PYTHON.search(" ".join((item.message, *item.evidence))) for item in refused)
+    return any(item.other_python for item in found.errors)
 
 
 def pythons_to_try(

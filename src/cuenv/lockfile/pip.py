@@ -54,7 +54,15 @@ def _unreadable_finding(lines: list[WrongLine]) -> Finding:
         f"pip: {first_of(texts, 3)} cannot be locked, and pip does not take {'it' if one else 'them'}: {lines[0].why}"
     )
     subject = (requirement_name(texts[0]) or texts[0]) if one else "pip"
-    return Finding(code=UNREADABLE, severity="error", subject=subject, message=message, fix=lines[0].fix, edits=edits)
+    return Finding(
+        code=UNREADABLE,
+        severity="error",
+        subject=subject,
+        message=message,
+        fix=lines[0].fix,
+        edits=edits,
+        about=texts,
+    )
 
 
 def beforehand(spec: EnvironmentSpec, folder: Path | None, knowledge: Knowledge) -> tuple[Finding, ...]:

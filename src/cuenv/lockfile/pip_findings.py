@@ -43,6 +43,7 @@ def findings_aside(aside: tuple[SetAside, ...], command: str | None) -> Iterator
             subject="pip" if len(mine) > 1 or left_out else project_of(mine[0]) or mine[0],
             message=said,
             fix=f"install afterwards, in the environment: {command}" if command else None,
+            about=tuple(mine),
         )
 
 
@@ -63,9 +64,8 @@ def _label(text: str) -> str:
 def ignored_lines(lines: PipLines) -> Iterator[Finding]:
     """Options that change nothing of what is locked."""
     for text, why in lines.ignored:
-        yield Finding(
-            code=SET_ASIDE, severity="info", subject="pip", message=f"pip: the option {text} is not used: {why}"
-        )
+        message = f"pip: the option {text} is not used: {why}"
+        yield Finding(code=SET_ASIDE, severity="info", subject="pip", message=message, about=(text,))
 
 
 def built_lines(lines: PipLines) -> Iterator[Finding]:
@@ -82,7 +82,8 @@ def built_lines(lines: PipLines) -> Iterator[Finding]:
     )
     fix = "where the environment is installed, write its releases: python -m pip list --format=freeze"
     subject = "pip" if len(names) > 1 else names[0]
-    yield Finding(code="CU522", severity="warning", subject=subject, message=message, fix=fix)
+    about = tuple(lines.built)
+    yield Finding(code="CU522", severity="warning", subject=subject, message=message, fix=fix, about=about)
 
 
 # From CUDA 13 on the wheels of the toolkit bear no suffix; cudnn-frontend is a layer over whatever cuDNN is there, and
@@ -212,18 +213,14 @@ def _repaired(conflict: PipConflict) -> tuple[FileEdit, ...]:
     return (FileEdit(how="write", entries=conflict.repair, pip=True),) if conflict.repair else ()
 
 
-_OTHER_PLATFORM = regex(r"(\S+) has no wheels with a matching platform tag")
-
-
 def _of_elsewhere(conflict: PipConflict) -> tuple[FileEdit, ...]:
     """The line that asks for any release of a package that has no wheel for the platform in any: it goes."""
-    found, line = _OTHER_PLATFORM.search(" ".join(conflict.text.split())), conflict.requirement
-    gone = found and requirement_name(found[1]) == requirement_name(line) and loosened(line) is None
+    lacking, line = conflict.lacks_platform, conflict.requirement
+    gone = lacking and requirement_name(lacking) == requirement_name(line) and loosened(line) is None
     return (FileEdit(how="remove", entries=(line,), pip=True),) if gone else ()
 
 
 _EXACT = regex(r"[A-Za-z0-9._-]+==([0-9][0-9.]*)")
-_OTHER_PYTHON = regex(r"(\S+==\S+) has no wheels with a matching Python (?:ABI|version|implementation) tag")
 _CONDITION = regex(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*")  # what stands before the versions of a requirement
 
 
@@ -249,8 +246,8 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
         )
     if gives is None:
         whole = printable(_end(conflict.text))
-        lacking = _OTHER_PYTHON.search(" ".join(conflict.text.split()))
-        python = f"use a Python for which {lacking[1]} has wheels" if lacking else ""
+        lacking = conflict.lacks_python
+        python = f"use a Python for which {lacking} has wheels" if lacking else ""
         return Finding(
             code="CU510",
             severity="error",
@@ -259,6 +256,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
             evidence=(printable(conflict.text),),
             fix=", or ".join(filter(None, (python, mended_by(_repaired(conflict))))) if python else None,
             edits=_index_of(conflict.requirement, named) or _repaired(conflict) or _of_elsewhere(conflict),
+            other_python=conflict.other_python,
         )
     who = f"{conflict.parent} requires" if conflict.parent else "the environment file requires"
     through = f" (through pip: {conflict.requirement})" if _indirect(conflict) else ""
@@ -276,6 +274,7 @@ def conflict_finding(conflict: PipConflict, *, free: bool = False, named: str = 
         evidence=(printable(conflict.text),),
         fix=either or (None if conflict.repair or (free and bound) else other),
         edits=_repaired(conflict) or bound,
+        other_python=conflict.other_python,
     )
 
 

@@ -106,6 +106,7 @@ def _program_findings(
         fix=fix,
         edits=edits,
         unknown=row.cuda is not None,
+        about=(name,),
     )
 
 
@@ -114,7 +115,8 @@ def as_cpu_warning(name: str, row: Program, item: Finding) -> Finding:
     if row.package != "tensorflow" or "[" in name or item.severity != "error":
         return item
     because = f"there is no CUDA {row.cuda} beside it, which it loads, and that of a host does not help"
-    return replace(item, severity="warning", message=f"{name} runs on the CPU: {because}: {item.message}", edits=())
+    message = f"{name} runs on the CPU: {because}: {item.message}"
+    return replace(item, severity="warning", message=message, edits=(), about=(name,))
 
 
 def cpu_build_findings(lines: Iterable[str], facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from packaging.version import Version
 
 from cuenv.binary.gpu_code import host_gpus
-from cuenv.core.findings import Check, FileEdit, Finding, judged, mended_by, skipped
+from cuenv.core.findings import Check, FileEdit, Finding, judged, skipped
 from cuenv.core.record import replace
 from cuenv.core.versions import Capability, parse_arch_list, target_for, version, version_or_none
 from cuenv.host.describe import host_line
@@ -119,8 +119,7 @@ def _with_install_command(finding: Finding, env: CheckedEnvironment) -> Finding:
 
     conda-forge splits cuDNN: an environment can contain ``libcudnn`` alone, where a bound on ``cudnn`` has no effect.
     """
-    words = finding.fix == mended_by(finding.edits)
-    if not finding.edits or not words or any(edit.how != "add" or edit.pip for edit in finding.edits):
+    if not finding.edits or not finding.mended_by_edits or any(edit.how != "add" or edit.pip for edit in finding.edits):
         return finding
     prefix = env.prefix
     split = not prefix.package("cudnn") and prefix.package("libcudnn")

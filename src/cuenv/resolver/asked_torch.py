@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.findings import FileEdit, Finding, Severity, first_of
+from cuenv.core.findings import FileEdit, Finding, Severity, WheelFix, first_of, mended_by
 from cuenv.core.record import NamedTuple, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import redact
@@ -223,9 +223,13 @@ def with_companions(finding: Finding, requirements: Iterable[str], knowledge: Kn
         named = bool(release) or item.name in OF_TORCH  # of which pip finds the release for that torch by itself
         (better if named else out).append(f"{item.name}=={release}" if release else item.name)
     out += [item.name for item in map(pip_demand, lines) if item and item.condition and _BROUGHT.match(item.name)]
-    words = " ".join((text, *better))
     without = f", without the {first_of([*dict.fromkeys(out)], _SHOWN)} of the file" if out else ""
-    fix = f"{finding.fix.replace(text, words, 1)}{without}"
+    fix: str
+    if isinstance(finding.fix, WheelFix):
+        fix = finding.fix.but(requirements=(text, *better), without=without)
+    else:
+        first = replace(finding.edits[0], entries=(" ".join((text, *better)),))
+        fix = f"{mended_by((first, *finding.edits[1:]))}{without}"
     edits = (*finding.edits, *(FileEdit(how="write", entries=(one,), pip=True) for one in better))
     return replace(finding, fix=fix, edits=edits)
 
@@ -266,16 +270,19 @@ def index_findings(
     told = _tag_problem(asked, rows) if asked.tag else _index_problem(asked, rows, project=project)
     if told:
         severity: Severity = "error" if asked.tag or not asked.pypi else "warning"
-        yield Finding(code="CU520", severity=severity, subject="torch", message=told[0], edits=told[1])
+        why, edits = told
+        about = (asked.text,)
+        yield Finding(code="CU520", severity=severity, subject="torch", message=why, edits=edits, about=about)
 
 
 _SHOWN = 3
 _LOCAL = regex(r"(?P<name>[A-Za-z0-9._-]+)\s*={2,3}\s*(?P<release>[0-9][^+;\s]*)\+(?P<local>[\w.]+)\s*(?:;.*)?")
 
 
-def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
+def local_findings(requirements: Sequence[str], *, project: bool = False) -> Iterator[Finding]:
     """Local versions that are asked of PyPI, which takes none: ``torchvision==0.19.0a0+1713e84``."""
     asked = torch_asked(requirements)
+    where = " in [[tool.uv.index]] and [tool.uv.sources]" if project else ": --extra-index-url URL"
     if any(map(index_option, requirements)):
         return
     lacking: dict[str, list[tuple[str, str]]] = {}
@@ -300,8 +307,9 @@ def local_findings(requirements: Sequence[str]) -> Iterator[Finding]:
             subject=", ".join(map(requirement_name, texts)),
             message=f"{first_of(texts, _SHOWN)} {'are' if len(texts) > 1 else 'is'} not on PyPI, which has "
             f"no local versions such as +{texts[0].partition('+')[2]}",
-            fix=None if index else f"write {', '.join(plains)}, or name their index: --extra-index-url URL",
+            fix=None if index else f"write {', '.join(plains)}, or name their index{where}",
             edits=(FileEdit(how="add", entries=(index,), pip=True) if index else write,),
+            about=texts,
         )
 
 
@@ -322,6 +330,7 @@ def _ignored_index_finding(line: str, asked: AskedTorch, rows: Iterable[TorchWhe
         subject="torch",
         message=f"pip ignores {site[0]} after {asked.text}{f': {takes}' if takes else ''}",
         fix=f"write {site[0].replace('--index-url', '--extra-index-url')} {site[1]} on its own line",
+        about=(asked.text,),
     )
 
 
@@ -340,6 +349,8 @@ def python_findings(
             message=f"pip: {asked.text} has wheels for Python {pythons}, but {who} Python {python}",
             fix=f"take Python {newest}" if of_image else None,
             edits=() if of_image else (FileEdit(how="write", entries=(f"python={newest}",)),),
+            other_python=True,
+            about=(asked.text,),
         )
 
 
@@ -444,6 +455,7 @@ def _nvidia_wheel_conflicts(
             message=f"{named}: {asked.text} requires {needs}{then}",
             evidence=tuple(rows[-1].sources),
             fix=f"take {needs}, or leave {'them' if len(wrong) > 1 else 'it'} out: torch installs what it needs",
+            about=(*(item.text for item in wrong), asked.text),
         )
 
 
@@ -471,13 +483,15 @@ def asked_torch_not_in_tables(spec: EnvironmentSpec, knowledge: Knowledge) -> Fi
 def torch_not_in_tables(what: str, subject: str) -> Finding:
     """The finding that nobody can say for which GPUs a torch has code."""
     message = f"the cuenv tables do not list {what}, so its GPU support was not checked"
-    return Finding(code="CU111", severity="info", subject=subject, message=message, unknown=True)
+    return Finding(code="CU111", severity="info", subject=subject, message=message, unknown=True, about=(what,))
 
 
 def torch_not_named(library: str, where: str, fix: str) -> Finding:
     """The finding that a library brings a torch that nobody named, so that no release of it was judged."""
     message = f"{library} installs a torch that {where}, so cuenv did not check whether it runs on the GPUs"
-    return Finding(code="CU327", severity="info", subject=library, message=message, fix=fix, unknown=True)
+    return Finding(
+        code="CU327", severity="info", subject=library, message=message, fix=fix, unknown=True, about=(library,)
+    )
 
 
 def _library_conflicts(
@@ -524,6 +538,7 @@ def _library_conflicts(
             evidence=tuple(fit[-1].sources),
             fix=f"use {better}, which is built for this torch" if mine else None,
             edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if mine else (),
+            about=(library.text, torch.text),
         )
 
 

@@ -35,6 +35,7 @@ def compiler_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
                 "does not build extensions with an nvcc of another CUDA major version",
                 FileEdit(how="write", entries=(better,), over=name if ended else ""),
                 "error",
+                about=(item.text, torch.text),
             )
     yield from _open_nvcc_findings(spec, torch)
     yield from _second_runtime_findings(spec, nvcc, torch)
@@ -58,6 +59,7 @@ def _open_nvcc_findings(spec: EnvironmentSpec, torch: NamedRelease | None) -> It
         "does not build extensions with an nvcc of another CUDA major version",
         FileEdit(how="write", entries=(f"{pins[0].name}={torch.release}",)),
         "warning",
+        about=(pins[0].yaml_text(), torch.text),
     )
 
 
@@ -71,14 +73,16 @@ def _second_runtime_findings(
     bound = spec.pin("pytorch-cuda")
     if pin and bound and lead and release == lead.release:
         message = f"{pin.yaml_text()} contains the CUDA libraries again that {bound.yaml_text()} already installs"
-        yield _cuda_mix_finding(pin.name, message, FileEdit(how="remove", entries=(pin.yaml_text(),)), "warning")
+        edit, about = FileEdit(how="remove", entries=(pin.yaml_text(),)), (pin.yaml_text(), bound.yaml_text())
+        yield _cuda_mix_finding(pin.name, message, edit, "warning", about=about)
         return
     if pin is None or release is None or lead is None or release == lead.release:
         return
     if lead is torch and not spec.pin("pytorch-cuda") and release.major == lead.release.major:
         return  # conda-forge's builds for CUDA 11.2 run with a later cudatoolkit of CUDA 11
     message = f"{pin.yaml_text()} has libraries of CUDA {release}, but {lead.text} is built with CUDA {lead.release}"
-    yield _cuda_mix_finding(pin.name, message, FileEdit(how="remove", entries=(pin.yaml_text(),)), "warning")
+    edit = FileEdit(how="remove", entries=(pin.yaml_text(),))
+    yield _cuda_mix_finding(pin.name, message, edit, "warning", about=(pin.yaml_text(), lead.text))
 
 
 def _library_build_findings(spec: EnvironmentSpec, torch: NamedRelease | None) -> Iterator[Finding]:
@@ -90,11 +94,13 @@ def _library_build_findings(spec: EnvironmentSpec, torch: NamedRelease | None) -
                 f"{pin.yaml_text()} is built for CUDA {found[1]}, but {torch.text} is built with CUDA {torch.release}"
             )
             edit = FileEdit(how="write", entries=(replace(pin, build="").yaml_text(),))
-            yield _cuda_mix_finding(pin.name, message, edit, "error")
+            yield _cuda_mix_finding(pin.name, message, edit, "error", about=(pin.yaml_text(), torch.text))
 
 
-def _cuda_mix_finding(subject: str, message: str, edit: FileEdit, severity: Severity) -> Finding:
-    return Finding(code="CU102", severity=severity, subject=subject, message=message, edits=(edit,))
+def _cuda_mix_finding(
+    subject: str, message: str, edit: FileEdit, severity: Severity, *, about: tuple[str, ...]
+) -> Finding:
+    return Finding(code="CU102", severity=severity, subject=subject, message=message, edits=(edit,), about=about)
 
 
 def gcc_range(row: Cuda, *, conda_forge: bool = False) -> tuple[int, int] | None:

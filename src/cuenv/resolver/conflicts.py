@@ -43,15 +43,14 @@ def asked_conflicts(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Fin
         asked = tuple(_asked(spec, row.package))
         if not asked and row.needed:
             lead = f"{torch} requires {row.package} without an upper bound"
-            yield _finding(row, lead, pip=False, certain=False)
+            yield _finding(row, lead, pip=False, certain=False, about=(torch,))
         if not asked or not all(_admits_failing(item, row) for item in asked):
             continue
         certain = not all(_admits_working(item, row) for item in asked)
         what = asked[0].text
         lead = f"{what} does not work with {torch}" if certain else f"{what} allows {row.package} {row.first}"
-        yield _finding(
-            row, lead if certain else f"{lead} beside {torch}", pip="wheel" in asked[0].ways, certain=certain
-        )
+        lead = lead if certain else f"{lead} beside {torch}"
+        yield _finding(row, lead, pip="wheel" in asked[0].ways, certain=certain, about=(what, torch))
 
 
 def conflict_bounds(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[tuple[str, Finding]]:
@@ -115,7 +114,7 @@ def _admits_working(demand: Demand, row: Conflict) -> bool:
     return any(demand.admits(point) for point in points if point < row.first)
 
 
-def _finding(row: Conflict, lead: str, *, pip: bool, certain: bool) -> Finding:
+def _finding(row: Conflict, lead: str, *, pip: bool, certain: bool, about: tuple[str, ...] = ()) -> Finding:
     return Finding(
         code="CU116",
         severity="error" if certain else "warning",
@@ -123,4 +122,5 @@ def _finding(row: Conflict, lead: str, *, pip: bool, certain: bool) -> Finding:
         message=f"{lead}: from {row.package} {row.first} on, {row.says} ({row.issue})",
         evidence=tuple(row.sources),
         edits=(FileEdit(how="add", entries=(f"{row.package}{row.bound}",), pip=pip),),
+        about=about,
     )

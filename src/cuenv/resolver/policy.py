@@ -55,6 +55,7 @@ def _broken_release_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Ite
                 f"which fail{'s' * (len(releases) == 1)} with {row.when}: {row.says} ({row.issue})",
                 evidence=tuple(row.sources),
                 edits=(_with_condition(demand, spec, better),),
+                about=(demand.text,),
             )
 
 
@@ -208,8 +209,15 @@ def _cudnn_contradiction(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterato
     majors = " or ".join(map(str, sorted(item for item in needs if item)))
     message = f"{pin.yaml_text()} contradicts {torch.yaml_text()}: its builds in conda-forge require cuDNN {majors}"
     fix = f"remove {pin.yaml_text()}: conda's torch installs its own cuDNN"
-    evidence = tuple(rows[-1].sources)
-    yield Finding(code="CU120", severity="error", subject=pin.name, message=message, evidence=evidence, fix=fix)
+    yield Finding(
+        code="CU120",
+        severity="error",
+        subject=pin.name,
+        message=message,
+        evidence=tuple(rows[-1].sources),
+        fix=fix,
+        about=(pin.yaml_text(), torch.yaml_text()),
+    )
 
 
 def _hold_on_one_machine(one: str, other: str) -> bool:
@@ -232,8 +240,14 @@ def _contradictions(spec: EnvironmentSpec) -> Iterator[Finding]:
                 message = (
                     f"{demand.text} and {other.text} contradict each other: no release of {demand.name} satisfies both"
                 )
-                fix = "remove one of the two"
-                yield Finding(code=code, severity="error", subject=demand.name, message=message, fix=fix)
+                yield Finding(
+                    code=code,
+                    severity="error",
+                    subject=demand.name,
+                    message=message,
+                    fix="remove one of the two",
+                    about=(demand.text, other.text),
+                )
                 break
         seen[code, demand.name].append((demand, marker))
 
@@ -255,6 +269,7 @@ def _second_torch_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
                 subject="torch",
                 message=f"pip: {requirement} would install torch over {conda}",
                 edits=(FileEdit(how="remove", entries=(requirement,), pip=True),),
+                about=(requirement,),
             )
 
 
@@ -268,7 +283,7 @@ def _torch_index_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterat
         )
 
         yield from index_findings(spec.pip, version_spec_of(spec.pin("python")), knowledge, project=spec.project)
-        yield from local_findings(spec.pip)
+        yield from local_findings(spec.pip, project=spec.project)
         yield from pair_findings(spec, knowledge)
 
 
@@ -290,9 +305,15 @@ def _discontinued_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Itera
             continue
         also = _NO_COMPILER if pin.name == "cudatoolkit-dev" and spec.pin("pytorch-cuda") else ""
         message = f"{pin.yaml_text()} does not exist: {_nearest_releases(pin, row.versions)}{row.says}{also}"
-        evidence = tuple(row.sources)
-        fix = row.instead
-        yield Finding(code="CU110", severity="error", subject=pin.name, message=message, evidence=evidence, fix=fix)
+        yield Finding(
+            code="CU110",
+            severity="error",
+            subject=pin.name,
+            message=message,
+            evidence=tuple(row.sources),
+            fix=row.instead,
+            about=(pin.yaml_text(),),
+        )
 
 
 def _other_channel_may_have(row: Discontinued, spec: EnvironmentSpec) -> bool:
@@ -388,12 +409,13 @@ def _unbounded_nvidia(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
     if many:
         names = ", ".join(pin.yaml_text() for pin in many)
         message = f"{names} {'sets' if len(many) == 1 else 'set'} no upper bound on the parts, so {newest} for them"
-        yield two_channels_finding(message, ours=spec.ours)
+        yield two_channels_finding(message, ours=spec.ours, about=tuple(pin.yaml_text() for pin in many))
     if open_ or free:
         listed = [*free, *(text.partition("=")[0] for text in open_)]
         bound = [*(f"{name}={release}" for name in free), *open_] if torch else []
         lead = f"{torch.yaml_text()} sets no upper bound on" if torch else "no version is given for"
-        finding = two_channels_finding(f"{lead} {', '.join(listed)}, so {newest}", ours=spec.ours)
+        about = (torch.yaml_text(),) if torch else ()
+        finding = two_channels_finding(f"{lead} {', '.join(listed)}, so {newest}", ours=spec.ours, about=about)
         if bound and not spec.ours and not many:
             finding = replace(finding, fix=None, edits=(FileEdit(how="add", entries=tuple(bound)),))
         yield replace(finding, evidence=tuple(row.sources) if row else ())
@@ -406,7 +428,7 @@ def _nvidia_beside_forge_torch(torch: Pin, sources: Sequence[str], spec: Environ
             "the channel nvidia is listed before conda-forge, so strict channel priority takes the CUDA libraries of "
             "conda-forge's torch from nvidia"
         )
-        yield two_channels_finding(message, ours=spec.ours)
+        yield two_channels_finding(message, ours=spec.ours, about=("nvidia",))
         return
     pins = " and ".join(pin.yaml_text() for pin in spec.pins if pin.name == "pytorch-cuda")
     yield Finding(
@@ -423,10 +445,10 @@ def _nvidia_after_forge_finding(loose: list[str]) -> Finding:
     """The channel nvidia behind conda-forge, which has every component: strict priority never reaches it."""
     message = "the channel nvidia is listed after conda-forge, so only strict channel priority excludes its releases"
     fix = f"remove nvidia from the channels{f', and write conda-forge::{loose[0]}' if loose else ''}"
-    return Finding(code="CU101", severity="warning", subject="channels", message=message, fix=fix)
+    return Finding(code="CU101", severity="warning", subject="channels", message=message, fix=fix, about=("nvidia",))
 
 
-def two_channels_finding(message: str, *, ours: bool = False) -> Finding:
+def two_channels_finding(message: str, *, ours: bool = False, about: tuple[str, ...] = ()) -> Finding:
     """The finding that CUDA components come from more than one channel, or from one that mixes releases.
 
     It is an error in what cuenv wrote, which promises one channel, and a warning in what somebody else wrote.
@@ -439,6 +461,7 @@ def two_channels_finding(message: str, *, ours: bool = False) -> Finding:
         fix=REPAIR
         if ours
         else "write each CUDA component as CHANNEL::PACKAGE=RELEASE, with one channel for all of them",
+        about=about,
     )
 
 
@@ -475,6 +498,7 @@ def _cpu_build_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator
                 evidence=tuple(own.sources),
                 fix=None if meant else f"for GPUs write {guarded}",
                 edits=(FileEdit(how="write", entries=(guarded,)),) if meant else (),
+                about=(pin.yaml_text(),),
             )
     if others:
         yield _cpu_build_strings_finding(others, "warning")
@@ -507,6 +531,7 @@ def _cpu_build_strings_finding(pins: Sequence[tuple[Pin, str]], severity: Severi
         message=f"{names} {'are CPU builds' if more else 'is the CPU build'} in an environment that names CUDA",
         fix=None if pins[0][1] else f"write {', '.join(asked)} with a build string for CUDA",
         edits=(FileEdit(how="write", entries=tuple(asked), near=True),),
+        about=tuple(pin.yaml_text() for pin, _ in pins),
     )
 
 
@@ -519,4 +544,5 @@ def _cpu_forced_finding(pin: Pin) -> Finding:
         subject=pin.name,
         message=f"{named} forces the CPU build in an environment that names CUDA",
         edits=(FileEdit(how="remove", entries=(pin.yaml_text(),)),),
+        about=(pin.yaml_text(),),
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from packaging.version import Version
 
-from cuenv.core.findings import FileEdit, Finding
+from cuenv.core.findings import FileEdit, Finding, WheelFix
 from cuenv.core.regex import regex
 from cuenv.core.versions import Capability, minor, support_of, version, version_or_none
 from cuenv.host.facts import HostFacts
@@ -173,7 +173,9 @@ def last_wheel_note(wheel: TorchWheel, facts: HostFacts, knowledge: Knowledge) -
     return (f"torch {last} is the last release with wheels for compute capability {gpus}; the newest is {newest}",)
 
 
-def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -> tuple[str, tuple[FileEdit, ...]]:
+def wheel_advice(
+    candidate: Candidate, facts: HostFacts, knowledge: Knowledge
+) -> tuple[WheelFix | None, tuple[FileEdit, ...]]:
     """The requirement, and the index that has it, of a wheel that runs on a host, in words and as edits.
 
     None where no wheel is known to run. It is for the Python of the candidate, where there is one for it.
@@ -181,15 +183,18 @@ def wheel_advice(candidate: Candidate, facts: HostFacts, knowledge: Knowledge) -
     release, python = candidate.build.version, candidate.python if "." in candidate.python else ""
     wheel = (wheel_for(release, facts, knowledge, python) if python else None) or wheel_for(release, facts, knowledge)
     if wheel is None:
-        return "", ()
+        return None, ()
     lost = _dropped_later(wheel, facts, knowledge)
     last = f" (the last wheel for compute capability {', '.join(map(str, lost))})" if lost else ""
     needs = f" with Python {wheel.pythons[0]} to {wheel.pythons[-1]}" if python not in ("", *wheel.pythons) else ""
-    name, index = f"torch=={wheel.name}", f"--extra-index-url {INDEX}{wheel.build}"
-    edits = [FileEdit(how="write", entries=(name,), pip=True), FileEdit(how="add", entries=(index,), pip=True)]
+    name, index = f"torch=={wheel.name}", f"{INDEX}{wheel.build}"
+    edits = [
+        FileEdit(how="write", entries=(name,), pip=True),
+        FileEdit(how="add", entries=(f"--extra-index-url {index}",), pip=True),
+    ]
     if needs:
         edits.append(FileEdit(how="write", entries=(f"python={max(wheel.pythons, key=version)}",)))
-    return f"with pip: {name}{needs}{last} from {index}", tuple(edits)
+    return WheelFix((name,), note=f"{needs}{last}", url=index), tuple(edits)
 
 
 _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glibc")

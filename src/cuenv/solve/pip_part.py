@@ -115,6 +115,12 @@ def unbuilt(text: str, request: PipRequest) -> Unbuilt | None:
     return Unbuilt(name=name, version=number, why=f"its setup.py fails: {last[:160]}")
 
 
+# What uv says where no release of a package has a wheel for the Python, or for the platform.
+_NO_PYTHON = regex(r"(\S+==\S+) has no wheels with a matching Python (?:ABI|version|implementation) tag")
+_NO_PLATFORM = regex(r"(\S+) has no wheels with a matching platform tag")
+_OTHER_PYTHON = regex(r"Python (?:ABI|implementation) tag|[Rr]equires-[Pp]ython|Python ?[<>=!~]=?")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipConflict:
     """No packages satisfy the pip part, and what contradicts what."""
@@ -128,6 +134,23 @@ class PipConflict:
     repair: tuple[str, ...] = ()
     absent: str = ""  # the package that none of the indexes has, in no release; empty where the trouble is another
     then: tuple[str, ...] = ()  # the resolver's words on what else contradicts, once the lines before it are loosened
+
+    @property
+    def lacks_python(self) -> str:
+        """The release that has no wheel for the Python, ``numba==0.56.4``; empty if there is none."""
+        found = _NO_PYTHON.search(" ".join(self.text.split()))
+        return found[1] if found else ""
+
+    @property
+    def lacks_platform(self) -> str:
+        """The package of which no release has a wheel for the platform; empty if there is none."""
+        found = _NO_PLATFORM.search(" ".join(self.text.split()))
+        return found[1] if found else ""
+
+    @property
+    def other_python(self) -> bool:
+        """Whether something of the pip part is for other Pythons."""
+        return any(_OTHER_PYTHON.search(text) for text in (self.text, *self.then))
 
     def lines(self, requirements: Iterable[str]) -> Iterator[str]:
         """The lines of a pip part that lead there: the one that is named, then others of which the words speak."""

@@ -19,7 +19,7 @@ from posixpath import normpath
 from types import ModuleType
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.findings import Finding
+from cuenv.core.findings import Finding, WheelFix
 from cuenv.core.io.files import names_in
 from cuenv.core.reading import describe
 from cuenv.core.record import NamedTuple, replace
@@ -201,27 +201,24 @@ def reader_of(text: str) -> LockReader:
     return next((item for item in readers() if item.content.search(start)), usual)
 
 
-_BY_PIP = regex(r"with pip: torch==(\S+?)\+(\w+)(.*?) from --extra-index-url (\S+)")
-"""A wheel of torch and its index; to a project of uv its own command adds both."""
+def _by_uv(fix: WheelFix, release: str, tag: str) -> str:
+    """What takes a wheel of torch and its index into a project of uv."""
+    return f"uv add --index pytorch-{tag}={fix.url} torch=={release}{fix.note and f',{fix.note}'}"
 
 
-def _by_uv(found: re.Match[str]) -> str:
-    release, tag, note, index = found.groups()
-    return f"uv add --index pytorch-{tag}={index} torch=={release}{note and f',{note}'}"
-
-
-def _by_hand(found: re.Match[str]) -> str:
+def _by_hand(fix: WheelFix, release: str) -> str:
     """The same for a project with extras or groups: ``uv add`` would replace the index that each of them has."""
-    release, _, note, index = found.groups()
-    return f"in [tool.uv.sources] of pyproject.toml take torch=={release}{note and f',{note}'} from the index {index}"
+    wheel = f"torch=={release}{fix.note and f',{fix.note}'}"
+    return f"in [tool.uv.sources] of pyproject.toml take {wheel} from the index {fix.url}"
 
 
 def mended_there(finding: Finding, lock: Lock) -> Finding:
     """A finding about a lock: in one of another program its own command mends what cuenv would lock anew."""
     fix = finding.fix or ""
-    if lock.program == "uv" and _BY_PIP.search(fix):
+    if lock.program == "uv" and isinstance(fix, WheelFix):
         parted = ", extra" in lock.part or ", group" in lock.part
-        return replace(finding, fix=_BY_PIP.sub(_by_hand if parted else _by_uv, fix))
+        release, _, tag = fix.requirements[0].removeprefix("torch==").partition("+")
+        return replace(finding, fix=fix.said(_by_hand(fix, release) if parted else _by_uv(fix, release, tag)))
     if not lock.again or "cuenv lock" not in fix:
         return finding
     if lock.program:  # which locks for no C library

@@ -29,12 +29,17 @@ _MOST_TRIED = 40  # extras and groups that are searched for torch, where what is
 _AGAIN = "uv lock"
 
 
+_TOML_LINE = regex(r"\(at line (\d+), column \d+\)\Z")  # in the words of tomllib
+
+
 def toml_document(text: str, source: str, again: str) -> dict[str, Any]:
     """A TOML file."""
     try:
         return load_toml(text)
     except ValueError as error:
-        raise InputError(f"{source}: {one_line(str(error))[:200]}", hint=again) from error
+        line = _TOML_LINE.search(str(error))
+        message = f"{source}: {one_line(str(error))[:200]}"
+        raise InputError(message, hint=again, line=int(line[1]) if line else 0) from error
 
 
 class _Edge(NamedTuple):
