@@ -48,7 +48,7 @@ from cuenv.resolver.wheels import (
     wheel_candidate,
     wheel_row,
 )
-from cuenv.solve.environment_spec import NVCC, EnvironmentSpec
+from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, requirement_name
 from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu
 from cuenv.solve.pip_lines import project_of
 
@@ -226,7 +226,7 @@ def without_consequences(found: Iterable[Finding], facts: HostFacts, *, by_pip: 
     first = next((item for item in every if item.subject == LAYERS[0] and item.severity == "error"), None)
     if first is None:
         return every
-    along = [item for item in every if item.subject in LAYERS[1:] or item.message.startswith("triton==")]
+    along = [item for item in every if item.subject in LAYERS[1:] or "triton" in map(requirement_name, item.about)]
     one = len(set(facts.capabilities)) == 1
     rest = [
         item
@@ -386,6 +386,7 @@ def as_findings(verdict: Verdict, candidate: Candidate, context: Context, *, nam
         fix=fix,
         edits=edits,
         unknown=verdict.outcome == "unknown" and verdict.rule in (*LAYERS, "extensions"),
+        about=tuple(reason.says for reason in verdict.reasons if reason.kind == "wish"),
     )
 
 

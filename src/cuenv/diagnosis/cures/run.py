@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from packaging.version import Version
 
 from cuenv.core.record import replace
 from cuenv.core.versions import version, version_or_none
 from cuenv.diagnosis.cures.context import CureResult, LogContext, cure
 from cuenv.diagnosis.cures.driver import gpus
+from cuenv.knowledge.rows import Regression
 
 
 @cure
 def regression(context: LogContext) -> CureResult:
     """Compare the DeepSpeed of the environment or the log with the releases that are known to fail."""
+    found, rows = _deepspeed(context), context.knowledge.regression("deepspeed")
+    if found is None or not rows:
+        return CureResult()
+    row = _regression_of(found, rows)
+    if row:
+        return CureResult(because=(f"deepspeed {found} has this bug ({row.issue})",))
+    failing = ", ".join(str(release) for row in rows for release in row.releases)
+    return CureResult(because=(f"deepspeed {found} is not one of {failing}",))
+
+
+def _deepspeed(context: LogContext) -> Version | None:
+    """The release of DeepSpeed in the environment, else the one that the log names."""
     package = context.prefix.package("deepspeed") or context.prefix.wheel("deepspeed") if context.prefix else None
-    text = package.version if package else context.mentions.get("deepspeed", "")
-    found = version_or_none(text)
-    for row in context.knowledge.regression("deepspeed"):
-        if found is None:
-            continue
-        if version(found.public) in row.releases:
-            return CureResult(because=(f"deepspeed {found} has this bug ({row.issue})",))
-        return CureResult(because=(f"deepspeed {found} is not one of {', '.join(map(str, row.releases))}",))
-    return CureResult()
+    return version_or_none(package.version if package else context.mentions.get("deepspeed", ""))
+
+
+def _regression_of(found: Version, rows: Iterable[Regression]) -> Regression | None:
+    return next((row for row in rows if version(found.public) in row.releases), None)
 
 
 @cure
 def devices(context: LogContext) -> CureResult:
     """Suggest a newer DeepSpeed if this release puts tensors on two devices; otherwise the program does."""
-    found = regression(context)
-    bad = any("has this bug" in text for text in found.because)
-    if bad:
-        return CureResult(
-            because=found.because,
-            remedy="update DeepSpeed first; if the error stays, the program itself puts tensors on two devices",
-            command="python -m pip install 'deepspeed>=0.14.3'",
-        )
-    return found
+    told, found = regression(context), _deepspeed(context)
+    row = _regression_of(found, context.knowledge.regression("deepspeed")) if found else None
+    if row is None:
+        return told
+    return replace(
+        told,
+        remedy="update DeepSpeed first; if the error stays, the program itself puts tensors on two devices",
+        command=f"python -m pip install 'deepspeed>={row.mended}'",
+    )
 
 
 @cure
