@@ -95,8 +95,9 @@ def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Ite
         if not price.possible:
             continue
         if least and price.number == least.count > 1:
-            fewer = "k=1" if least.count == 2 else f"k<{least.count}"
-            yield f"{fewer}     impossible: {' '.join(_proof(plan, 0, knowledge))}"
+            few = "k=1     one environment"
+            fewer = few if least.count == 2 else f"k<{least.count}     fewer than {least.count} environments"
+            yield f"{fewer} cannot support all hosts: {' '.join(_proof(plan, 0, knowledge))}"
         yield from _price(price, verbose=verbose)
     if least and plan.limit is not None and plan.limit < least.count:
         yield f"error: {counted(plan.limit, 'environment')} cannot support all hosts; {least.count} are needed"
@@ -120,10 +121,10 @@ def _price(price: Price, *, verbose: bool) -> Iterator[str]:
     count = sum(less.of.weight for less in price.less)
     exact = "" if price.exact else "; a better choice of so many may exist"
     if not count:
-        yield f"k={price.number}     {choice}: every host gets its best{exact}"
+        yield f"k={price.number}     {choice}: every host gets its best build{exact}"
         return
     verb = "gets" if count == 1 else "get"
-    yield f"k={price.number}     {choice}: {counted(count, 'host')} {verb} less than their best{exact}"
+    yield f"k={price.number}     {choice}: {counted(count, 'host')} {verb} less than the best build{exact}"
     shown = _group_downgrades(price.less, whole=verbose)
     for text in shown if verbose else shown[:_SHOWN]:
         yield f"        {text}"

@@ -39,7 +39,7 @@ def why_separate(one: NodeKind, other: NodeKind, request: Request, knowledge: Kn
     """
     names = f"{one.says} and {other.says}"
     if one.facts.platform != other.facts.platform:
-        platforms = f"{one.facts.platform} against {other.facts.platform}"
+        platforms = f"the first is {one.facts.platform}, the second {other.facts.platform}"
         return Separation(f"{names} share no build: {platforms}", ())
     first, second = (decide(Context(facts=kind.facts, request=request, knowledge=knowledge)) for kind in (one, other))
     mine, theirs = (
@@ -88,8 +88,10 @@ def _bounds(mine: Sequence[Version | None], theirs: Sequence[Version | None], wh
     if not have or not want or len(have) < len(mine) or len(want) < len(theirs):
         return ""
     if max(have) < min(want):
-        return f"{what} <= {max(have)} against >= {min(want)}"
-    return f"{what} >= {min(have)} against <= {max(want)}" if max(want) < min(have) else ""
+        return f"builds for the first have {what} {max(have)} or earlier, builds for the second {min(want)} or later"
+    if max(want) < min(have):
+        return f"builds for the first have {what} {min(have)} or later, builds for the second {max(want)} or earlier"
+    return ""
 
 
 class Help(NamedTuple):

@@ -166,7 +166,7 @@ def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
     name = counted(item["environments"], "environment")
     beside = 20 + 1.12 * width_of(name)
     if not item["possible"]:
-        says, less, best = "✕ impossible: so few cannot support all", 0, 0
+        says, less, best = "✕ cannot support all hosts", 0, 0
     else:
         less = min(item["hosts_with_less"], total)
         best = total - less
@@ -175,7 +175,7 @@ def _price_bar(item: FleetPriceFields, total: int, y: float) -> list[str]:
     body = [said(10, y + 12, name, "h"), said(beside, y + 12, shortened(says, _PRICE + 8 - beside))]
     split, well, worse = _PRICE * best / total, counted(best, "host"), counted(less, "host")
     if not item["possible"]:
-        body.append(box(10, y + 18, _PRICE, 13, "b-no", f"{name}: impossible", round_by=3))
+        body.append(box(10, y + 18, _PRICE, 13, "b-no", f"{name} cannot support all hosts", round_by=3))
     if best:
         body.append(box(10, y + 18, max(split - 2, 4), 13, "b-ok", f"{well} with their best", round_by=3))
     if less:
