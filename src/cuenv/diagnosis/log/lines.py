@@ -77,6 +77,8 @@ FAILURE_MARKS = (
     "invalid pointer",
     "malloc(): ",
     "double free",
+    "access fault",
+    "protection fault",
     "corrupted ",
     "FULL_ERROR",
     "KeyboardInterrupt",
@@ -117,7 +119,7 @@ _FAILURE = regex(
     rb"exitcode {0,3}: {0,3}-?[1-9]|"
     rb"return code {0,3}[:=]? {0,3}-?[1-9]|\bpanicked at\b|undefined symbol|No module named|"
     rb"(?:^|[\s|\]:>])Exception: |\bmalloc\(\): |"
-    rb"\b[Ff]loating point exception|"
+    rb"\b[Ff]loating point exception|\b(?:access|protection) fault\b|"
     rb"free\(\): invalid|free invalid pointer|stack smashing|double free (?:or corruption|detected)|"
     rb"\bcorrupted (?:size|double-linked|unsorted)|"
     rb"^\W{0,12}what\(\): |HYDRA_FULL_ERROR=1 for|"
