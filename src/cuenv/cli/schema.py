@@ -50,5 +50,5 @@ def command(name: str | None, **values: Unpack[OutputValues]) -> None:
         from difflib import get_close_matches  # noqa: PLC0415 - only when something is wrong
 
         near = [*get_close_matches(wanted, found, n=1), "report"][0]
-        raise UsageError(f"schema {name!r}: no such document", hint=f"cuenv schema {near}")
+        raise UsageError(f"there is no schema {name!r}", hint=f"cuenv schema {near}")
     emit(found[wanted])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -86,6 +87,25 @@ class DriverFix(str):
         """The text, which keeps its part."""
         made = super().__new__(cls, f"install {driver}")
         made.driver = driver
+        return made
+
+
+class LockFix(str):
+    """The text of a fix by locking again, which each lock file has a command of its own for.
+
+    Args:
+        options: the words behind ``cuenv lock``.
+        before: what is said, or set, before the command.
+    """
+
+    __slots__ = ("options",)
+    options: str
+
+    def __new__(cls, *options: str, before: str = "") -> Self:
+        """The text, which keeps its options."""
+        words = shlex.join(options)
+        made = super().__new__(cls, f"{before}cuenv lock {words}".rstrip())
+        made.options = words
         return made
 
 

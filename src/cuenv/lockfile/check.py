@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from cuenv.core.errors import InputError
-from cuenv.core.findings import SET_ASIDE, ComponentSupport, Finding, Report, allowed, counted, report
+from cuenv.core.findings import SET_ASIDE, ComponentSupport, Finding, LockFix, Report, allowed, counted, report
 from cuenv.core.notebook import Drawable
 from cuenv.core.record import dataclass, replace
 from cuenv.core.urls import redact
@@ -133,7 +133,7 @@ class CheckedLock:
             )
             # what another solver mixed at flexible channel priority, cuenv locks at strict priority
             if "cuenv_content" not in lock.metadata:
-                alone = tuple(replace(item, fix="cuenv lock") if item.code == "CU101" else item for item in alone)
+                alone = tuple(replace(item, fix=LockFix()) if item.code == "CU101" else item for item in alone)
             whole = (*solution.remarks, *alone, *_pip_findings(solution, lock.program, self.path.parent))
             self._alone[solution.platform] = whole
         return self._alone[solution.platform]
@@ -158,7 +158,7 @@ def _platform_finding(lock: Lock, facts: HostFacts) -> Finding:
         else "the lock has no package for any platform",
         fix=f"add the platform {facts.platform} to the project, then: {lock.again}"
         if lock.program
-        else f"cuenv lock --platform {facts.platform}",
+        else LockFix("--platform", facts.platform),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from packaging.version import Version
 
-from cuenv.core.findings import DriverFix, FileEdit, Finding, PipFix, Severity, first_of
+from cuenv.core.findings import DriverFix, FileEdit, Finding, LockFix, PipFix, Severity, first_of
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.versions import driver_key, minor, version
@@ -346,7 +346,7 @@ def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, fa
     if not others and not alone:
         return resolve_again(facts)
     if "torch" not in by_pip and alone:
-        return shlex.join(["cuenv", "lock", *host_options(facts)])
+        return LockFix(*host_options(facts))
     if not others or libc is None or libc.family != "glibc":
         return None
     beside = "" if len(others) == len(lacking) else f", and another {'torch' if alone else 'set of conda packages'}"
@@ -355,7 +355,7 @@ def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, fa
 
 def _platform_finding(solution: Solution, facts: HostFacts) -> Finding:
     message = f"the lock is for {solution.platform}, but {facts.label} is {facts.platform}"
-    fix = f"cuenv lock --platform {facts.platform}"
+    fix = LockFix("--platform", facts.platform)
     return Finding(code="CU106", severity="error", subject="platform", message=message, fix=fix)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from cuenv.core.findings import SET_ASIDE, FileEdit, Finding, counted, first_of, mended_by
+from cuenv.core.findings import SET_ASIDE, FileEdit, Finding, LockFix, counted, first_of, mended_by
 from cuenv.core.regex import regex
 from cuenv.core.urls import printable
 from cuenv.lockfile.formats.requirements_txt import LEFT_OUT, UNLOCKED
@@ -136,7 +136,7 @@ def _hashes(packages: Collection[PipLocked], program: str) -> Iterator[Finding]:
         subject=bare[0].partition(" ")[0] if len(bare) == 1 else "pip",
         message=f"pip: {several if len(bare) > 1 else f'{bare[0]} has no sha256 hash'}: "
         + (f"{program} installs {them} without verifying" if lenient else f"pip --require-hashes refuses {them}"),
-        fix=None if lenient else "lock with an index that has sha256: UV_DEFAULT_INDEX=URL cuenv lock",
+        fix=None if lenient else LockFix(before="lock with an index that has sha256: UV_DEFAULT_INDEX=URL "),
     )
 
 

@@ -85,9 +85,10 @@ def summary(decision: Decision, findings: Iterable[Finding] = (), *, verbose: bo
     chosen = decision.chosen
     unknown_driver = decision.context.facts.driver is None
     if chosen and decision.minimum_driver and unknown_driver:
+        why = "no driver was found" if decision.context.facts.detected else "no --driver was given"
+        build = chosen.candidate.build.version
         lines.append(
-            f"needs driver {decision.minimum_driver} or later (the driver of the host "
-            "is not known, so it was not checked)"
+            f"driver  pytorch {build} needs driver {decision.minimum_driver} or later; {why}, so this was not checked"
         )
     lines.append(f"host    {host_line(decision.context.facts)}")
     lines += _borrowed(decision.context.facts)

@@ -19,7 +19,7 @@ from posixpath import normpath
 from types import ModuleType
 
 from cuenv.core.errors import InputError, UsageError
-from cuenv.core.findings import Finding, WheelFix
+from cuenv.core.findings import Finding, LockFix, WheelFix
 from cuenv.core.io.files import names_in
 from cuenv.core.reading import describe
 from cuenv.core.record import NamedTuple, replace
@@ -214,18 +214,16 @@ def _by_hand(fix: WheelFix, release: str) -> str:
 
 def mended_there(finding: Finding, lock: Lock) -> Finding:
     """A finding about a lock: in one of another program its own command mends what cuenv would lock anew."""
-    fix = finding.fix or ""
+    fix = finding.fix
     if lock.program == "uv" and isinstance(fix, WheelFix):
         parted = ", extra" in lock.part or ", group" in lock.part
         release, _, tag = fix.requirements[0].removeprefix("torch==").partition("+")
         return replace(finding, fix=fix.said(_by_hand(fix, release) if parted else _by_uv(fix, release, tag)))
-    if not lock.again or "cuenv lock" not in fix:
+    if not lock.again or not isinstance(fix, LockFix):
         return finding
     if lock.program:  # which locks for no C library
         return replace(finding, fix=None if finding.code == "CU407" else lock.again)
-    return replace(
-        finding, fix=lock.again + (fix.removeprefix("cuenv lock") if fix.startswith("cuenv lock --") else "")
-    )
+    return replace(finding, fix=f"{lock.again} {fix.options}".rstrip())
 
 
 def of_ours(lock: Lock, again: str) -> Lock:
