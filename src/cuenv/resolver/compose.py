@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from cuenv.core import __version__
 from cuenv.core.errors import UsageError
@@ -123,14 +124,9 @@ def _pip(build: TorchBuild, context: Context) -> tuple[tuple[str, ...], tuple[st
     if not context.request.pip and not isinstance(build, TorchWheel):
         return (), ()
     from cuenv.resolver.requirements import pip_part, with_torch  # noqa: PLC0415 - as above
-    from cuenv.solve.pip_lines import read_lines  # noqa: PLC0415 - as above
 
     texts, reasons = pip_part(context.request, context.knowledge)
-    for line in read_lines(texts).wrong:
-        raise ValueError(f"pip:{line.text}: {line.why}; {line.fix}")
-    second = next((text for text in texts if requirement_name(text) == "torch"), None)
-    if second:
-        raise ValueError(f"pip:{second}: cuenv chooses the version of torch; write --pytorch VERSION")
+    _check_pip(texts)
     if not isinstance(build, TorchWheel):
         return texts, reasons
     from cuenv.resolver.wheels import INDEX, last_wheel_note  # noqa: PLC0415 - only with wheels
@@ -141,6 +137,18 @@ def _pip(build: TorchBuild, context: Context) -> tuple[tuple[str, ...], tuple[st
         *reasons,
         *last_wheel_note(build, context.facts, context.knowledge),
     )
+
+
+@lru_cache(maxsize=8)
+def _check_pip(texts: tuple[str, ...]) -> None:
+    """Refuse lines that pip refuses, and a second torch: once for all candidates that are composed with them."""
+    from cuenv.solve.pip_lines import read_lines  # noqa: PLC0415 - as above
+
+    for line in read_lines(texts).wrong:
+        raise ValueError(f"pip:{line.text}: {line.why}; {line.fix}")
+    second = next((text for text in texts if requirement_name(text) == "torch"), None)
+    if second:
+        raise ValueError(f"pip:{second}: cuenv chooses the version of torch; write --pytorch VERSION")
 
 
 def _merged(pins: list[Pin], requests: list[Pin]) -> tuple[Pin, ...]:

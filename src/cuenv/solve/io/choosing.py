@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import TypeAlias
 
 from rattler import Channel, ChannelPriority, Gateway, MatchSpec, PackageName, PackageRecord, RepoDataRecord
 from rattler import solve as _solve
@@ -19,13 +20,15 @@ from rattler.package import BuildString
 from cuenv.core.urls import printable, redact
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.channels import FolderRecords, Source, channels_of, rattler_errors, record_day
-from cuenv.solve.io.solver import SOLVER, locked_package, parse_spec, virtual_package
+from cuenv.solve.io.solver import SOLVER, locked_package, match_spec_or_none, parse_spec, virtual_package
 from cuenv.solve.io.sources import Sources
-from cuenv.solve.model import Choice, Solution, Solved, SolveRequest, Unsatisfiable
+from cuenv.solve.model import Choice, LockedPackage, Solution, Solved, SolveRequest, Unsatisfiable
 
 _SECONDS = 10
 _NOWHERE = "https://choices.invalid"
 _NAME = "cuenv-choice-"
+_OF_PYTHON = frozenset({"python", "python_abi"})  # what compiled packages require of the one Python they are made for
+_Minors: TypeAlias = frozenset[str] | None
 
 
 class _Lockable:
@@ -40,12 +43,66 @@ class _Lockable:
     ) -> None:
         self._parts, self._homes, self._cutoff = parts, homes, cutoff
         self._found: dict[str, list[RepoDataRecord]] = {}
+        self._minors: dict[str, list[_Minors]] = {}
+        self._admitted: dict[str, _Minors] = {}
+        self._pythons: dict[str, _Minors] = {}
+        self._matching: dict[str, list[tuple[RepoDataRecord, _Minors]]] = {}
+        self.packages: dict[str, LockedPackage] = {}
+        """What a lock keeps of records that were chosen, by URL: each is chosen in most solves."""
+        self._beside: dict[tuple[_Minors, str], list[RepoDataRecord]] = {}
 
     def records(self, name: str) -> list[RepoDataRecord]:
         """Those of one package, of every subdir."""
         if name not in self._found:
             self._found[name] = self._of(name)
         return self._found[name]
+
+    def beside(self, pythons: _Minors, text: str) -> list[RepoDataRecord]:
+        """The records that match a spec, or all of a name, without those that go with none of some minors of Python."""
+        key = pythons, text
+        if key not in self._beside:
+            pairs = self._matched(text)
+            self._beside[key] = [
+                item for item, minors in pairs if minors is None or pythons is None or minors & pythons
+            ]
+        return self._beside[key]
+
+    def pythons(self, pin: Pin) -> _Minors:
+        """The minors of Python with which a pin goes; ``None`` where it goes with any."""
+        text = _text(pin)
+        if text not in self._pythons:
+            found = [None] if pin.name.startswith("__") else [minors for _, minors in self._matched(text)]
+            self._pythons[text] = None if None in found else frozenset[str]().union(*filter(None, found))
+        return self._pythons[text]
+
+    def _matched(self, text: str) -> list[tuple[RepoDataRecord, _Minors]]:
+        if text not in self._matching:
+            spec = MatchSpec(text)
+            name = spec.name.normalized
+            if name not in self._minors:
+                self._minors[name] = [self._minors_of(item) for item in self.records(name)]
+            pairs = zip(self.records(name), self._minors[name], strict=True)
+            self._matching[text] = [pair for pair in pairs if text == name or spec.matches(pair[0])]
+        return self._matching[text]
+
+    def _minors_of(self, record: RepoDataRecord) -> _Minors:
+        """The minors of Python with which a package goes, or which it is."""
+        if record.name.normalized == "python":
+            return frozenset({".".join(str(record.version).split(".")[:2])})
+        found: _Minors = None
+        for text in record.depends:
+            admitted = self._admitted_by(text) if text.startswith("python") else None
+            found = admitted if found is None else found if admitted is None else found & admitted
+        return found
+
+    def _admitted_by(self, text: str) -> _Minors:
+        """The minors of Python that a requirement leaves; ``None`` where it is one of another package, or of any."""
+        if text not in self._admitted:
+            spec = match_spec_or_none(text)
+            named = spec is not None and spec.name.normalized in _OF_PYTHON
+            found = [minors for _, minors in self._matched(text)] if named else [None]
+            self._admitted[text] = None if None in found else frozenset[str]().union(*filter(None, found))
+        return self._admitted[text]
 
     def _of(self, name: str) -> list[RepoDataRecord]:
         home = self._homes.get(name, "")
@@ -69,11 +126,15 @@ class _Lockable:
 class _Choices:
     """The packages that nobody has made, and what a lock can hold of folders, as a source for rattler.
 
-    Each source and each platform costs the solver a call for each name: one of each is the least.
+    Each source and each platform costs the solver a call for each name: one of each is the least. What it would have to
+    leave out in any case is not shown to it: other releases of what must be there, and packages for another Python.
     """
 
-    def __init__(self, choices: Sequence[Choice], there: _Lockable, platform: str) -> None:
-        self._there, self._platform = there, platform
+    def __init__(
+        self, choices: Sequence[Choice], there: _Lockable, platform: str, must: Sequence[Pin], pythons: _Minors
+    ) -> None:
+        self._there, self._platform, self._pythons = there, platform, pythons
+        self._texts = {pin.name: _text(pin) for pin in must}
         self._made = {
             f"{_NAME}{number}": [
                 _choice_record(f"{_NAME}{number}", len(choice) - place, pins) for place, pins in enumerate(choice)
@@ -86,7 +147,8 @@ class _Choices:
         if str(platform) != self._platform:
             return []
         text = name.normalized
-        return self._made[text] if text in self._made else self._there.records(text)
+        made = self._made.get(text)
+        return self._there.beside(self._pythons, self._texts.get(text, text)) if made is None else made
 
     def package_names(self, platform: object) -> list[str]:
         """All names, for rattler."""
@@ -129,10 +191,15 @@ def choose(
         asked = (*choices, (tuple(pin for pin in request.spec.pins if pin not in direct),))
         specs = [*map(parse_spec, direct), *(MatchSpec(f"{_NAME}{number}") for number in range(len(asked)))]
         there = _lockable(folders, tuple(sorted(homes.items())), channels.cutoff)
+        must = () if online else request.spec.pins
+        pythons = None if online else _pythons(there, request.spec.pins, choices)
+        if pythons is not None and not pythons:
+            text = "no Python goes with all that must be there"
+            return Unsatisfiable(platform=request.platform, missing=(), text=text)
 
         async def question(gateway: Gateway, _: list[Source]) -> list[RepoDataRecord]:
             return await _solve(
-                [_Choices(asked, there, request.platform), *dict.fromkeys(online)],
+                [_Choices(asked, there, request.platform, must, pythons), *dict.fromkeys(online)],
                 specs,
                 gateway=gateway,
                 platforms=[request.platform, *(["noarch"] if online else [])],  # type: ignore[list-item] # any subdir
@@ -154,7 +221,10 @@ def choose(
             number = int(name.removeprefix(_NAME))
             taken[number] = len(asked[number]) - int(str(record.version))
         else:
-            packages.append(locked_package(record, request.platform, channels.sources))
+            package = there.packages.get(record.url)
+            if package is None:
+                package = there.packages[record.url] = locked_package(record, request.platform, channels.sources)
+            packages.append(package)
     solution = Solution(
         platform=request.platform,
         packages=tuple(sorted(packages, key=lambda item: item.name)),
@@ -164,9 +234,26 @@ def choose(
     return Solved(solution=solution, taken=tuple(taken[:-1]))
 
 
+def _pythons(there: _Lockable, must: Sequence[Pin], choices: Sequence[Choice]) -> _Minors:
+    """The minors of Python with which all goes that must be there; ``None`` where any does, or something is nowhere."""
+    found = [there.pythons(pin) for pin in must]
+    if frozenset() in found:
+        return None
+    for choice in choices:
+        named = [there.pythons(pin) for pins in choice for pin in pins if pin.name == "python"]
+        found += [frozenset[str]().union(*filter(None, named))] if len(named) == len(choice) else []
+    admitted = [item for item in found if item is not None]
+    return frozenset.intersection(*admitted) if admitted else None
+
+
+def _text(pin: Pin) -> str:
+    """A pin as a spec, whatever channel it names."""
+    return pin.match_spec().rpartition("::")[2]
+
+
 def _choice_record(name: str, number: int, pins: Iterable[Pin]) -> RepoDataRecord:
     """A package that requires pins, whatever channel they name."""
-    depends = [pin.match_spec().rpartition("::")[2] for pin in pins]
+    depends = list(map(_text, pins))
     record = PackageRecord(
         name, str(number), BuildString.new_unchecked("0"), 0, "noarch", depends=depends, sha256=bytes(32)
     )

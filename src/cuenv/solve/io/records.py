@@ -148,7 +148,8 @@ class RecordIndex:
         self._read.update(new)
         mine: dict[str, list[RepoDataRecord]] = {}
         for record in found:
-            if not any(text.startswith("__") and text.split()[0] in _ELSEWHERE for text in record.depends):
+            everywhere = record.subdir == "noarch"  # what is for this platform requires no other system
+            if not (everywhere and any(text.split()[0] in _ELSEWHERE for text in record.depends if text[:2] == "__")):
                 mine.setdefault(record.name.normalized, []).append(record)
         self._records.update(mine)
         for name, records in mine.items():
