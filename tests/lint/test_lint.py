@@ -158,6 +158,7 @@ def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path)
         (env("numpy", head="channels: [nodefaults, conda-forge]"), "CU301", None),
         (env("numpy  # [win]"), "CU302", None),
         (env("numpy", "pywin32>=300  # only [win64]"), "CU302", None),
+        (env("numpy", "# scipy"), "CU300", env("numpy").rstrip("\n") + "\n  # scipy\n\n"),
         (env("python: 3.1"), "CU303", env("python=3.1")),
         (env("python: 3.10", "pip"), "CU303", env("python=3.10", "pip")),
         (env("{python: 3.10, numpy: 1.2}"), "CU303", None),

@@ -199,3 +199,21 @@ def test_a_wheel_for_another_system_is_one_that_pip_does_not_take(end: str, syst
     assert (wrong.why, wrong.better) == (f"it is a wheel for {system}", ("torch==2.8.0",))
     assert not read_lines([f"torch @ {url} ; sys_platform == 'win32'"]).wrong
     assert not read_lines(["https://a.example/torch-2.8.0-cp312-cp312-linux_x86_64.whl"]).wrong
+
+
+@collect(
+    ("text", "better"),
+    [
+        ("python==3.10", ()),
+        ("pytorch>=2", ("torch>=2",)),
+        ("tensorflow-gpu", ("tensorflow[and-cuda]",)),
+        ("TensorFlow_GPU>=2.4,<3", ("tensorflow[and-cuda]<3,>=2.4",)),
+        ("tensorflow-gpu>=2.4,<2.13", ("tensorflow<2.13,>=2.4",)),
+        ("tensorflow-gpu==2.12.0 ; python_version > '3.8'", ('tensorflow==2.12.0; python_version > "3.8"',)),
+    ],
+)
+def test_a_name_under_which_an_index_has_nothing_to_install(text: str, better: tuple[str, ...]) -> None:
+    (wrong,) = read_lines([text]).wrong
+    assert wrong.better == better
+    assert all(item in wrong.fix for item in better)
+    assert not read_lines(["tensorflow-gpu==2.10.1", "tensorflow-gpu<2.12", "python-dateutil"]).wrong

@@ -82,6 +82,19 @@ def _is_float(node: Node) -> bool:
     return node.kind == "plain" and _FLOAT.fullmatch(node.text) is not None
 
 
+def empty_lints(text: str, tree: Node) -> Iterator[Lint]:
+    """A dash with nothing but a comment, which is left where an entry was commented out behind its dash."""
+    for item in _requirement_nodes(tree.get("dependencies")):
+        if item.kind != "plain" or item.text or item.start != item.end:
+            continue
+        dash = text.rfind("-", 0, item.start)
+        only = dash >= 0 and not text[dash + 1 : item.start].strip(" ")
+        message = "nothing follows this dash: the entry is empty, and conda does not skip it"
+        end = dash + 1 + text.startswith(" ", dash + 1)
+        edits = [Edit(start=dash, end=end, text="")] if only else []
+        yield make_lint("CU300", "error", dash if only else item.start, "file", message, "remove the dash", *edits)
+
+
 _LOGIN = regex(r"://(?!git@)[^/\s@]+@")  # a user in a URL; git is the account of everybody on a server of repositories
 
 
@@ -166,6 +179,7 @@ def environment_lints(
     """
     entries = tuple(_entries(tree))
     yield from number_lints(tree)
+    yield from empty_lints(text, tree)
     yield from _nodefaults_lints(tree)
     yield from credential_lints(tree)
     yield from _selector_lints(text, tree)

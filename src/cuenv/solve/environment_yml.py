@@ -180,10 +180,13 @@ class _EnvironmentParser:
     def _dependencies(self) -> tuple[tuple[Pin, ...], tuple[str, ...]]:
         pins: dict[Pin, None] = {}
         pip: dict[str, None] = {}
-        for index, item in enumerate(self.reader.get("dependencies", list, required=True) or ()):
+        listed = self.reader.get("dependencies", list, required=True) or ()
+        for index, item in enumerate(listed):
             path = f"dependencies[{index}]"
             if isinstance(item, dict):
                 self._section(item, path, pins, pip)
+            elif item is None and any(listed):
+                self._empty(path)
             else:
                 self._pin(item, path, pins)
         if pip and "pip" not in self.names:
@@ -234,7 +237,9 @@ class _EnvironmentParser:
             return
         for index, item in enumerate(value):
             where = f"{path}[{index}]"
-            if type(item) is not str:
+            if item is None:
+                self._empty(where)
+            elif type(item) is not str:
                 self.faults.add(where, f"expected a string, got {describe(item)}")
             elif not item.strip() or not item.isprintable():
                 self.faults.add(where, f"expected a requirement on one line, got {describe(item)}")
@@ -242,6 +247,10 @@ class _EnvironmentParser:
                 if item.strip() in pip:
                     self.warnings.append(f"{where}: {describe(item)} appears twice")
                 pip[item.strip()] = None
+
+    def _empty(self, path: str) -> None:
+        """A dash with nothing but a comment: what is left of an entry that somebody commented out."""
+        self.warnings.append(f"{path}: ignored, because nothing follows the dash; conda does not skip such an entry")
 
     def _variables(self) -> dict[str, str]:
         found: dict[str, str] = {}

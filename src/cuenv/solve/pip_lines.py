@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from cuenv.core.reading import shell_words
 from cuenv.core.record import NamedTuple, dataclass, field
@@ -15,6 +16,9 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import one_line, redact
 from cuenv.solve.environment_spec import normalise, requirement_name
 from cuenv.solve.model import SetAside
+
+if TYPE_CHECKING:  # only a pip part needs it
+    from packaging.requirements import Requirement
 
 FILES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2")  # how the files end that pip installs
 HASHED = regex(r"#(?:[^#]*&)?sha256=[0-9a-f]{64}(?:&|$)")
@@ -316,10 +320,7 @@ def _invalid(text: str) -> WrongLine | None:
 
     bare = re.split(r"\s--", text, maxsplit=1)[0]
     try:
-        if normalise(Requirement(bare).name) == "pytorch":
-            torch = re.sub(r"(?i)pytorch", "torch", bare, count=1).strip()
-            why = "the package pytorch on PyPI only ends with an error, and PyTorch is torch there"
-            return WrongLine(line_text(text), why, f"write {torch}", (torch,))
+        return _not_a_package(Requirement(bare), bare, text)
     except (InvalidRequirement, RecursionError):
         if _SEVERAL.fullmatch(bare):
             each = tuple(bare.split())
@@ -332,6 +333,30 @@ def _invalid(text: str) -> WrongLine | None:
         if number:
             return WrongLine(line_text(text), "the text after == is not a version", "write NAME, or NAME==1.2")
         return WrongLine(line_text(text), "it is not a valid requirement", "write NAME, NAME>=1 or NAME[extra]==1.2")
+
+
+_REMOVED = "2.12.0"  # the last tensorflow-gpu, whose setup only fails; from 2.14 on tensorflow has the extra and-cuda
+_WITH_EXTRA = "2.14.0"
+
+
+def _not_a_package(asked: Requirement, bare: str, text: str) -> WrongLine | None:
+    """A name under which an index has nothing that pip can install, and what is meant by it."""
+    name = normalise(asked.name)
+    if name == "python":
+        why = "pip installs no Python, and no index has a package of that name"
+        fix = "remove the line; an entry of conda names the Python, or the file .python-version beside a list"
+        return WrongLine(line_text(text), why, fix)
+    if name == "pytorch":
+        torch = re.sub(r"(?i)pytorch", "torch", bare, count=1).strip()
+        why = "the package pytorch on PyPI only ends with an error, and PyTorch is torch there"
+        return WrongLine(line_text(text), why, f"write {torch}", (torch,))
+    if name == "tensorflow-gpu" and not asked.url and asked.specifier.contains(_REMOVED):
+        own = asked.specifier.contains(_WITH_EXTRA)
+        asked.name = "tensorflow"
+        asked.extras |= {"and-cuda"} if own else set()
+        why = f"pip would take tensorflow-gpu {_REMOVED}, which only ends with an error: from 2.12 on it is tensorflow"
+        why += ", and the extra and-cuda installs its CUDA" if own else ""
+        return WrongLine(line_text(text), why, f"write {asked}", (str(asked),))
     return None
 
 

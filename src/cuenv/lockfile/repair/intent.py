@@ -308,7 +308,8 @@ def _pip_changes(
         if text in made.pip:
             yield EntryChange(entry=f"pip: {text}", fate="kept")
         elif same is None:
-            reason = change.why if change.fate == "dropped" else why.get(name, "")
+            said = broken[text].why if text in broken else why.get(name, "")
+            reason = change.why if change.fate == "dropped" else said
             yield EntryChange(entry=f"pip: {text}", fate="dropped", why=reason)
         else:
             left.remove(same)
