@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from cases import collect, quick_and_slow
 from channel_builder import PLATFORM, Server, pkg, write
@@ -21,7 +22,7 @@ from cuenv.core.record import replace
 from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.lock import Locked, LockRequest
-from cuenv.lockfile.repair.drafts import Draft, pythons_near, with_core
+from cuenv.lockfile.repair.drafts import Draft, forge_first, pythons_near, series_of, with_core
 from cuenv.lockfile.repair.mending import _obstacles
 from cuenv.lockfile.repair.obey import loosening, obeyed
 from cuenv.lockfile.repair.proving import odds
@@ -357,6 +358,31 @@ def test_any_python_may_stand_for_one_that_has_to_move(channel: Sources) -> None
     forms = [pin.yaml_text() for pin in pythons_near(Pin(name="python", version="3.11"), shelf)]
     assert forms == ["python=3.12.*", "python=3.10.*", "python"]
     assert [pin.yaml_text() for pin in pythons_near(Pin(name="python", version="3.11"), shelf, only=10)] == forms[1:2]
+    exact = Pin(name="python", version="==3.11")
+    assert [pin.yaml_text() for pin in pythons_near(exact, shelf)] == forms
+
+
+@pytest.mark.parametrize(
+    ("channels", "order"),
+    [
+        ("pytorch nvidia conda-forge x", "nvidia conda-forge x pytorch"),
+        ("conda-forge pytorch nvidia", ""),
+        ("nvidia x conda-forge defaults", "conda-forge nvidia x defaults"),
+        ("nvidia/label/cuda-11.8.0 conda-forge", "conda-forge nvidia/label/cuda-11.8.0"),
+        ("nvidia conda-forge pytorch", ""),
+        ("conda-forge nvidia", ""),
+        ("nvidia defaults", ""),
+    ],
+)
+def test_no_channel_hides_the_libraries_of_conda_forge(channels: str, order: str) -> None:
+    assert forge_first(channels.split()) == (tuple(order.split()) or None)
+
+
+@pytest.mark.parametrize("text", ["pytorch==1.12.1", "pytorch=1.12.1", "pytorch=1.12.*", "pytorch=1.12"])
+def test_a_release_is_kept_to_however_it_is_written(text: str) -> None:
+    assert series_of(parse_spec(text)) == Version("1.12")
+    assert series_of(parse_spec("pytorch>=1.12")) is None
+    assert series_of(Pin(name="pytorch")) is None
 
 
 @pytest.mark.slow

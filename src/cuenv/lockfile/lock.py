@@ -197,7 +197,7 @@ def lock_spec(
     pythons = open_pythons(spec, knowledge) if spec.pip and not request.update else ()
     if not pythons:
         return _lock_once(_Job(request, spec, knowledge, progress))
-    requirements = request.path.suffix in LISTS and spec.for_pip_alone
+    requirements = _Job(request, spec, knowledge, progress).of_list
     python = pythons[0] if requirements else ""
     queue: Sequence[str] = pythons[1:] if requirements else pythons[:PYTHONS_TRIED]
     answer = first = _lock_once(_Job(request, with_python(spec, python) if python else spec, knowledge, progress))
@@ -239,6 +239,11 @@ class _Job(NamedTuple):
     def name(self) -> str:
         """The name of the environment file, for reports."""
         return self.request.path.name
+
+    @property
+    def of_list(self) -> bool:
+        """Whether the file is a list for pip, to which no entry of conda can be added."""
+        return self.request.path.suffix in LISTS and self.spec.for_pip_alone
 
 
 def _lock_once(job: _Job) -> Locked:
@@ -343,6 +348,7 @@ def _with_pip_part(job: _Job, solutions: list[Solution]) -> tuple[list[Solution]
         builds=request.builds,
         quick=request.quick,
         unbuilt=request.unbuilt,
+        of_list=job.of_list,
         progress=job.progress,
     )
     bounds, reasons = pip_bounds(job.spec, job.hosts, solutions, job.knowledge)
@@ -367,7 +373,7 @@ def _solution_findings(job: _Job, solutions: list[Solution]) -> tuple[list[Findi
         [
             *host_findings(solution, host, knowledge),
             *drift_findings(job.spec, solution, knowledge),
-            *build_findings(solution, host, knowledge),
+            *build_findings(solution, host, knowledge, of_list=job.of_list),
             *undated_findings(solution, sources.as_of),
         ]
         for host, solution in zip(job.hosts, solutions, strict=True)

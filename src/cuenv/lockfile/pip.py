@@ -95,6 +95,7 @@ class PipJob(NamedTuple):
     quick: bool = False  # whether a conflict is enough, and no repair of it is looked for
     # what earlier resolutions of the command could not build, by the minor of Python, or under "" for each; it grows
     unbuilt: dict[str, tuple[Unbuilt, ...]] | None = None
+    of_list: bool = False  # whether it is a list for pip, to which no entry of conda can be added
     progress: Progress | None = None
 
 
@@ -141,7 +142,7 @@ def _lock_platform(job: PipJob, lines: PipLines, solution: Solution) -> tuple[So
         *aside_findings(whole, job.folder),
         *pip_findings(whole, "" if python else "pip"),
         *origin_findings(whole.pip),
-        *_over_conda(replaced, whole.pip),
+        *(() if job.of_list else _over_conda(replaced, whole.pip)),
     ]
     return whole, found
 

@@ -11,13 +11,14 @@ from cuenv.core.findings import FileEdit, Finding, first_of
 from cuenv.core.io.files import expand_home, is_file, is_folder, read_text
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
-from cuenv.core.versions import minor, version
+from cuenv.core.versions import minor, target_for, version
 from cuenv.host.facts import HostFacts
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Cuda, Extension
 from cuenv.lockfile.host_check import candidate_of
 from cuenv.resolver.compilers import gcc_range
 from cuenv.resolver.requirements import pip_demand
+from cuenv.resolver.verdict import named_capability
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import SetAside, Solution, build_cuda
 from cuenv.solve.pip_lines import PipLines, folder_of, line_text, project_of
@@ -95,8 +96,17 @@ def compiles(name: str, knowledge: Knowledge) -> bool:
     return any(row.builds for row in knowledge.extension(name))
 
 
-def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -> Iterator[Finding]:
-    """What the builds against torch need, in one finding; none where nothing is built, or torch has no CUDA."""
+def build_findings(
+    solution: Solution, facts: HostFacts, knowledge: Knowledge, *, of_list: bool = False
+) -> Iterator[Finding]:
+    """What the builds against torch need, in one finding; none where nothing is built, or torch has no CUDA.
+
+    Args:
+        solution: with what is built.
+        facts: the host.
+        knowledge: the tables.
+        of_list: whether it was made from a list for pip, to which no entry of conda can be added.
+    """
     built = [item for item in solution.aside if item.build]
     torch = candidate_of(solution, knowledge) if built else None
     if torch is None or torch.cuda is None:
@@ -109,15 +119,18 @@ def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
     needs = [f"nvcc {torch.cuda.major}.x", "the headers of the toolkit"]
     first = f"{allowed[0]} to" if allowed and allowed[0] else "up to"
     needs += [f"GCC {first} {allowed[1]}"] if allowed else ["a GCC that nvcc supports"]
-    archs = ";".join(map(str, facts.capabilities))
+    able = row.targets if row and row.targets else facts.capabilities
+    targets = {item: target_for(item, able) for item in facts.capabilities}
+    archs = ";".join(dict.fromkeys(str(item) for item in targets.values() if item))
     needs += [f"TORCH_CUDA_ARCH_LIST={archs}"] if archs else []
     there = f"the environment has nvcc {nvcc.version}" if nvcc else "the environment has no nvcc"
-    strange = [item for item in facts.capabilities if row and row.targets and item not in row.targets]
-    beyond = (
-        f"; nvcc {torch.cuda} does not support compute capability {', '.join(map(str, strange))}" if strange else ""
-    )
+    strange = [item for item, target in targets.items() if target is None]
+    older = ((item, target) for item, target in targets.items() if target not in (None, item))
+    beyond = "".join(f"; code for {target} runs on {named_capability(facts, item)}" for item, target in older)
+    beyond += f"; nvcc {torch.cuda} cannot compile for {named_capability(facts, *strange)}" if strange else ""
     conda = solution.package("pytorch")
     own = (build_cuda(conda.build) if conda else None) or torch.cuda
+    alone = of_list or not solution.packages  # conda has no part in it
     them, are = ("them", "are") if len(names) > 1 else ("it", "is")
     yield Finding(
         code="CU518",
@@ -126,7 +139,8 @@ def build_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
         message=f"pip: {shown} {are} built against torch {torch.build.version} of CUDA {own} when pip installs "
         f"{them}; CUDA code in {them} needs {', '.join(needs)}; {there}{beyond}",
         evidence=tuple(row.sources) if row else (),
-        edits=() if nvcc else _compiler(row, allowed),
+        fix=f"have that nvcc and GCC on the machine on which pip installs {them}" if alone and not nvcc else None,
+        edits=() if nvcc or alone else _compiler(row, allowed),
     )
 
 

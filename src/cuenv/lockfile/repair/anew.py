@@ -272,21 +272,21 @@ class ChoosingAnew(Mending):
         if torch is None or index is None:
             return None
         here = tuple(map(short_channel, spec.channels))
-        minors: dict[tuple[str, Version, bool], int] = {}
-        for place, item in enumerate(able):
+        mine = [(place, item) for place, item in enumerate(able) if item.candidate.build.stack in here]
+        lesser = {_minor(item) for _, item in mine if _lesser_code(item)}
+        minors: dict[tuple[str, Version, str], int] = {}
+        for place, item in mine:
             build = item.candidate.build
-            if build.stack in here:
-                minors.setdefault((build.stack, series(build.version), bool(build.cuda)), place)
+            kind = "*cuda*" if build.cuda else "*cpu*"
+            # of a minor that has builds with less code for the GPUs, the others are asked for by their CUDA
+            minors.setdefault((*_minor(item), build.build if _minor(item) in lesser else kind), place)
         forms = {
-            key: Pin(
-                name=torch.name, version=f"{key[1]}.*", build="*cuda*" if key[2] else "*cpu*", channel=torch.channel
-            )
-            for key in minors
+            key: Pin(name=torch.name, version=f"{key[1]}.*", build=key[2], channel=torch.channel) for key in minors
         }
         forms = {key: form for key, form in forms.items() if index.has(form)}
         fixed: list[Pin] = []
-        mine = (torch, python, None if spec.pin("pytorch-cuda") else spec.pin("cudatoolkit"))
-        for entry in entries_of((pin for pin in spec.pins if pin not in mine and pin.name[:2] != "__"), index):
+        core = (torch, python, None if spec.pin("pytorch-cuda") else spec.pin("cudatoolkit"))
+        for entry in entries_of((pin for pin in spec.pins if pin not in core and pin.name[:2] != "__"), index):
             if not entry.forms and entry.pin.name in needed and further(entry.pin, self.knowledge):
                 return None
             fixed += entry.forms[-1:]
@@ -301,7 +301,7 @@ class ChoosingAnew(Mending):
         judged = {str(item.candidate.build.version) for item in able if item.candidate.build.stack == key[0]}
         if found is None or found.version not in judged:
             return None
-        draft = with_core(first, torch, answer.solution, self.knowledge)
+        draft = with_core(first, torch, answer.solution, self.knowledge, build=key[2])
         return minors[key], draft, f"pytorch {key[1]}"
 
 
@@ -380,17 +380,27 @@ def _nearest(
     for item in decision.fitting:
         if item.verdict("roles").outcome != "pass":
             continue
-        doubtful = _doubtful(item)
+        lesser = _lesser_code(item)
         for python in pythons(item.candidate.build, intent.python):
             one = variants.get((item.candidate, python))
             if one is None:
                 one = replace(item, candidate=replace(item.candidate, python=python))
                 variants[item.candidate, python] = one
             torch, *rest = nearness(one.candidate, intent, level)
-            found.append(((doubtful, torch, lost(python), *rest), len(found), one))
+            found.append(((lesser, torch, lost(python), *rest), len(found), one))
     return [item for _, _, item in sorted(found, key=lambda entry: entry[:2])]
 
 
-def _doubtful(item: Assessment) -> bool:
-    """Whether no row vouches for torch's own code or for cuDNN on some GPU: then another release is nearer."""
-    return any(item.verdict(rule).outcome == "unknown" for rule in ("device-code", "cudnn"))
+def _lesser_code(item: Assessment) -> int:
+    """How little is known to run on the GPUs as it is: then another release is nearer.
+
+    0 where torch has machine code for each, 1 where it is compiled from PTX on some, 2 where no row vouches for torch's
+    own code or for cuDNN.
+    """
+    verdicts = [item.verdict(rule).outcome for rule in ("device-code", "cudnn")]
+    return 2 if "unknown" in verdicts else int(verdicts[0] == "warn")
+
+
+def _minor(item: Assessment) -> tuple[str, Version]:
+    """The channel and the minor of a torch."""
+    return item.candidate.build.stack, series(item.candidate.build.version)

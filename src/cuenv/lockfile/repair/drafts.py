@@ -18,7 +18,7 @@ from cuenv.resolver.asked_cuda import CPU_PACKAGES, version_spec_of
 from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
-from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
+from cuenv.solve.environment_spec import RELEASE, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.environment_yml import parse, render
 from cuenv.solve.model import Solution, build_cuda, names_cpu, names_cuda
 
@@ -133,8 +133,16 @@ def pythons_near(pin: Pin, index: RecordIndex, *, only: int | None = None) -> It
     yield from (form for form in dict.fromkeys(forms) if index.has(form))
 
 
-def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge) -> Draft:
-    """A draft with the torch of a solution, and with its Python, CUDA and libraries of torch where they differ."""
+def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge, *, build: str = "*cuda*") -> Draft:
+    """A draft with the torch of a solution, and with its Python, CUDA and libraries of torch where they differ.
+
+    Args:
+        draft: to begin with.
+        torch: its entry for torch.
+        solution: with another torch.
+        knowledge: the tables.
+        build: which builds of that torch are meant, if it is for CUDA.
+    """
     from cuenv.solve.io.solver import matches  # noqa: PLC0415 - the solver is heavy
 
     pins: list[Pin] = []
@@ -149,7 +157,7 @@ def with_core(draft: Draft, torch: Pin, solution: Solution, knowledge: Knowledge
             pins.append(pin)
         elif pin == torch or pin.name in OF_TORCH:
             cuda = pin == torch and build_cuda(package.build)
-            pins.append(replace(pin, version=package.version, build="*cuda*" if cuda else of_variant(pin)))
+            pins.append(replace(pin, version=package.version, build=build if cuda else of_variant(pin)))
         elif pin.name == "python" or not further(pin, knowledge):
             pins.append(replace(pin, version=str(series(version(package.version))), build=""))
             how = "was found beside" if pin.name == "pip" else "goes with"
@@ -183,13 +191,27 @@ def with_entries(draft: Draft, entries: Sequence[Pin], chosen: Sequence[Pin | No
 
 
 def forge_first(channels: Sequence[str]) -> tuple[str, ...] | None:
-    """Channels with conda-forge before ``pytorch``, which has a few old libraries; ``None`` where that is so."""
+    """Channels with conda-forge before what hides its libraries; ``None`` where that is so.
+
+    That is ``pytorch``, which has a few old libraries, and without it ``nvidia``, whose CUDA libraries are not those
+    that torch of conda-forge is built with.
+    """
     short = list(map(short_channel, channels))
-    if "pytorch" not in short or FORGE not in short[short.index("pytorch") :]:
+    if FORGE not in short:
         return None
-    home = channels[short.index("pytorch")]
-    nvidia = [item for item in channels if short_channel(item).split("/")[0] == "nvidia"]
-    return (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
+    forge = short.index(FORGE)
+    if "pytorch" in short[:forge]:
+        home = channels[short.index("pytorch")]
+        nvidia = [item for item in channels if of_nvidia(item)]
+        return (*nvidia, *(item for item in channels if item not in (home, *nvidia)), home)
+    if "pytorch" not in short and any(map(of_nvidia, channels[:forge])):
+        return (channels[forge], *channels[:forge], *channels[forge + 1 :])
+    return None
+
+
+def of_nvidia(channel: str) -> bool:
+    """Whether a channel is NVIDIA's, or one of its labels."""
+    return short_channel(channel).split("/")[0] == "nvidia"
 
 
 def of_torch(pin: Pin) -> bool:
@@ -225,16 +247,21 @@ def of_variant(torch: Pin) -> str:
 
 def series_of(pin: Pin) -> Version | None:
     """The release X.Y that a pin names."""
-    asked = version_spec_of(pin)
-    prefix = asked.prefix if asked else None
-    return version(".".join(map(str, prefix[:2]))) if prefix and len(prefix) > 1 else None
+    numbers = _numbers(pin)
+    return version(".".join(map(str, numbers[:2]))) if len(numbers) > 1 else None
 
 
 def minor_of(python: Pin | None) -> int | None:
     """The minor of Python 3 that a pin names."""
-    asked = version_spec_of(python)
-    prefix = asked.prefix if asked else None
-    return prefix[1] if prefix and len(prefix) > 1 and prefix[0] == 3 else None
+    numbers = _numbers(python)
+    return numbers[1] if len(numbers) > 1 and numbers[0] == 3 else None
+
+
+def _numbers(pin: Pin | None) -> tuple[int, ...]:
+    """The numbers of the release or series that a pin names, exactly (``==3.11``) or as a prefix; none of a range."""
+    asked = version_spec_of(pin)
+    exact = RELEASE.fullmatch(pin.version) if pin and asked and asked.prefix is None else None
+    return tuple(map(int, exact[1].split("."))) if exact else (asked.prefix or ()) if asked else ()
 
 
 def as_read(spec: EnvironmentSpec) -> EnvironmentSpec:

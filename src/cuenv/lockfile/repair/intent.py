@@ -308,8 +308,7 @@ def _pip_changes(
         if text in made.pip:
             yield EntryChange(entry=f"pip: {text}", fate="kept")
         elif same is None:
-            said = broken[text].why if text in broken else why.get(name, "")
-            reason = change.why if change.fate == "dropped" else said
+            reason = change.why if change.fate == "dropped" else why.get(name, "")
             yield EntryChange(entry=f"pip: {text}", fate="dropped", why=reason)
         else:
             left.remove(same)

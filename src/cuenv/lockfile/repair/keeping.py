@@ -168,6 +168,12 @@ class Keeping(Mending):
         }
         return frozenset(name for name in draft.lost & names if index and index.has(Pin(name=name)))
 
+    def _elsewhere(self, draft: Draft) -> frozenset[str]:
+        """The lost entries of a draft that its channels do not have, and those have from which people take torch."""
+        names = sorted(name for name in draft.lost if draft.spec.pin(name) is None)
+        wide = self._shelf_beyond(names, self._reached(draft.spec), ("pytorch", FORGE)) if names else None
+        return frozenset(name for name in names if wide and wide.has(Pin(name=name)))
+
     def _placed(self, draft: Draft, lost: frozenset[str], *, free: bool) -> Draft | None:
         """A draft with some of its lost entries; the others take other releases for that if they are ``free``."""
         spec = replace(draft.spec, pins=(*draft.spec.pins, *(pin for pin in self.file.pins if pin.name in lost)))
@@ -215,7 +221,7 @@ class Keeping(Mending):
         return ()
 
     def _forge_first(self, draft: Draft) -> Draft | None:
-        """A draft with conda-forge before the channel ``pytorch``, and torch from there; ``None`` where that is so."""
+        """A draft with conda-forge before what hides its libraries, torch from its channel; ``None`` where it is so."""
         order, index = forge_first(draft.spec.channels), self._index_of(draft.spec)
         if index is None or order is None:
             return None
@@ -223,7 +229,9 @@ class Keeping(Mending):
             replace(pin, channel="pytorch") if of_torch(pin) and index.home(Pin(name=pin.name)) == "pytorch" else pin
             for pin in draft.spec.pins
         )
-        why = "the channel pytorch has old libraries, which hide those that packages of conda-forge require"
+        by_nvidia = "pytorch" not in map(short_channel, order)
+        hides = "nvidia has CUDA libraries" if by_nvidia else "pytorch has old libraries"
+        why = f"the channel {hides}, which hide those that packages of conda-forge require"
         return replace(draft, spec=replace(draft.spec, channels=order, pins=pins)).noting([OF_CHANNELS], why)
 
     def _guarded(self, own: Draft) -> Draft:

@@ -180,7 +180,7 @@ class _Repair(Keeping, ChoosingAnew):
 
     def _regained(self, whole: Draft, own: Draft) -> Draft:
         """A draft that locks, else one beside another torch that has all its entries and some that it lost."""
-        lost = self._placeless(own)
+        lost = self._placeless(own) | self._elsewhere(own)
         if not lost or self.late or torch_of(self.file) is None or self._held:
             return own
         best, there = None, frozenset(pin.name for pin in own.spec.pins)
