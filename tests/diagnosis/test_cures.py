@@ -1638,3 +1638,23 @@ def test_a_package_without_gpu_code_is_replaced_from_where_its_builds_are(packag
         wanted
         in led(f"{log}    f({package})\n{package}.core.Error: {package} not compiled with GPU support.\n").command
     )
+
+
+def test_nvidia_uvm_is_reloaded_only_where_the_first_call_of_cuda_failed() -> None:
+    first = "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. x\n"
+    assert "modprobe" in led(first).command
+    assert not led(f"docker run --gpus all image python train.py\n{first}").command
+    later = led("RuntimeError: CUDA error: unknown error\n")
+    assert "Xid" in later.remedy
+    assert not later.command
+
+
+def test_a_sample_of_nvidia_gets_no_environment() -> None:
+    log = "cudaGetDeviceCount returned 35\n-> CUDA driver version is insufficient for CUDA runtime version\n"
+    assert led(log).command
+    assert not led(f"./deviceQuery Starting...\n\n{log}Result = FAIL\n").command
+
+
+def test_horovod_is_built_again_with_nccl() -> None:
+    found = led("ValueError: Internal error. Requested ReadyEvent with GPU device but not compiled with CUDA.\n")
+    assert found.command.startswith("HOROVOD_GPU_OPERATIONS=NCCL ")

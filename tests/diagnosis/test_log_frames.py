@@ -118,3 +118,11 @@ def test_what_the_environment_may_be_to_blame_for_is_not_reported_as_the_program
     found = read(f'  File "/home/u/a.py", line 3, in f\n    {code}\n{error}\n'.encode())
     assert not any(cause.kind == "raised" for cause in found.causes)
     assert found.verdict == "unknown"
+
+
+def test_a_key_that_a_table_lacks_was_asked_for_by_the_program() -> None:
+    at = b'Traceback (most recent call last):\n  File "/work/data.py", line 24, in rows\n    return table["reply"]\n'
+    table = b'  File "/e/lib/python3.10/site-packages/%s.py", line 270, in __getitem__\n    value = self.data[key]\n'
+    for holder in (b"datasets/formatting/formatting", b"pandas/core/frame"):
+        assert read(at + table % holder + b"KeyError: 'reply'\n").causes[0].symptom.id == "program-key"
+    assert read(at + table % b"transformers/cache_utils" + b"KeyError: 'reply'\n").causes[0].symptom.id != "program-key"

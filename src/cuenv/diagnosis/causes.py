@@ -36,8 +36,10 @@ _WITHOUT_TORCH = frozenset(
     | {"catboost", "ggml", "lightgbm", "xgboost"}
 )
 """Frameworks for which a PyTorch environment does not help."""
-_COMPILED = frozenset({"ai.onnxruntime", "onnxruntime-java", "rs", "drivererror", "cudasuccess"})
-"""Signs of programs in Java, Rust and C++ (Caffe), for which a Python package does not help."""
+_COMPILED = frozenset(
+    {"ai.onnxruntime", "onnxruntime-java", "rs", "drivererror", "cudasuccess", "devicequery", "bandwidthtest"}
+)
+"""Signs of programs in Java, Rust and C++ (Caffe, NVIDIA's samples), for which a Python package does not help."""
 _DEFAULT_VALUES = {
     "cuda": "X.Y",
     "header": "a header",

@@ -7,6 +7,7 @@ import re
 from packaging.version import Version
 
 from cuenv.core.record import replace
+from cuenv.core.regex import regex
 from cuenv.core.versions import version_or_none
 from cuenv.diagnosis.cures.context import (
     CureResult,
@@ -162,6 +163,29 @@ def kernel_module(context: LogContext) -> CureResult:
     if driver and driver.version and driver.kernel_module and driver.version != driver.kernel_module:
         return CureResult(because=(f"the library is {driver.version}, the loaded module {driver.kernel_module}",))
     return CureResult()
+
+
+_FIRST_CALL = regex(
+    r"incorrectly set up environment|cudaGetDeviceCount|cuInit|cuda_init|initiali[sz]|get_?device_?(?:count|properties)"
+)
+"""Signs that the first call of CUDA failed: the driver's state is the reason, not what the program did before."""
+
+
+@cure
+def unknown_error(context: LogContext) -> CureResult:
+    """Suggest to reload nvidia_uvm only where the first call of CUDA failed outside of a container."""
+    if "image" in context.mentions or "docker" in context.frameworks:
+        remedy = (
+            "start the container with --gpus all, which passes /dev/nvidia-uvm; on the host, run nvidia-modprobe -u"
+        )
+        return CureResult(remedy=remedy, command="")
+    if _FIRST_CALL.search(context.line):
+        return CureResult()
+    remedy = (
+        "run it again; if CUDA now fails from its first call, reload nvidia_uvm or reboot; if it fails during the run "
+        "again, look for Xid messages of the driver in dmesg"
+    )
+    return CureResult(remedy=remedy, command="")
 
 
 @cure

@@ -292,6 +292,9 @@ def cuda_part(context: LogContext) -> CureResult:
     own = context.frame.package if context.frame else ""
     if own.startswith("torch_"):
         return CureResult(command=f"{PIP} install --force-reinstall --no-deps {pyg_requirement(context, own)}")
+    if "ReadyEvent" in text:
+        command = f"HOROVOD_GPU_OPERATIONS=NCCL {PIP_REINSTALL} {pip_requirement(context, 'horovod')}"
+        return CureResult(remedy="build Horovod again with NCCL for its operations on GPUs", command=command)
     if "xgboost" in text.lower():
         remedy = "install a build with CUDA: PyPI's x86-64 wheel, or with conda the package py-xgboost-gpu"
         return CureResult(remedy=remedy, command=f"{PIP} install --force-reinstall --no-deps xgboost")

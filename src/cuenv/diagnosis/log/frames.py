@@ -36,6 +36,9 @@ _OF_PACKAGE = regex(
 )
 """An exception whose name contains its package; the excluded packages also raise exceptions of others."""
 _OPENED = frozenset((b"__getattr__", b"__getattribute__", b"reraise"))  # functions that raise for their caller
+_MAPPING = regex(r"-packages/(?:datasets/formatting|pandas|omegaconf|h5py)/")
+"""Packages whose containers raise a KeyError where their caller asks for a key that is not there."""
+_NO_KEY = regex(rb"(?:^|[\])>|:] ?|\s)(?:Config(?:Attribute|Key)|Key)Error: ")
 _CHECKS = regex(rb"(?:^|[\])>|:\x82]|\s{4})\s*(?:raise|assert)\b|-> ?[0-9]{1,5} +(?:raise|assert)\b")
 _ASSERTED = regex(rb"(?:^|[\s:])AssertionError: \S")
 """An exception that only an ``assert`` raises; its statement may span several lines."""
@@ -103,7 +106,8 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
             continue
         file = (found["file"] or found["path"] or found["module"] or b"").decode("utf-8", "replace")
         standard = bool(_STANDARD.search(file))
-        if standard or (found["function"] or found["name"]) in _OPENED:
+        held = bool(_MAPPING.search(file)) and bool(_NO_KEY.search(lines[index]))
+        if standard or held or (found["function"] or found["name"]) in _OPENED:
             checked, passed, code = always, True, ""
             inline = inline or (found["line"].decode() if file == _INLINE else "")
             continue
