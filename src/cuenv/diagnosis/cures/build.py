@@ -491,6 +491,12 @@ def cuda_name(context: LogContext) -> CureResult:
     if old := _OLD_WARP_FUNCTION.search(said):
         says = f"{old[1]} exists only for compute capability 3.0 to 6.2; {old[1]}_sync, from CUDA 9 on, works on all"
         return CureResult(because=(says,), remedy="use a newer release of the source, or build only for such a GPU")
+    if re.search(r"(?:operator|function) from .(?:__)?half|more than one operator|class \"__half\"", context.line) and (
+        "half" in context.line or "THC" in context.line
+    ):
+        says = "CUDA 9 and newer define operators and conversions for half, which sources for older releases define too"
+        remedy = "leave out those of CUDA; if errors remain, the sources are too old for this CUDA"
+        return CureResult(because=(says,), remedy=remedy, command=f"export {_NO_HALF}")
     _, cuda = torch_of(context)
     for name in re.findall(r"[A-Za-z_]\w{6,60}", said):
         if since := provider(context, "since", name):
@@ -524,6 +530,8 @@ def _undeclared_name_cure(context: LogContext, said: str) -> CureResult:
 _QUOTED = regex("[\"'`\u2018\u2019]([A-Za-z_][\\w:]{2,60})[\"'\u2018\u2019]")
 _UNPACKED = regex(r"/(?:pip-[\w-]{3,20}|builds-v[0-9]|git-v[0-9])")
 _SOURCE_FILE = regex(r"(?:^|[\s|>])([\w./~+-]{1,240}\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl))[:(][0-9]")
+_HALF = "-D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__"
+_NO_HALF = f'NVCC_APPEND_FLAGS="{_HALF}" TORCH_NVCC_FLAGS="{_HALF}"'
 _OLD_WARP_FUNCTION = regex(r"\b(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\b")
 
 
