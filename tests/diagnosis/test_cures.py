@@ -140,7 +140,7 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
         ),
         (
             "ImportError: /e/site-packages/torch_scatter/_scatter_cuda.so: undefined symbol: _ZN3c106detail14x\n",
-            "^torch.scatter[ =]",
+            "data.pyg.org",
             "PACKAGE",
         ),
         (
@@ -1658,3 +1658,14 @@ def test_a_sample_of_nvidia_gets_no_environment() -> None:
 def test_horovod_is_built_again_with_nccl() -> None:
     found = led("ValueError: Internal error. Requested ReadyEvent with GPU device but not compiled with CUDA.\n")
     assert found.command.startswith("HOROVOD_GPU_OPERATIONS=NCCL ")
+
+
+def test_an_interrupted_dpkg_is_finished_first() -> None:
+    said = "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct the problem.\n"
+    assert led(said).command == "sudo dpkg --configure -a"
+
+
+def test_an_option_of_the_host_compiler_asks_for_no_other_nvcc() -> None:
+    refused = "nvcc fatal   : Unknown option '{}'\n"
+    assert not led(refused.format("-fopenmp")).command
+    assert led(refused.format("-generate-dependencies-with-compile")).command

@@ -1054,3 +1054,19 @@ def test_a_container_without_nvidia_smi_has_no_driver_that_is_too_old() -> None:
 
 def test_a_warning_of_a_future_error_is_not_a_failure() -> None:
     assert read(b"CMake Warning:\n  this warning will become a fatal error in future CMake releases.\n").fine
+
+
+def test_a_wheel_that_pip_could_not_build_does_not_matter_where_it_installed_the_package_otherwise() -> None:
+    failed = (
+        "  Building wheel for lap (setup.py) ... error\n  error: invalid command 'bdist_wheel'\n"
+        "  ERROR: Failed building wheel for lap\n    Running setup.py install for lap ... done\n"
+    )
+    assert read(f"{failed}Successfully installed lap-0.4.0 pycocotools-2.0.4\n".encode()).verdict == "harmless"
+    assert read(f"{failed}Successfully installed pycocotools-2.0.4\n".encode()).verdict == "known"
+
+
+def test_source_that_a_warning_quotes_is_no_failure() -> None:
+    quoted = (
+        'a.cu(37): warning #177-D: variable "err" was declared but never referenced\n  cudaError_t err = cudaSuccess;\n'
+    )
+    assert read(quoted.encode()).verdict == "clean"

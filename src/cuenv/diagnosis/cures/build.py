@@ -268,6 +268,20 @@ def nvcc_targets(context: LogContext) -> CureResult:
 
 
 @cure
+def nvcc_option(context: LogContext) -> CureResult:
+    """Explain an option of the host's compiler, which no nvcc knows."""
+    if not re.fullmatch(
+        r"-(?:f(?!atbin|orward|mad|tz)|m(?!axrreg|inimal)|W(?!error)|pthread|std=gnu).*",
+        context.groups.get("option", ""),
+    ):
+        return CureResult()
+    remedy = (
+        "pass the option to the host's compiler alone: -Xcompiler OPTION, or in the list of cxx of extra_compile_args"
+    )
+    return CureResult(remedy=remedy, command="")
+
+
+@cure
 def compute_cap(context: LogContext) -> CureResult:
     """The compute capability of the GPU of the log, for build scripts that ask nvidia-smi."""
     here = capabilities(context)
@@ -400,7 +414,7 @@ def cmake_package(context: LogContext) -> CureResult:
 @cure
 def link(context: LogContext) -> CureResult:
     """Suggest the system package for linking with a library."""
-    found = provider(context, "link", context.groups.get("name", ""))
+    found = provider(context, "link", context.groups.get("name", "").removeprefix("lib"))
     return CureResult(command=f"sudo apt-get install {found}") if found else CureResult()
 
 

@@ -31,6 +31,7 @@ from cuenv.diagnosis.cures.names import (
     pip_requirement,
     provider,
 )
+from cuenv.diagnosis.cures.solvers import PYG_MODULES, pyg_requirement
 from cuenv.diagnosis.cures.torch import with_fitting_wheel
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
@@ -300,6 +301,11 @@ def built_again(context: LogContext) -> CureResult:
     package = package_of(package) if package else package_in(context.line) or package_of_import(context)
     if not package:
         return CureResult()
+    if package.replace("-", "_") in PYG_MODULES:
+        remedy = f"install the wheel of {package} for this torch, from the index of PyG"
+        wheel = pyg_requirement(context, package.replace("-", "_"))
+        pip = f"{PIP} install --no-cache-dir --force-reinstall --no-deps"
+        return CureResult(remedy=remedy, command=f"{pip} {wheel}")
     if package in _PINNING:
         remedy = f"let pip install the torch that this {package} release requires and was built for"
         return CureResult(remedy=remedy, command=f"{PIP} install {pip_requirement(context, package)}")

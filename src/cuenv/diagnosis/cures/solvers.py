@@ -27,7 +27,7 @@ from cuenv.diagnosis.cures.names import provider
 from cuenv.knowledge.rows import PLATFORMS
 from cuenv.resolver.wheels import INDEX
 
-_PYG_MODULES = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
+PYG_MODULES = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
 _PRINT_PYG_TAG = (
     "$(python -c \"import torch; v = torch.__version__.split('+')[0].split('.'); "
     "print(v[0] + '.' + v[1] + '.0+cu' + torch.version.cuda.replace('.', ''))\")"
@@ -63,7 +63,7 @@ def module(context: LogContext) -> CureResult:
     elif asked := re.search(rf"\b{re.escape(wanted)}((?:>=|==|~=)[0-9][\w.]{{0,20}})", context.line):
         wanted = f"'{wanted}{asked[1].rstrip('.')}'"
     remedy = f"install it in this Python: its package is {wanted.split()[-1].strip(chr(39))}"
-    if name in _PYG_MODULES:
+    if name in PYG_MODULES:
         remedy = f"install the wheel of {name} for this torch, from the index of PyG"
     return CureResult(remedy=remedy, command=f"{PIP} install {wanted}")
 
@@ -94,7 +94,7 @@ def pyg_requirement(context: LogContext, name: str) -> str:
 
 def _requirement_for(context: LogContext, name: str) -> str:
     _, cuda = torch_of(context)
-    if name in _PYG_MODULES:
+    if name in PYG_MODULES:
         return pyg_requirement(context, name)
     if name == "spconv":
         return "spconv-cu118" if cuda and cuda.major == 11 else "spconv-cu120"

@@ -93,11 +93,11 @@ def apt_package(context: LogContext) -> CureResult:
 
 @cure
 def apt_refused(context: LogContext) -> CureResult:
-    """Suggest the fix for an error of apt itself: no root, a lock, or old package lists."""
+    """Suggest the fix for an error of apt itself: no root, an interrupted dpkg, or old package lists."""
     if re.search(r"Permission denied|are you root", context.line):
         return CureResult(remedy="run apt as root, with sudo before the command")
-    if re.search(r"[Cc]ould not get lock|is another process using it", context.line):
-        return CureResult(remedy="wait until the other apt or dpkg has ended (the line may name it), and try again")
+    if "dpkg was interrupted" in context.line:
+        return CureResult(remedy="let dpkg finish what was interrupted", command="sudo dpkg --configure -a")
     if re.search(r"Failed to fetch|404 +Not Found|Hash Sum mismatch|some archives", context.line):
         return CureResult(remedy="fetch the lists of packages again", command="sudo apt-get update")
     return CureResult()

@@ -29,6 +29,7 @@ from cuenv.diagnosis.log.text import (
     whole_lines,
 )
 from cuenv.host.paste.one_host import Passages
+from cuenv.host.paste.reader import PastedFact
 from cuenv.knowledge.guidance import Symptom, compile_pattern
 
 _HEAD, _TAIL = 64 * 1024, 256 * 1024
@@ -72,7 +73,8 @@ def scan(blocks: Iterable[bytes], symptoms: Iterable[Symptom]) -> Scan:
     failed = tuple(sorted((*failed, *log_end.unnamed_exceptions(known)), key=lambda one: one.line))
     failures = tuple(log_end.with_message(log_end.classified(one, search.sought)) for one in failed)
     done = 0 if search.last_exception else pip_success(tail, total)
-    if done and not any(one.symptom.id == _PIP_FAILED for one in matches):
+    failed_build = any(one.symptom.id == _PIP_FAILED for one in matches)
+    if done and (not failed_build or log_end.names_all(done, passages.facts())):
         failures = tuple(one for one in failures if one.line > done)
         matches = tuple(_as_remark_if_built(one) if one.last < done else one for one in matches)
     causes = [one.last for one in matches if one.kind != "remark" and one.grade != "warning"]
@@ -107,6 +109,12 @@ class _LogEnd:
     def __init__(self, tail: bytes, total: int) -> None:
         self.lines = tail.split(b"\n")
         self.first = total - tail.count(b"\n") + tail.endswith(b"\n")
+
+    def names_all(self, number: int, facts: Iterable[PastedFact]) -> bool:
+        """Return whether a line of pip names every package whose wheel it could not build: it found another way."""
+        failed = {fact.value.lower() for fact in facts if fact.fact == "failed"}
+        said = printable_line(self.lines[number - self.first]).lower()
+        return bool(failed) and all(re.search(rf" {re.escape(name)}-[0-9]", said) for name in failed)
 
     def raising_frame(self, number: int) -> Frame | None:
         """Return the frame that raised the exception of a line; ``None`` if the line is not near the end."""

@@ -94,7 +94,7 @@ _STOPPED = regex(rb"exitcode {0,3}: -(?:9|15)\b|: Signal (?:9|15) \(SIG(?:KILL|T
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _RAISED_ORDER = {"setup": 0, "setup-code": 0, "package-code": 2}
 """The order in which rows for raised exceptions are tried: any other is 1."""
-_QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |warn|: [IW] (?:tensorflow|external)/")
+_QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |^W: |warn|: [IW] (?:tensorflow|external)/")
 
 
 class _LineShape:
