@@ -168,6 +168,7 @@ def test_a_whole_build_string_leaves_nothing_to_read_differently(tmp_path: Path)
         (env("pip: 24.0"), "CU303", env("pip=24.0")),
         (env('python: "3.9 # x"'), "CU303", None),
         (env("numpy", tail="variables: {A: 1.20}"), "CU303", env("numpy", tail='variables: {A: "1.20"}')),
+        (env("conda-forge:numpy=1.26"), "CU305", env("conda-forge::numpy=1.26")),
         (env("numpy=1.26=py312*"), "CU305", env("numpy==1.26=py312*")),
         (env("'numpy=1.26=py312*'"), "CU305", env('"numpy==1.26=py312*"')),
         (env("pytorch=*=*_cuda*", head="channels: [pytorch]"), "CU306", None),

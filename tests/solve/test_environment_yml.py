@@ -153,6 +153,7 @@ def test_two_pins_on_one_name_both_stay() -> None:
         ("dependencies:\n- a\n- pip:\n", None),
         ("dependencies:\n- a\n-  # b\n", "dependencies[1]: ignored, because nothing follows the dash"),
         ("dependencies:\n- a\n- pip\n- pip:\n  - # b\n  - c\n", "dependencies[2].pip[0]: ignored"),
+        ("dependencies:\n- b:a=1\n", "'b:a=1' is read as b::a=1"),
         ("dependencies:\n- a=>3.11\n", "'a=>3.11' is read as conda does: a>=3.11"),
         ("dependencies:\n- a=<3.11\n", "'a=<3.11' is read as conda does: a<3.11"),
         ("name: /Users/me/venv\ndependencies: [a]\n", "name: '/Users/me/venv' is a path"),

@@ -24,7 +24,7 @@ from cuenv.resolver.policy import prefix_is_foreign, spec_findings
 from cuenv.resolver.rules.device import device_code
 from cuenv.resolver.verdict import named_capability
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
-from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR
+from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR, two_colons
 from cuenv.solve.match_spec import parse_spec
 from cuenv.solve.pip_lines import line_text
 
@@ -180,6 +180,7 @@ def environment_lints(
     entries = tuple(_entries(tree))
     yield from number_lints(tree)
     yield from empty_lints(text, tree)
+    yield from _colon_lints(tree)
     yield from _nodefaults_lints(tree)
     yield from credential_lints(tree)
     yield from _selector_lints(text, tree)
@@ -236,12 +237,25 @@ def _set_aside_lints(tree: Node, spec: EnvironmentSpec, folder: Path | None, kno
         yield Lint(finding=finding, at=(place_of(finding, places) or dependencies).start)
 
 
+def _colon_lints(tree: Node) -> Iterator[Lint]:
+    """One colon between a channel and a package, where two are meant."""
+    dependencies = tree.get("dependencies")
+    for item in dependencies.items if dependencies else ():
+        two = two_colons(item.text) if item.scalar else ""
+        if two:
+            message = f"conda passes over what stands before one colon: {item.text} may come from any channel"
+            subject = two.partition("::")[0]
+            yield make_lint(
+                "CU305", "warning", item.start, subject, message, f"write {two}", *_replacement_edit(item, two)
+            )
+
+
 def _entries(tree: Node) -> Iterator[_Entry]:
     dependencies = tree.get("dependencies")
     for item in dependencies.items if dependencies else ():
         if item.scalar:
             try:
-                pin = parse_spec(item.text)
+                pin = parse_spec(two_colons(item.text) or item.text)
             except ValueError:
                 continue
             yield _Entry(node=item, name=pin.name, pin=pin)

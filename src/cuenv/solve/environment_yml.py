@@ -23,6 +23,7 @@ _SYSTEMS = {"sel(linux)": True, "sel(unix)": True, "sel(osx)": False, "sel(win)"
 
 _OF_CPU = regex(r"(?<![a-z0-9])cpu(?:only)?(?![a-z0-9])")
 
+_ONE_COLON = regex(r"\s*([A-Za-z][\w.-]*):(?=[A-Za-z_])")
 _FOLDER = regex(r"[/~.]|[A-Za-z]:[\\/]")
 
 SELECTOR = regex(r"(?P<entry>[ \t]*-[ \t]+[^\s#].*?)[ \t]+#[^\n\[]*\[(?P<what>[a-z0-9]+)\][^()\n]*$", re.MULTILINE)
@@ -200,8 +201,11 @@ class _EnvironmentParser:
             return
         from cuenv.solve.match_spec import EXTRAS, SWAPPED, parse_spec  # noqa: PLC0415 - as load above: writing needs no patterns
 
+        two = two_colons(item)
+        if two:
+            self.warnings.append(f"{path}: {describe(item)} is read as {two}; conda passes over what one colon follows")
         try:
-            pin = parse_spec(item)
+            pin = parse_spec(two or item)
         except ValueError as error:
             self.faults.add(path, str(error))
             return
@@ -266,6 +270,12 @@ class _EnvironmentParser:
             else:
                 self.faults.add(path, f"expected a string, got {describe(value)}")
         return found
+
+
+def two_colons(entry: str) -> str:
+    """An entry whose channel one colon follows (``pytorch:pytorch=2.1``), with two; empty for any other."""
+    found = _ONE_COLON.match(entry)
+    return f"{found[1]}::{entry[found.end() :]}" if found else ""
 
 
 def of_linux(text: str) -> tuple[str, tuple[str, ...]]:
