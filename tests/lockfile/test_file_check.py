@@ -667,6 +667,14 @@ def test_a_torchvision_for_cuda_beside_a_torch_for_cpus_is_an_error_with_the_bui
     assert not any("linked" in item.message for item in lock_findings((of_cuda, vision), "linux-64", shipped_base()))
 
 
+@pytest.mark.parametrize(("channels", "refused"), [("nvidia conda-forge", False), ("conda-forge nvidia", True)])
+def test_an_open_nvcc_is_judged_by_the_channel_that_it_comes_from(channels: str, refused: bool) -> None:
+    """What conda-forge has of nvcc is no fault of a file that takes it from NVIDIA."""
+    asked = spec("python=3.9", "cudatoolkit=11.3", "cuda-nvcc", "pytorch::pytorch=1.12.1", channels=channels.split())
+    found = judge_file(asked, options("RTX 3090", driver="535.129.03"), shipped_base())
+    assert ("CU110" in codes([*found], "error")) is refused
+
+
 def test_an_nvcc_of_a_channel_of_nvidia_is_not_asked_of_conda_forge() -> None:
     pins = ("pytorch=1.12.1=py3.9_cuda11.3_cudnn8.3.2_0", "cuda-nvcc=11.3.58=h2467b9f_0", "cudatoolkit=11.3.1")
     asked = spec(*pins, channels=("pytorch", "nvidia/label/cuda-11.3.0", "conda-forge"))

@@ -32,7 +32,9 @@ from cuenv.lockfile.programs import (
     programs_asked,
 )
 from cuenv.resolver.asked_cuda import (
+    NVCC_PACKAGES,
     asks_for_cpu,
+    cuda_home,
     cuda_pins,
     nvcc_asked,
     oldest_cuda,
@@ -392,8 +394,12 @@ _FIRST_NVCC = 12  # the first CUDA major of which conda-forge has an nvcc; an ea
 
 
 def _nvcc_is_nvidias(spec: EnvironmentSpec) -> bool:
-    """Whether the nvcc of a file can only come from a channel of NVIDIA that it lists."""
-    older = any(item.release.major < _FIRST_NVCC for item in nvcc_asked(spec))
+    """Whether the nvcc of a file comes from a channel of NVIDIA: by its release, or as the first that is listed."""
+    asked = nvcc_asked(spec)
+    if not asked:
+        named = next((pin for name in NVCC_PACKAGES if (pin := spec.pin(name))), None)
+        return named is not None and cuda_home(named, spec).startswith("nvidia")
+    older = any(item.release.major < _FIRST_NVCC for item in asked)
     return older and any(short_channel(item).split("/")[0] == "nvidia" for item in spec.channels)
 
 

@@ -256,7 +256,7 @@ class Keeping(Mending):
     def _proven(self, own: Draft) -> Draft:
         """A draft that locks, and of each entry that it lost what takes its place, or what it conflicts with."""
         spec = (self._forge_first(own) or own).spec  # what hides less says more
-        said, index = dict(own.why), self._index_of(replace(own.spec, pins=self.file.pins))
+        said, index = dict(own.why), self._index([pin.name for pin in self.file.pins], self._reached(own.spec))
         channels = ", ".join(map(short_channel, self._reached(own.spec)))
         file = self._index_of(self.file)
         answer, _ = self._lock(as_read(own.spec))
@@ -266,12 +266,12 @@ class Keeping(Mending):
             {name: f"{other}, which is installed, excludes every release of it" for name, other in own.instead}
         )
         for name in sorted(own.lost.difference(dict(own.instead))):
-            home = file.home(Pin(name=name)) if file and index and not index.has(Pin(name=name)) else ""
+            home = file.home(Pin(name=name)) if file and not index.has(Pin(name=name)) else ""
             if home:
                 why = f"only the channel {home} has it, and the new file leaves out that channel and its CUDA packages"
                 own = own.saying({name: why})
                 continue
-            if index is None or not said.get(name, "").endswith(TOGETHER):
+            if not said.get(name, "").endswith(TOGETHER):
                 continue
             if not index.has(Pin(name=name)):
                 own = own.saying({name: f"the channels have no {name} for {self.facts.platform}: {channels}"})
