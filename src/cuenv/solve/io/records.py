@@ -130,7 +130,7 @@ class RecordIndex:
         reaching = sources.reaching(channels)
         self._opened = channels_of(reaching)
         self._parts = self._opened.open(channels, platform)
-        self._sources, self.platform = self._opened.sources, platform
+        self.platform = platform
         self._order = [url.rstrip("/") for url in reaching.urls(channels)]
         self._read: set[str] = set()
         self._records: dict[str, list[RepoDataRecord]] = {}
