@@ -15,10 +15,10 @@ from cuenv.lockfile.file_check import judge_file, names_nothing, request_of, run
 from cuenv.lockfile.formats import mended_there
 from cuenv.lockfile.host_check import candidate_of, host_findings
 from cuenv.lockfile.minimum_host import minimum_host
-from cuenv.resolver.asked_torch import pair_findings
 from cuenv.resolver.conflicts import conflict_bounds
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.solution_policy import lock_findings
+from cuenv.resolver.torch_findings import pair_findings
 from cuenv.solve.model import Lock, LockedPackage, PipLocked, SetAside
 from given import base, options, package, shipped_base, solution, spec
 

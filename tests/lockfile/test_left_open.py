@@ -7,7 +7,8 @@ from cuenv.core.findings import Finding, report
 from cuenv.core.versions import parse_version_spec
 from cuenv.lockfile.left_open import needs_other_python, open_pythons, with_python
 from cuenv.lockfile.pip_findings import conflict_finding
-from cuenv.resolver.asked_torch import python_findings, torch_asked
+from cuenv.resolver.asked_torch import torch_asked
+from cuenv.resolver.torch_findings import python_findings
 from cuenv.solve.pip_part import PipConflict
 from given import base, spec
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cases import collect
 from cuenv.core.versions import parse_version_spec
-from cuenv.resolver.asked_torch import index_findings, pair_findings, torch_asked, wheels_asked
+from cuenv.resolver.asked_torch import torch_asked, wheels_asked
+from cuenv.resolver.torch_findings import index_findings, pair_findings
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.match_spec import parse_spec
 from given import base

@@ -14,10 +14,10 @@ from cuenv.core.versions import parse_version_spec
 from cuenv.host.facts import HostFacts
 from cuenv.host.request import Request, pool
 from cuenv.knowledge.rows import WHEELS
-from cuenv.resolver.asked_torch import index_findings
 from cuenv.resolver.candidates import wheel_candidates
 from cuenv.resolver.explain import summary
 from cuenv.resolver.resolve import Resolution, resolve
+from cuenv.resolver.torch_findings import index_findings
 from cuenv.resolver.why import why_not
 from cuenv.solve import environment_yml
 from given import base, machine

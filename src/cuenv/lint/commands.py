@@ -21,9 +21,9 @@ from cuenv.lint.environment_file import (
 )
 from cuenv.lint.pip import findings_on_host
 from cuenv.lint.shell import PIP, REST_OF_COMMAND, WORD, InstallCommand, ShellCommands, Word, command_words
-from cuenv.resolver.asked_torch import asked_torch_not_in_tables
 from cuenv.resolver.policy import REPAIR, spec_findings
 from cuenv.resolver.requirements import newest_is_broken, pip_demand, with_condition, without_broken
+from cuenv.resolver.torch_findings import asked_torch_not_in_tables
 from cuenv.solve.environment_spec import NVCC
 
 _ASSIGNMENT = regex(

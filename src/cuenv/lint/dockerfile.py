@@ -38,7 +38,7 @@ from cuenv.lint.pip import (
 )
 from cuenv.lint.shell import ListReader, ShellCommands, expand_variables, install_commands, without_comments
 from cuenv.resolver.asked_cuda import version_spec_of
-from cuenv.resolver.asked_torch import torch_not_in_tables
+from cuenv.resolver.torch_findings import torch_not_in_tables
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 
 _SYSTEM_IMAGES = (

@@ -19,9 +19,9 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.lint import Edit, Lint, Machine, Node, make_lint, place_of, replacement_entry, whole_lines, yaml_scalar
 from cuenv.lockfile.file_check import judge_file
 from cuenv.resolver.asked_cuda import named_cuda
-from cuenv.resolver.asked_torch import asked_torch_not_in_tables
 from cuenv.resolver.policy import prefix_is_foreign, spec_findings
 from cuenv.resolver.rules.device import device_code
+from cuenv.resolver.torch_findings import asked_torch_not_in_tables
 from cuenv.resolver.verdict import named_capability
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import OTHER_SYSTEMS, SELECTOR, two_colons

@@ -38,18 +38,15 @@ from cuenv.lint.shell import (
 from cuenv.lockfile.requirement_files import with_lists
 from cuenv.resolver.asked_torch import (
     AskedTorch,
-    asked_torch_not_in_tables,
-    index_findings,
     library_requiring_torch,
-    pair_findings,
     torch_asked,
-    torch_not_named,
     wheel_as_requirement,
     wheels_asked,
 )
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.policy import spec_findings
 from cuenv.resolver.requirements import pip_demand
+from cuenv.resolver.torch_findings import asked_torch_not_in_tables, index_findings, pair_findings, torch_not_named
 from cuenv.resolver.wheels import INDEX
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.pip_lines import line_text, logical_lines

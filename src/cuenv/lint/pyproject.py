@@ -17,8 +17,9 @@ from cuenv.lint.pip import no_torch_finding
 from cuenv.lockfile.file_check import judge_file, names_nothing
 from cuenv.lockfile.formats.others.uv_lock import toml_document
 from cuenv.lockfile.setups import compiles, name_on_index
-from cuenv.resolver.asked_torch import asked_torch_not_in_tables, places_on_linux, torch_asked
+from cuenv.resolver.asked_torch import places_on_linux, torch_asked
 from cuenv.resolver.policy import spec_findings
+from cuenv.resolver.torch_findings import asked_torch_not_in_tables
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin, normalise, requirement_name
 
 _TORCH = "torch"

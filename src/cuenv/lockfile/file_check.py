@@ -47,16 +47,10 @@ from cuenv.resolver.asked_cuda import (
 from cuenv.resolver.asked_torch import (
     CONDA_TORCHES,
     AskedTorch,
-    asked_torch_not_in_tables,
     library_requiring_torch,
     on_linux,
-    python_findings,
     torch_asked,
-    torch_not_in_tables,
-    torch_not_named,
     wheels_asked,
-    wheels_with_other_tags,
-    with_companions,
 )
 from cuenv.resolver.candidates import Candidate, admits, bare_candidate, candidates, no_row
 from cuenv.resolver.decision import Decision, decide
@@ -65,6 +59,14 @@ from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH, pip_demand
 from cuenv.resolver.rules import RULES, Context, Judge, Verdict, rule_named, verdict_of
 from cuenv.resolver.rules.device import THIS_BUILD
+from cuenv.resolver.torch_findings import (
+    asked_torch_not_in_tables,
+    python_findings,
+    torch_not_in_tables,
+    torch_not_named,
+    wheels_with_other_tags,
+    with_companions,
+)
 from cuenv.resolver.verdict import for_host, with_sources
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, Pin, requirement_name
 from cuenv.solve.model import build_cuda

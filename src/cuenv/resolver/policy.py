@@ -276,11 +276,7 @@ def _second_torch_findings(spec: EnvironmentSpec) -> Iterator[Finding]:
 def _torch_index_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[Finding]:
     """A torch that the indexes of the pip part do not have, and libraries that are made for another torch."""
     if spec.pin("pytorch") or any("torch" in text for text in spec.pip):
-        from cuenv.resolver.asked_torch import (  # noqa: PLC0415 - many files have no torch
-            index_findings,
-            local_findings,
-            pair_findings,
-        )
+        from cuenv.resolver.torch_findings import index_findings, local_findings, pair_findings  # noqa: PLC0415 - many files have no torch
 
         yield from index_findings(spec.pip, version_spec_of(spec.pin("python")), knowledge, project=spec.project)
         yield from local_findings(spec.pip, project=spec.project)
