@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 
@@ -1669,3 +1670,101 @@ def test_an_option_of_the_host_compiler_asks_for_no_other_nvcc() -> None:
     refused = "nvcc fatal   : Unknown option '{}'\n"
     assert not led(refused.format("-fopenmp")).command
     assert led(refused.format("-generate-dependencies-with-compile")).command
+
+
+def test_before_cuda_11_the_file_of_a_runtime_belongs_to_one_release() -> None:
+    missing = "ImportError: libcudart.so.10.1: cannot open shared object file: No such file or directory\n"
+    said = led(f"PyTorch version: 1.7.1\nCUDA used to build PyTorch: 10.2\n{missing}").because
+    assert "the runtime of CUDA 10.1 has this file name" in said
+    assert "torch here is built for CUDA 10.2, which is another release" in said
+
+
+def test_a_link_with_the_name_of_a_runtime_does_not_replace_it() -> None:
+    line = "ImportError: /e/lib/libcudart.so.10.0: version `libcudart.so.10.0' not found (required by /e/lib/a.so)\n"
+    assert led(line).command.startswith("conda install -c conda-forge cudatoolkit=10.0 ")
+
+
+def test_a_torchvision_of_another_torch_is_replaced_and_gets_no_second_runtime() -> None:
+    log = (
+        "PyTorch version: 2.3.1+cu121\nCUDA used to build PyTorch: 12.1\n[pip3] torchvision==0.15.2\n"
+        "ImportError: /e/torchvision/_C.so: libcudart.so.11.0: cannot open shared object file: No such file\n"
+    )
+    assert "torchvision==0.18" in led(log).command
+
+
+def test_a_source_checkout_without_a_library_is_built_whatever_a_variable_chose() -> None:
+    log = (
+        "WARNING: BNB_CUDA_VERSION=123 environment variable detected; loading libbitsandbytes_cuda123.so.\n"
+        "Could not find the bitsandbytes CUDA binary at "
+        "PosixPath('/w/bitsandbytes/bitsandbytes/libbitsandbytes_cuda123.so')\n"
+    )
+    assert led(log).command.startswith("cmake ")
+
+
+def test_a_connection_that_stood_is_not_answered_with_another_interface() -> None:
+    line = "node1:4:5 [0] misc/socket.cc:9 NCCL WARN Net : Call to %s 10.0.0.7<4000> failed : Connection timed out\n"
+    assert not led(line % "recv from").command
+    assert led(line % "connect to").command.startswith("export NCCL_SOCKET_IFNAME=")
+    family = "node1:4:5 [0] NCCL WARN Net : Socket creation failed : Address family not supported by protocol\n"
+    assert led(family).command == "export NCCL_SOCKET_FAMILY=AF_INET"
+
+
+def test_the_container_toolkit_comes_with_its_repository() -> None:
+    line = 'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].\n'
+    command = led(line).command
+    assert command.index("nvidia-container-toolkit.list") < command.index("apt-get install -y nvidia-container-toolkit")
+
+
+def test_a_torch_that_pip_fetched_for_a_build_is_known_by_any_line_that_names_it() -> None:
+    log = (
+        "Building wheel for opsy (pyproject.toml) ... error\n"
+        "/tmp/pip-build-env-x1/overlay/lib/python3.10/site-packages/torch/_tensor.py:1: UserWarning: no NumPy\n"
+        "The detected CUDA version (11.7) mismatches the version that was used to compile\nPyTorch (12.4).\n"
+    )
+    assert led(log).command == "python -m pip install --no-build-isolation opsy"
+
+
+def test_sources_in_a_folder_are_built_from_that_folder() -> None:
+    log = (
+        "Obtaining file:///w/opsy\n  Getting requirements to build editable ... error\n"
+        "  ERROR: Command errored out with exit status 1:\n   in_process.py get_requires_for_build_editable /tmp/t\n"
+        'Traceback (most recent call last):\n  File "setup.py", line 3, in <module>\n    import torch\n'
+        "ModuleNotFoundError: No module named 'torch'\n"
+    )
+    assert led(log).command == "python -m pip install --no-build-isolation -e /w/opsy"
+
+
+@pytest.mark.parametrize(
+    ("frozen", "wanted"),
+    [
+        ("flash-attn @ file:///w/flash_attn-2.3.4%2Bcu122torch2.1-cp39-cp39-linux_x86_64.whl#sha256=ab", "==2.3.4"),
+        ("flash-attn @ https://e.org/v2/flash_attn-2.7.4.post1+cu12-cp310-cp310-linux_x86_64.whl", "==2.7.4.post1"),
+        ("flash-attn @ git+https://e.org/flash-attention@ab12", " @ git+https://e.org/flash-attention@ab12"),
+        ("flash-attn==2.6.3", "==2.6.3"),
+    ],
+)
+def test_a_package_from_a_wheel_file_is_built_again_by_its_release(frozen: str, wanted: str) -> None:
+    command = led(f"{AT}/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorE\n").command
+    script = re.search(r"sed -E '[^']+'", command)
+    assert script
+    found = subprocess.run(["sh", "-c", script[0]], input=frozen, capture_output=True, text=True, check=True).stdout
+    assert found.strip() == f"flash-attn{wanted}"
+
+
+def test_a_kernel_is_said_to_be_a_packages_only_where_the_line_names_it() -> None:
+    frame = (
+        'Traceback (most recent call last):\n  File "/e/lib/python3.11/site-packages/vllm/layers.py", line 6, in f\n'
+    )
+    said = led(
+        f"{frame}    return gemm(x)\n"
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    )
+    assert said.because == (
+        "it was raised in vllm, which has kernels of its own: most often one of them lacks the code",
+    )
+
+
+def test_an_image_that_triton_made_is_first_a_matter_of_its_ptxas() -> None:
+    cause = led("RuntimeError: Triton Error [CUDA]: device kernel image is invalid\n")
+    assert "TRITON_PTXAS_PATH" in cause.remedy
+    assert not cause.command

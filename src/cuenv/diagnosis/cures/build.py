@@ -169,7 +169,8 @@ def mismatch(context: LogContext) -> CureResult:
         context.groups.get("torch", "") or context.mentions.get("cuda") or str(cuda or ""),
     )
     because = [*_toolkit_sentences(context)]
-    if context.frame and re.search(r"overlay/lib/python|/builds-v[0-9]", context.frame.file):
+    file = context.frame.file if context.frame else context.mentions.get("fetched", "")
+    if re.search(r"overlay/lib/python|/builds-v[0-9]", file):
         says = "the torch that refuses is not the installed one: pip fetched it for the build alone"
         remedy = "let the build use the torch that is installed: --no-build-isolation"
         return CureResult(because=(says,), remedy=remedy, command=f"{PIP} install --no-build-isolation PACKAGE")

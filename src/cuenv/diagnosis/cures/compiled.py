@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 
 from packaging.version import Version
 
@@ -187,7 +188,7 @@ def device_code(context: LogContext) -> CureResult:
         )
     if "numba" in context.frameworks and "cuLink" in context.line:
         return _of_numba(context)
-    package = _with_kernels(context)
+    package, caller = _with_kernels(context)
     if not package and (own := _other_caller(context)):
         remedy = (
             f"if the last line of the traceback calls a kernel of {own}, compile {own} again with TORCH_CUDA_ARCH_LIST "
@@ -199,6 +200,8 @@ def device_code(context: LogContext) -> CureResult:
     found = capabilities(context)
     gpu = f" ({', '.join(map(str, found))})" if found else ""
     says = f"the called kernel belongs to {package}, so another torch does not help"
+    if caller:
+        says = f"it was raised in {package}, which has kernels of its own: most often one of them lacks the code"
     how, lowest = provider(context, "kernels", package), version_or_none(provider(context, "capability", package))
     if how.startswith(PIP):
         return CureResult(
@@ -247,10 +250,12 @@ def _other_caller(context: LogContext) -> str:
     return package_of(frame.package) if frame and frame.built and frame.package and frame.package != "torch" else ""
 
 
-def _with_kernels(context: LogContext) -> str:
-    """Return the package with its own kernels that the line or the last frame names."""
-    names = [*_FOLDER.findall(context.line), context.frame.package if context.frame else ""]
-    return next((name for name in map(package_of, names) if name and provider(context, "kernels", name)), "")
+def _with_kernels(context: LogContext) -> tuple[str, bool]:
+    """Return the package with its own kernels that the line or the last frame names, and whether only a frame does."""
+    own = _FOLDER.findall(context.line)
+    names = [*own, context.frame.package if context.frame else ""]
+    found = next((name for name in map(package_of, names) if name and provider(context, "kernels", name)), "")
+    return found, found not in map(package_of, own)
 
 
 _FOLDER = regex(r"(?:^|[\s/(])([A-Za-z][\w-]{1,40})(?=/)")
@@ -334,4 +339,6 @@ def isolation(context: LogContext) -> CureResult:
         return CureResult(remedy=remedy, command="")
     if "pre-compile ops" in context.line:  # so DeepSpeed alone speaks
         return CureResult(command=f"{PIP} install --no-build-isolation deepspeed")
+    if package == "PACKAGE" and (sources := context.mentions.get("sources")):
+        return CureResult(command=f"{PIP} install --no-build-isolation -e {quote(sources)}")
     return CureResult()

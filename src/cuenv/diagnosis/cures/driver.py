@@ -25,6 +25,7 @@ from cuenv.diagnosis.cures.context import (
     torch_of,
 )
 from cuenv.diagnosis.cures.libraries import library_path
+from cuenv.diagnosis.cures.system import INSTALL_TOOLKIT
 from cuenv.diagnosis.cures.torch import with_fitting_wheel
 from cuenv.host.describe import gpu_text
 from cuenv.resolver.candidates import bare_candidate
@@ -113,6 +114,13 @@ def no_driver(context: LogContext) -> CureResult:
 def driver_level(context: LogContext) -> CureResult:
     """Compare the CUDA version of the driver with the one that the line needs."""
     level, wanted = driver_cuda(context), version_or_none(context.groups.get("cuda", ""))
+    if "Triton Error" in context.line:
+        remedy = (
+            "most often the ptxas of Triton is newer than the driver: update it, or set TRITON_PTXAS_PATH to the "
+            "ptxas of a toolkit that the driver supports; otherwise clear ~/.triton/cache"
+        )
+        says = (f"the driver supports CUDA {level}",) if level else ()
+        return CureResult(because=says, remedy=remedy, command="")
     if level is None and "unsatisfied condition" in context.line:  # without its driver nobody knows whether to skip it
         says = "skip the check only if the driver meets the minimum driver of that CUDA major version"
         return CureResult(because=(says,))
@@ -240,9 +248,9 @@ def toolkit(context: LogContext) -> CureResult:
         remedy = "register NVIDIA's runtime on the node; the GPU Operator does this in its container toolkit pod"
         return CureResult(remedy=remedy, command=f"{_RUNTIME}=containerd && sudo systemctl restart containerd")
     if not context.line.startswith("FATAL:"):
-        return CureResult()
+        return CureResult(command=f"{INSTALL_TOOLKIT} && {_RUNTIME}=docker && sudo systemctl restart docker")
     remedy = "install nvidia-container-toolkit on the host, or use --nv alone (use nvidia-container-cli = no)"
-    return CureResult(remedy=remedy, command="sudo apt-get install -y nvidia-container-toolkit")
+    return CureResult(remedy=remedy, command=INSTALL_TOOLKIT)
 
 
 @cure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from shlex import quote
 
 from packaging.version import Version
@@ -16,7 +16,7 @@ from cuenv.diagnosis.cures.context import CureResult, LogContext, cure, torch_of
 from cuenv.diagnosis.cures.managers import PIP
 from cuenv.diagnosis.cures.names import PIP_REINSTALL, package_in, package_of_import, pip_requirement, provider
 from cuenv.diagnosis.cures.solvers import pyg_requirement
-from cuenv.diagnosis.cures.torch import dgl, is_wheel
+from cuenv.diagnosis.cures.torch import companion_version, dgl, is_wheel, torchvision
 
 
 @cure
@@ -66,40 +66,54 @@ _JAX_LIBRARIES = {
 first release for CUDA 12."""
 
 
-def _cuda_major_of_file(context: LogContext) -> str:
-    """Return the CUDA major in the file name of a library; most libraries have other numbers."""
+def _cuda_of_file(context: LogContext) -> str:
+    """Return the CUDA release in the file name of a library: the major from 11 on, and the whole release before.
+
+    Most libraries have other numbers.
+    """
     major = context.groups.get("major", "")
-    found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.{major}\b", context.line) if major else None
-    name = found[1] if found else ""
-    return major if name in ("cudart", "cublas", "cublasLt", "cupti", "nvrtc", "nvJitLink") else ""
+    found = re.search(rf"lib(cu\w+|nv\w+|nccl)\.so\.({major}(?:\.[0-9])?)\b", context.line) if major else None
+    if found is None or found[1] not in ("cudart", "cublas", "cublasLt", "cupti", "nvrtc", "nvJitLink"):
+        return ""
+    return found[2] if int(major) < _FIRST_COMMON_NAME else major
+
+
+_FIRST_COMMON_NAME = 11  # the first major release of CUDA whose releases share the file names of their libraries
+
+
+def _runtime_sentences(context: LogContext, wanted: str, cuda: Version | None) -> Iterator[str]:
+    """Yield what the file name of a runtime, torch's CUDA and LD_LIBRARY_PATH say."""
+    level = "release" if "." in wanted else "major version"
+    if wanted:
+        whose = f"CUDA {wanted}" if level == "release" else f"every CUDA {wanted}.x"
+        yield f"the runtime of {whose} has this file name"
+    if cuda and wanted:
+        same = wanted in (str(cuda), str(cuda.major))
+        said = (
+            f"which has this {level}, so its runtime is not on the search path" if same else f"which is another {level}"
+        )
+        yield f"torch here is built for CUDA {cuda}, {said}"
+    for entry in context.facts.environment.library_path if context.facts else ():
+        yield f"LD_LIBRARY_PATH names {entry.path}"
 
 
 @cure
 def runtime(context: LogContext) -> CureResult:
     """Suggest the CUDA runtime library of the major version that a package needs."""
-    _, cuda = torch_of(context)
-    wanted = _cuda_major_of_file(context)
-    because = []
-    if wanted:
-        because.append(f"the runtime of every CUDA {wanted}.x has this file name")
-    if cuda and wanted:
-        same = str(cuda.major) == wanted
-        said = (
-            "which has this major version, so its runtime is not on the search path"
-            if same
-            else "which is another major version"
-        )
-        because.append(f"torch here is built for CUDA {cuda}, {said}")
-    because += [
-        f"LD_LIBRARY_PATH names {entry.path}"
-        for entry in (context.facts.environment.library_path if context.facts else ())
-    ]
+    release, cuda = torch_of(context)
+    wanted = _cuda_of_file(context)
+    same = cuda is not None and wanted in (str(cuda), str(cuda.major))
+    have = version_or_none(context.packages.get("torchvision", ""))
+    fitting = companion_version(context, "torchvision", release) if release and have else None
+    if have and fitting and have.release[:2] != fitting.release[:2] and "torchvision" in context.line:
+        return torchvision(context)
+    because = [*_runtime_sentences(context, wanted, cuda)]
     package = package_in(context.line) or package_of_import(context)
     if context.frameworks & {"ai.onnxruntime", "onnxruntime-java"}:
         remedy = "use the release of com.microsoft.onnxruntime:onnxruntime_gpu for the installed CUDA"
         return CureResult(because=(*because, "this is ONNX Runtime for Java, which pip cannot install"), remedy=remedy)
     if package in ("onnxruntime", "onnxruntime-gpu") or "onnxruntime" in context.line:
-        if wanted in _OLD_MAJORS:
+        if wanted.split(".")[0] in _OLD_MAJORS:
             remedy = (
                 "install the CUDA toolkit and cuDNN that this old release of ONNX Runtime names in its requirements"
             )
@@ -118,16 +132,10 @@ def runtime(context: LogContext) -> CureResult:
             else "[cuda,cudnn]"
         )
         return CureResult(because=tuple(because), command=f"{PIP} install 'onnxruntime-gpu{pin}'")
-    if (
-        cuda
-        and str(cuda.major) == wanted
-        and is_wheel(context)
-        and not context.prefix
-        and not install_cuda_library(context)
-    ):
+    if same and is_wheel(context) and not context.prefix and not install_cuda_library(context):
         remedy = "add torch's CUDA libraries to the search path of other libraries"
         return CureResult(because=tuple(because), remedy=remedy, command=add_to_search_path())
-    if package and package not in _WITHOUT_TORCH and wanted and (cuda is None or str(cuda.major) != wanted):
+    if package and package not in _WITHOUT_TORCH and wanted and not same:
         remedy = f"install the {package} build for torch's CUDA, or rebuild it against torch"
         pip = f"{PIP} install --force-reinstall --no-deps --no-cache-dir --no-build-isolation"
         return CureResult(because=tuple(because), remedy=remedy, command=f"{pip} {pip_requirement(context, package)}")
@@ -163,16 +171,16 @@ def bitsandbytes(context: LogContext) -> CureResult:
     """Suggest the releases of bitsandbytes with the missing library; the nvcc on PATH does not matter."""
     text = context.groups.get("library", "")
     _, wanted = torch_of(context)
+    if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", context.line) and "-packages/" not in context.line:
+        says = "Python loads a source checkout in which the library was never built"
+        command = "cmake -DCOMPUTE_BACKEND=cuda -S . && cmake --build . && python -m pip install ."
+        return CureResult(because=(says,), remedy="build it in its source directory with CMake", command=command)
     if "override" in context.mentions:
         says = (
             f"BNB_CUDA_VERSION={context.mentions['override']} chooses this library instead of the one for torch's CUDA"
         )
         remedy = "let bitsandbytes choose the library itself"
         return CureResult(because=(says,), remedy=remedy, command="unset BNB_CUDA_VERSION")
-    if re.search(r"/bitsandbytes/bitsandbytes/libbitsandbytes", context.line) and "-packages/" not in context.line:
-        says = "Python loads a source checkout in which the library was never built"
-        command = "cmake -DCOMPUTE_BACKEND=cuda -S . && cmake --build . && python -m pip install ."
-        return CureResult(because=(says,), remedy="build it in its source directory with CMake", command=command)
     if not text and wanted is None:
         return CureResult()
     cuda = version(text) if text else wanted
@@ -249,7 +257,7 @@ _CUDA_LIBRARY = regex(
     r"lib(cu[a-zA-Z]{2,10}|nv[a-zA-Z]{2,12}|nccl)(?:-builtins|64)?\.so\.([0-9]{1,2}(?:\.[0-9]{1,2})?)"
 )
 _EXPORT_CONDA_LIB = "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"
-_NOT_FOUND = (": cannot open", " => not found", " not found", " is not found", "': ")
+_NOT_FOUND = (": cannot open", "' not found", " => not found", " not found", " is not found", "': ")
 _WHEEL_SUFFIX = {"11": "-cu11", "12": "-cu12", "13": ""}
 _CUDA_LIBRARIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "cublas": ("nvidia-cublas", _WHEEL_SUFFIX),

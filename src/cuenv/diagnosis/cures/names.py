@@ -39,6 +39,8 @@ _PARTS = {
     "-cluster": "torch-cluster",
 }
 """Compiled modules whose name differs from that of their package."""
+_WITHOUT_WHEEL = r"sed -E 's/ @ .*-([0-9][0-9a-z.]*)[^/]*[.]whl.*/==\1/'"
+"""pip freeze names the file of a wheel, which would be installed again as it is: its release is wanted."""
 _INSTALLED_AS = {"mmcv": "mmcv(-full)?", "paddle": "paddlepaddle(-gpu)?"}
 """Patterns for packages that pip lists under another name."""
 _OWN = frozenset({"torch", "nvidia", "pip", "setuptools", "triton", "importlib", "cuda", "wheel", "_C", "lib", "gnu"})
@@ -90,7 +92,7 @@ def pip_requirement(context: LogContext, package: str) -> str:
     if release:
         return quote(f"{package}=={release}")
     pattern = _INSTALLED_AS.get(package) or re.sub(r"[-_.]", ".", package)
-    return f"\"$({PIP} freeze | grep -i -m1 -E '^{pattern}[ =]')\""
+    return f"\"$({PIP} freeze | grep -i -m1 -E '^{pattern}[ =]' | {_WITHOUT_WHEEL})\""
 
 
 def placeholder_values(context: LogContext) -> Iterator[tuple[str, str]]:

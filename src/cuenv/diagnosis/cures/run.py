@@ -90,6 +90,12 @@ def interface(context: LogContext) -> CureResult:
     if "no socket interface" in context.line:
         remedy = "no interface of this node has the name in NCCL_SOCKET_IFNAME and is up (ip -br addr lists them)"
         return CureResult(remedy=remedy)
+    if "Address family" in context.line:
+        says = "NCCL chose an address of IPv6, which this node does not have"
+        return CureResult(because=(says,), remedy="let NCCL use IPv4", command="export NCCL_SOCKET_FAMILY=AF_INET")
+    if re.search(r"Call to (?:recv|send)", context.line):
+        remedy = "the connection stood and broke: check whether the process at that address still runs, and its network"
+        return CureResult(remedy=remedy, command="")
     if "interface" not in context.mentions:
         return CureResult()
     named = context.mentions["interface"]

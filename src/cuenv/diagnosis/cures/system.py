@@ -18,6 +18,8 @@ _TOOLKIT_LIST = (
     f"sed 's#deb https://#deb [signed-by={_KEYRING}] https://#' | "
     "sudo tee /etc/apt/sources.list.d/nvidia-container-toolkit.list"
 )
+INSTALL_TOOLKIT = f"{_TOOLKIT_LIST} && sudo apt-get update && sudo apt-get install -y nvidia-container-toolkit"
+"""Debian and Ubuntu do not have the toolkit in their own repositories."""
 
 
 @cure

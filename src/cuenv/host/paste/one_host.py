@@ -164,7 +164,8 @@ class PastedHost:
     # that packages want of what is there), the ``newer`` glibc that apt wants, the package of the ``toolkit`` that apt
     # was asked for with its driver, the torch that is ``unusable`` for uv, the ``lone`` index that uv was given, the
     # ``tree`` in which uv says what excludes what, what was ``asked`` of conda, the ``transaction`` that dnf was asked
-    # for, the ``driver-package`` of Ubuntu, what ``cmake`` says below its error, ``versions`` where pip saw none, and
+    # for, the ``driver-package`` of Ubuntu, what ``cmake`` says below its error, ``versions`` where pip saw none, the
+    # folder of ``sources`` that pip builds, the torch that pip ``fetched`` for a build alone, and
     # ``root`` where that user ran it
     others: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)  # the releases of packages by name
@@ -470,6 +471,8 @@ _SOFTWARE = {
             "unusable",
             "versions",
             "isolated",
+            "fetched",
+            "sources",
             "ignored",
             "archive",
             "lacks",
