@@ -157,6 +157,27 @@ def test_what_is_built_against_torch_is_judged_by_its_release() -> None:
     assert codes(list(host_findings(locked, options("8.0", driver="560.35.05"), base())), "error") == set()
 
 
+@pytest.mark.parametrize(
+    ("gpu", "driver", "fix"),
+    [
+        ("7.0", "450.80.02", "take tensorflow-gpu==1.13.1, the CUDA build"),
+        ("8.9", "535.129.03", "use CUDA 11.8 or later, and the release of tensorflow that is made for it"),
+    ],
+)
+def test_the_cuda_build_is_proposed_where_it_can_run(gpu: str, driver: str, fix: str) -> None:
+    asked = spec("python=3.7", pip=("tensorflow==1.13.1",))
+    (finding,) = judge_file(asked, options(gpu, driver=driver), shipped_base(), alone=True)
+    assert finding.code == "CU103"
+    assert str(finding.fix).startswith(fix)
+
+
+def test_of_several_releases_of_a_library_the_nearest_is_proposed() -> None:
+    """bitsandbytes 0.43.1 has no library for CUDA 12.4; 0.43.3 has one, and 0.50 has another interface."""
+    told = found(options("8.9", driver="550.54.14"), wheel("torch", "2.5.1"), wheel("bitsandbytes", "0.43.1"))
+    (finding,) = [item for item in told if item.code == "CU505"]
+    assert "bitsandbytes>=0.43.3,<0.44" in str(finding.fix)
+
+
 def test_a_program_with_gpu_code_of_its_own_is_not_vouched_for_by_the_torch_beside_it() -> None:
     facts = options("8.0", driver="560.35.05")
     beside = found(facts, wheel("torch", "2.7.1"), wheel("cupy-cuda12x", "13.4.0"))

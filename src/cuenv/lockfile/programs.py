@@ -14,14 +14,16 @@ from cuenv.core.findings import FileEdit, Finding, first_of
 from cuenv.core.record import replace
 from cuenv.core.versions import version_or_none
 from cuenv.host.facts import HostFacts
+from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.rows import Program
+from cuenv.resolver.candidates import bare_candidate
 from cuenv.resolver.requirements import pip_demand
-from cuenv.resolver.rules import Verdict
+from cuenv.resolver.rules import Context, Verdict, verdict_of
 from cuenv.resolver.rules.libraries import program_verdict, younger
 from cuenv.resolver.verdict import for_host, of_capability
 from cuenv.resolver.wheels import gpu_programs
-from cuenv.solve.environment_spec import requirement_name
+from cuenv.solve.environment_spec import NUMBERS, requirement_name
 from cuenv.solve.model import LockedPackage, PipLocked, Solution, names_cuda
 
 CUDNN_USERS = frozenset(("jaxlib", "keras", "keras-gpu", "mxnet", "paddlepaddle-gpu", "tensorflow", "tensorflow-gpu"))
@@ -91,7 +93,11 @@ def _program_findings(
     edits = _toolkit_edits(row, knowledge) if verdict.outcome == "unknown" else ()
     fix: str | None
     if row.cuda is None:
-        fix = f"take {name.replace(row.package, f'{row.package}-gpu', 1)}, the CUDA build"
+        own, asked = f"{row.package}-gpu", NUMBERS.search(name)
+        of_gpu = knowledge.program(own, Version(asked[0])) if asked else None
+        runs = of_gpu is None or _runs(of_gpu, facts, knowledge)
+        take = f"take {name.replace(row.package, own, 1)}, the CUDA build"
+        fix = take if runs else newer_cuda((row.package,), facts, knowledge)
     elif beside is None:
         fix = None if edits else _AND_CUDA
     else:
@@ -108,6 +114,16 @@ def _program_findings(
         unknown=row.cuda is not None,
         about=(name,),
     )
+
+
+def _runs(row: Program, facts: HostFacts, knowledge: Knowledge) -> bool:
+    """Whether the CUDA and the cuDNN that a program loads run on the host: its driver, and its GPUs."""
+    if row.cuda is None:
+        return True
+    candidate = replace(bare_candidate(row.cuda, facts.platform), cudnn=row.cudnn)
+    context = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
+    names = ("driver-gpu", "driver-floor", *(("cudnn",) if row.cudnn else ()))
+    return all(verdict_of(name, candidate, context).outcome != "reject" for name in names)
 
 
 def as_cpu_warning(name: str, row: Program, item: Finding) -> Finding:

@@ -23,7 +23,7 @@ from cuenv.resolver.candidates import Candidate, distance, no_row
 from cuenv.resolver.engine import Judge
 from cuenv.resolver.requirements import pip_demand
 from cuenv.resolver.rules import Context, rule_named
-from cuenv.solve.environment_spec import requirement_name
+from cuenv.solve.environment_spec import NUMBERS, requirement_name
 from cuenv.solve.model import PipLocked
 
 INDEX = "https://download.pytorch.org/whl/"
@@ -241,6 +241,9 @@ def library_advice(
 ) -> tuple[FileEdit, ...]:
     """For libraries that are made for another torch, their releases for this one: ``vllm>=0.8,<0.9``.
 
+    Of several the nearest after the release that is asked for is taken, else the nearest before it; the newest where
+    none is asked for.
+
     Args:
         suits: whether a requirement works with all the rest, such as CUDA and the GPUs.
     """
@@ -249,10 +252,18 @@ def library_advice(
         if made_for(demand.text, torch, knowledge):
             continue
         rows = knowledge.extension(demand.name)
-        fit = [row for row in rows if "wheel" in row.comes and row.torch and row.torch.admits(torch)]
-        texts = (f"{demand.name}{_condition(row)}" for row in reversed(fit) if _condition(row))
+        fit = [row for row in rows if "wheel" in row.comes and (row.torch is None or row.torch.admits(torch))]
+        asked = NUMBERS.search(demand.condition)
+        after = [row for row in fit if asked and _newest(row) > Version(asked[0])]
+        nearest = [*after, *(row for row in reversed(fit) if row not in after)]
+        texts = (f"{demand.name}{_condition(row)}" for row in nearest if _condition(row))
         better += [FileEdit(how="write", entries=(text,), pip=True) for text in texts if suits(text)][:1]
     return tuple(better)
+
+
+def _newest(row: Extension) -> Version:
+    """The newest release that a row lists, or what ends its range; an open range has no end."""
+    return max(row.releases) if row.releases else row.below or Version("99999")
 
 
 def _condition(row: Extension) -> str:
