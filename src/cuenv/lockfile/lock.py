@@ -261,7 +261,8 @@ def _lock_once(job: _Job) -> Locked:
         if isinstance(answer, Finding):
             return replace(refused, report=report(job.name, [*early.findings, answer]))
         if isinstance(answer, Unsatisfiable):
-            too_old = [] if answer.missing else _driver_findings(job)
+            # the solver names all that is in a conflict: where it is not the driver, a newer one changes nothing
+            too_old = _driver_findings(job) if "__cuda" in answer.text and not answer.missing else []
             if too_old:
                 return replace(refused, report=report(job.name, [*early.findings, *too_old]))
             return replace(refused, unsatisfiable=answer)

@@ -20,14 +20,20 @@ _PAUSE = 0.2  # seconds between two attempts while another run is busy
 _MOST = 8  # the most threads
 
 
-def run_parallel(ask: Callable[[T], U], each: Sequence[T]) -> list[U]:
+def run_parallel(ask: Callable[[T], U], each: Sequence[T], *, busy: bool = False) -> list[U]:
     """Call a function for each item in threads; the results are in the order of the items.
 
     After an error or Ctrl-C no further call begins, and running calls are not awaited.
+
+    Args:
+        busy: whether a call keeps a core busy, so that more at once than there are cores would not end sooner.
     """
+    if len(each) < 2:
+        return [ask(item) for item in each]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - most runs ask one question
 
-    pool = ThreadPoolExecutor(min(len(each), _MOST), thread_name_prefix="cuenv-ask")
+    most = min(_MOST, max(2, len(os.sched_getaffinity(0)))) if busy else _MOST
+    pool = ThreadPoolExecutor(min(len(each), most), thread_name_prefix="cuenv-ask")
     try:
         return [future.result() for future in [pool.submit(ask, item) for item in each]]
     finally:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from cuenv.core.errors import NoChannelError
+from cuenv.core.io.exclusive import run_parallel
 from cuenv.core.record import dataclass, field, replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -101,14 +102,14 @@ class ChoosingAnew(Mending):
         found: Relaxed | None = None
         fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == Near() and not needed else ()
         for hard in dict.fromkeys((pairs, *fewer)):
-            able: list[tuple[int, _Beside]] = []
-            for places in _by_channels(judged.rows).values():
-                beside = self._beside([judged.rows[place] for place in places], judged.intent, hard)
-                answer = (
-                    self._ask_beside(beside, (), [((*entry.forms,), ()) for entry in beside.free]) if beside else None
-                )
-                if beside and isinstance(answer, Solved):
-                    able.append((sum(answer.taken) - len(beside.free), beside))
+            rows = ([judged.rows[place] for place in places] for places in _by_channels(judged.rows).values())
+            groups = [beside for each in rows if (beside := self._beside(each, judged.intent, hard))]
+            answers = run_parallel(self._most_beside, groups, busy=True)
+            able = [
+                (sum(answer.taken) - len(beside.free), beside)
+                for beside, answer in zip(groups, answers, strict=True)
+                if isinstance(answer, Solved)
+            ]
             if able:
                 beside = min(able, key=lambda item: item[0])[1]
                 found = relax(beside.free, partial(self._ask_beside, beside), near=False)
@@ -199,6 +200,10 @@ class ChoosingAnew(Mending):
             own = {pin.name for pin in mine}
             choice.append((*(pin for pin in row.made.pins if pin.name not in own), *mine))
         return _Beside(spec=made, fixed=tuple(fixed), free=tuple(free), choice=tuple(choice))
+
+    def _most_beside(self, beside: _Beside) -> Solved | Unsatisfiable:
+        """A solution with some of the candidates, and with as many entries as were found to go together."""
+        return self._ask_beside(beside, (), [((*entry.forms,), ()) for entry in beside.free])
 
     def _ask_beside(self, beside: _Beside, pins: Sequence[Pin], choices: Sequence[Choice]) -> Solved | Unsatisfiable:
         found = self._ask(beside.spec, [*beside.fixed, *pins], (beside.choice, *choices))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from cuenv.core.errors import NoChannelError
+from cuenv.core.io.exclusive import run_parallel
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
@@ -265,6 +266,7 @@ class Keeping(Mending):
         own = own.saying(
             {name: f"{other}, which is installed, excludes every release of it" for name, other in own.instead}
         )
+        at_odds: list[str] = []
         for name in sorted(own.lost.difference(dict(own.instead))):
             home = file.home(Pin(name=name)) if file and not index.has(Pin(name=name)) else ""
             if home:
@@ -275,10 +277,16 @@ class Keeping(Mending):
                 continue
             if not index.has(Pin(name=name)):
                 own = own.saying({name: f"the channels have no {name} for {self.facts.platform}: {channels}"})
-            elif self._spent < PROVING:
-                self._say(f"finding what {name} conflicts with")
-                own = own.saying({name: odds(spec, name, partial(self._ask, spec), self._index, own.bound)})
-        return own
+            else:
+                at_odds.append(name)
+
+        def prove(name: str) -> str:
+            if self._spent > PROVING:
+                return said[name]
+            self._say(f"finding what {name} conflicts with")
+            return odds(spec, name, partial(self._ask, spec), self._index, own.bound)
+
+        return own.saying(dict(zip(at_odds, run_parallel(prove, at_odds, busy=True), strict=True)))
 
 
 def _excluded(solution: Solution) -> tuple[tuple[str, str], ...]:

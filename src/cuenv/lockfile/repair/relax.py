@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from cuenv.core.errors import Progress
+from cuenv.core.io.exclusive import run_parallel
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.solve.environment_spec import RELEASE, Pin
@@ -154,11 +155,15 @@ def _most(entries: Sequence[ListedEntry], ask: Ask, fixed: Sequence[Pin], swaps:
         return None
     best = found
     out = [form for form, place in zip(free, found.taken, strict=True) if place]
-    for form in out[:swaps] if 1 < len(out) < len(free) else ():
-        if best.solution.package(form.name) is None and isinstance(ask([*must, form], ()), Solved):  # quicker than all
-            other = ask([*must, form], [((item,), ()) for item in free])
-            if isinstance(other, Solved) and sum(other.taken) < sum(best.taken):
-                best = other
+    tried = (
+        [form for form in out if best.solution.package(form.name) is None][:swaps] if 1 < len(out) < len(free) else []
+    )
+    alone = run_parallel(lambda form: ask([*must, form], ()), tried, busy=True)  # quicker than all
+    able = [form for form, answer in zip(tried, alone, strict=True) if isinstance(answer, Solved)]
+    choices = [((form,), ()) for form in free]
+    for other in run_parallel(lambda form: ask([*must, form], choices), able, busy=True):
+        if isinstance(other, Solved) and sum(other.taken) < sum(best.taken):
+            best = other
     return best.solution
 
 

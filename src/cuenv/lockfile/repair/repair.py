@@ -15,6 +15,7 @@ from itertools import combinations
 from cuenv.core import __version__
 from cuenv.core.errors import Progress
 from cuenv.core.findings import ComponentSupport, Report, report
+from cuenv.core.io.exclusive import run_parallel
 from cuenv.core.record import dataclass, replace
 from cuenv.core.regex import regex
 from cuenv.host.facts import HostFacts
@@ -203,11 +204,11 @@ class _Repair(Keeping, ChoosingAnew):
             return
         bases = self._bases(whole)
         found: list[_Less] = []
-        for cost, base in [*bases[-1:], *bases[:-1]]:  # what can stay at all, then what costs less
-            self._say(f"looking what can stay beside {base.near}")
-            found += self._counted(cost, base, self._keepable(base))
+        order = [*bases[-1:], *bases[:-1]]  # what can stay at all, then what costs less
+        for pair in (order[:2], order[2:]):
+            found += self._kept_beside(pair)
             most = next(iter(found), None)
-            nearest = most and found[-1] is not most and found[-1].worth <= most.worth
+            nearest = most and found[-1] is not most and min(item.worth for item in found[1:]) <= most.worth
             if nearest or (found and self._spent > CHOOSING):
                 break
         best = min(found, key=lambda item: item.worth, default=None)
@@ -226,6 +227,14 @@ class _Repair(Keeping, ChoosingAnew):
             if item.draft.spec not in seen:
                 seen.append(item.draft.spec)
                 yield item.base, item.draft
+
+    def _kept_beside(self, bases: Sequence[tuple[int, Draft]]) -> list[_Less]:
+        """What can stay beside the releases of torch and Python that each draft keeps to, looked at side by side."""
+        for _, base in bases:
+            self._say(f"looking what can stay beside {base.near}")
+        drafts = run_parallel(lambda item: self._keepable(item[1]), bases, busy=True)
+        pairs = zip(bases, drafts, strict=True)
+        return [item for (cost, base), draft in pairs for item in self._counted(cost, base, draft)]
 
     def _bases(self, whole: Draft) -> list[tuple[int, Draft]]:
         """The whole with the releases of torch and Python that it may keep to, with what each costs, as `_Less` has it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from threading import Lock
 
 from rattler import MatchSpec, RepoDataRecord
 
@@ -136,11 +137,16 @@ class RecordIndex:
         self._records: dict[str, list[RepoDataRecord]] = {}
         self._first: dict[str, list[RepoDataRecord]] = {}
         self._had: dict[str, bool] = {}
+        self._reading = Lock()
         self._pythons: dict[str, frozenset[int]] = {}
         self.read(names)
 
     def read(self, names: Iterable[str]) -> None:
-        """Read the records of further names."""
+        """Read the records of further names; several threads may ask for that."""
+        with self._reading:
+            self._read_new(names)
+
+    def _read_new(self, names: Iterable[str]) -> None:
         new = sorted(set(names) - self._read)
         specs = [spec for name in new if (spec := match_spec_or_none(name)) is not None]
         with rattler_errors("the channels cannot be asked"):
