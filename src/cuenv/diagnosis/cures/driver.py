@@ -119,8 +119,8 @@ def driver_level(context: LogContext) -> CureResult:
             "most often the ptxas of Triton is newer than the driver: update it, or set TRITON_PTXAS_PATH to the "
             "ptxas of a toolkit that the driver supports; otherwise clear ~/.triton/cache"
         )
-        says = (f"the driver supports CUDA {level}",) if level else ()
-        return CureResult(because=says, remedy=remedy, command="")
+        known = (f"the driver supports CUDA {level}",) if level else ()
+        return CureResult(because=known, remedy=remedy, command="")
     if level is None and "unsatisfied condition" in context.line:  # without its driver nobody knows whether to skip it
         says = "skip the check only if the driver meets the minimum driver of that CUDA major version"
         return CureResult(because=(says,))
