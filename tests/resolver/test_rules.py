@@ -861,6 +861,8 @@ def test_a_rule_without_a_code_or_that_reads_what_nothing_gives_is_refused() -> 
         mark("r", code="CU100", order=1, title="")(strange)
     with pytest.raises(TypeError, match="what answers before the rule r reads the host"):
         mark("r", code="CU100", order=1, title="", unless=of_host)(good)
+    with pytest.raises(TypeError, match="the rule r does not say, by `without`, why a host without a GPU passes"):
+        mark("r", code="CU100", order=1, title="", per="gpu")(good)
 
 
 def test_rules_have_names_and_places_of_their_own_and_codes_that_are_explained() -> None:

@@ -70,6 +70,8 @@ def rule(name: str, *, code: str, order: int, title: str, **more: Any) -> Callab
         _check_names(made.questions, name)
         if made.unless and any(item in _OF_HOST for item in _names(made.unless)):
             raise TypeError(f"what answers before the rule {name} reads the host")
+        if made.per in ("gpu", "capability") and not made.without:
+            raise TypeError(f"the rule {name} does not say, by `without`, why a host without a GPU passes")
         _FOUND.append(made)
         return function
 
