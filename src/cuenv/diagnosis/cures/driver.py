@@ -122,8 +122,8 @@ def driver_level(context: LogContext) -> CureResult:
         known = (f"the driver supports CUDA {level}",) if level else ()
         return CureResult(because=known, remedy=remedy, command="")
     if level is None and "unsatisfied condition" in context.line:  # without its driver nobody knows whether to skip it
-        says = "skip the check only if the driver meets the minimum driver of that CUDA major version"
-        return CureResult(because=(says,))
+        unless = "skip the check only if the driver meets the minimum driver of that CUDA major version"
+        return CureResult(because=(unless,))
     if level is None:
         return CureResult()
     if wanted is None:
