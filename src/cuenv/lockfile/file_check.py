@@ -318,7 +318,9 @@ def _rejections(
     """Wheels of torch, each with what rejects it on the host."""
     context = Context(facts=facts, request=Request(dev=False), knowledge=knowledge)
     judge = Judge(context, (one for one in RULES if one.locked))
-    return [(item, [one for one in judge.verdicts(item) if one.outcome == "reject"]) for item in wheels], context
+    of = tuple(wheels)
+    objections = ([one for one in each if one.outcome == "reject"] for each in judge.verdicts_of_all(of))
+    return list(zip(of, objections, strict=True)), context
 
 
 def runnable_torch(
@@ -429,8 +431,8 @@ def judge_spec(spec: EnvironmentSpec, facts: HostFacts, knowledge: Knowledge) ->
     request = replace(request, cpu=False)
     context = Context(facts=facts, request=request, knowledge=knowledge)
     pool = candidates(knowledge, facts.platform, request.python)
-    asked = Judge(context, (rule_named("wish"),))
-    meant = [item for item in pool if item.cuda is not None and asked.verdicts(item)[0].outcome == "pass"]
+    wishes = Judge(context, (rule_named("wish"),)).verdicts_of_all(pool)
+    meant = [item for item, (wish,) in zip(pool, wishes, strict=True) if item.cuda and wish.outcome == "pass"]
     if not meant:
         none = _no_build_finding(request, facts, knowledge)
         return () if open_ and not none.unknown else (none,)

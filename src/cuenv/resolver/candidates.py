@@ -64,6 +64,7 @@ def environment_key(candidate: Candidate) -> tuple[object, ...]:
     return (build.stack, build.version, build.build, candidate.cuda, candidate.python, label.label if label else None)
 
 
+@lru_cache(maxsize=16)
 def candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None = None) -> tuple[Candidate, ...]:
     """Enumerate all candidates of a platform, each with the Python that suits it best.
 
@@ -90,6 +91,7 @@ def candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None =
     return tuple(found)
 
 
+@lru_cache(maxsize=16)
 def wheel_candidates(knowledge: Knowledge, platform: str, python: VersionSpec | None = None) -> tuple[Candidate, ...]:
     """Every wheel of torch for CUDA of a platform, with the cuDNN and NCCL that it requires exactly."""
     return tuple(

@@ -209,7 +209,7 @@ def _decided(context: Context, among: tuple[Candidate, ...] | None) -> Decision:
     judge = Judge(context)
     asked, platform = context.request, context.facts.platform
     pool = candidates_of(asked.stack, context.knowledge, platform, asked.python) if among is None else among
-    assessments = tuple(_assessment(item, judge.verdicts(item)) for item in pool)
+    assessments = tuple(map(_assessment, pool, judge.verdicts_of_all(pool)))
     fitting = sorted((item for item in assessments if item.fits), key=Ranking(context).key)
     return Decision(context=context, assessments=assessments, fitting=tuple(fitting))
 

@@ -19,7 +19,7 @@ from cuenv.host.facts import Gpu, HostFacts
 from cuenv.host.request import Request
 from cuenv.knowledge.base import Knowledge
 from cuenv.resolver.candidates import Candidate
-from cuenv.resolver.verdict import Context, Verdict, for_host, worst
+from cuenv.resolver.verdict import Context, HostWords, Verdict, worst
 
 Per = Literal["host", "machine", "gpu", "capability"]
 Presence = Literal["level", "untold", "no", "bare", "blind", "known"]
@@ -121,11 +121,6 @@ _OF_CANDIDATE = {
     "asked_nccl": "build.nccl",
 }
 """Where in a candidate what a rule names is found."""
-_SIDES = (
-    ({"build", "cudnn", "nccl", *(name for name, path in _OF_CANDIDATE.items() if path.startswith("build."))}, "build"),
-    ({"cuda", "label", "compiler", "stack"}, "toolkit"),
-)
-"""The two sides of a candidate, most of which share one with many others: what is of a side is asked once for it."""
 
 
 def _presence(facts: HostFacts) -> Presence:
@@ -283,11 +278,23 @@ def key_of(functions: tuple[RuleFunction, ...]) -> Callable[[Candidate], Hashabl
     return (lambda item: id(get(item))) if len(paths) == 1 else (lambda item: tuple(map(id, get(item))))
 
 
-@lru_cache(maxsize=128)
-def _side_of(functions: tuple[RuleFunction, ...]) -> str:
-    """The side of a candidate that functions read, or both."""
-    named = {name for each in functions for name in _names_in_depth(each)} & _OF_CANDIDATE.keys()
-    return next((side for names, side in _SIDES if named <= names), "both")
+@lru_cache(maxsize=256)
+def _parted(
+    of: tuple[Candidate, ...], functions: tuple[RuleFunction, ...]
+) -> tuple[tuple[Candidate, ...], tuple[int, ...]]:
+    """The first of each group of candidates of which functions read the same, and the group of each candidate.
+
+    The candidates of a platform are the same objects for each host, so that they are parted once.
+    """
+    key, groups = key_of(functions), dict[Hashable, int]()
+    firsts: list[Candidate] = []
+    places: list[int] = []
+    for item in of:
+        place = groups.setdefault(key(item), len(groups))
+        if place == len(firsts):
+            firsts.append(item)
+        places.append(place)
+    return tuple(firsts), tuple(places)
 
 
 class _Memory(NamedTuple):
@@ -297,7 +304,8 @@ class _Memory(NamedTuple):
     key: Callable[[Candidate], Hashable]
     known: dict[Hashable, Verdict]
     bare: tuple[Callable[[Candidate], Hashable], dict[Hashable, Verdict]] | None
-    units: tuple[tuple[Unit, dict[str, Any]], ...]
+    units: tuple[tuple[HostWords, dict[str, Any]], ...]
+    reads: tuple[RuleFunction, ...]  # the functions on which it depends what the rule says of a candidate
 
 
 class Judge:
@@ -306,51 +314,40 @@ class Judge:
     def __init__(self, context: Context, among: Iterable[Rule] | None = None) -> None:
         self.context = context
         self._asker = Arguments(context.request, context.knowledge, proving=context.proving)
-        of_per = {per: tuple(units(context.facts, per)) for per in get_args(Per)}
-        sides: dict[str, list[tuple[int, _Memory]]] = {"build": [], "toolkit": [], "both": []}
-        for number, one in enumerate(rules() if among is None else among):
-            settled = self._settled(one)
+        of_per = {per: [(one, HostWords(*one)) for one in units(context.facts, per)] for per in get_args(Per)}
+        self._memories = []
+        for one in rules() if among is None else among:
+            reads = () if self._settled(one) else one.questions
             memory = _Memory(
                 one,
-                self._asker.key(() if settled else one.questions),
+                self._asker.key(reads),
                 {},
                 (key_of((one.judge,)), {}) if one.cites else None,
-                tuple([(unit, host_arguments(one.judge, unit)) for unit in of_per[one.per]]),
+                tuple([(words, host_arguments(one.judge, unit)) for unit, words in of_per[one.per]]),
+                reads,
             )
-            sides["toolkit" if settled else _side_of(one.questions)].append((number, memory))
-        self._of_build, self._of_toolkit, self._of_both = ([memory for _, memory in side] for side in sides.values())
-        placed = [number for side in sides.values() for number, _ in side]
-        self._places = sorted(range(len(placed)), key=placed.__getitem__)
-        self._builds: dict[Hashable, tuple[Verdict, ...]] = {}
-        self._toolkits: dict[Hashable, tuple[Verdict, ...]] = {}
+            self._memories.append(memory)
         self._alive: list[Candidate] = []
 
     def verdicts(self, candidate: Candidate) -> tuple[Verdict, ...]:
         """The verdict of every rule, in the order of the rules."""
-        build, rest = candidate.build, self._of_both
-        of_build = id(build), id(candidate.cudnn), id(candidate.nccl)
-        of_toolkit = id(candidate.cuda), id(candidate.label), id(candidate.compiler), build.stack
-        found = [
-            *(self._builds.get(of_build) or self._side(self._builds, of_build, self._of_build, candidate)),
-            *(self._toolkits.get(of_toolkit) or self._side(self._toolkits, of_toolkit, self._of_toolkit, candidate)),
-        ]
-        found += [self._verdict(memory, candidate) for memory in rest]
-        return tuple([found[place] for place in self._places])
+        return tuple([self._verdict(memory, candidate) for memory in self._memories])
 
-    def _side(
-        self, known: dict[Hashable, tuple[Verdict, ...]], key: Hashable, memories: list[_Memory], candidate: Candidate
-    ) -> tuple[Verdict, ...]:
-        """What the rules say that read one side of a candidate."""
-        found = known[key] = tuple([self._verdict(memory, candidate) for memory in memories])
-        self._alive.append(candidate)  # keys are identities
-        return found
+    def verdicts_of_all(self, of: tuple[Candidate, ...]) -> list[tuple[Verdict, ...]]:
+        """The `verdicts` of many candidates: a rule is asked about the first of those that it cannot tell apart."""
+        columns = []
+        for memory in self._memories:
+            firsts, places = _parted(of, memory.reads)
+            said = [self._verdict(memory, first) for first in firsts]
+            columns.append([said[place] for place in places])
+        return list(zip(*columns, strict=True)) if columns else [()] * len(of)
 
     def _verdict(self, memory: _Memory, candidate: Candidate) -> Verdict:
         key = memory.key(candidate)
         verdict = memory.known.get(key)
         if verdict is None:
             verdict = memory.known[key] = self._judged(memory, candidate)
-            self._alive.append(candidate)  # as above
+            self._alive.append(candidate)  # keys are identities
         return verdict
 
     def _settled(self, one: Rule) -> bool:
@@ -379,4 +376,4 @@ class Judge:
     def _asked(self, memory: _Memory, candidate: Candidate) -> Verdict:
         judge = memory.rule.judge
         given = self._asker.values(judge, candidate)
-        return worst([for_host(judge(**given, **of_host), *unit) for unit, of_host in memory.units])
+        return worst([words.filled_in(judge(**given, **of_host)) for words, of_host in memory.units])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Literal
 
 from cuenv.core.record import NamedTuple, dataclass
@@ -103,25 +104,65 @@ def host_reason(fact: str, says: str) -> Reason:
     return Reason("host", says, (fact,))
 
 
+class HostWords:
+    """The words of one host, or of one GPU of it; equal texts and reasons are filled in once."""
+
+    def __init__(self, facts: HostFacts, gpu: Gpu | None = None) -> None:
+        self._facts, self._gpu = facts, gpu
+        self._texts: dict[str, str] = {}
+        self._reasons: dict[Reason, tuple[Reason, ...]] = {}
+
+    def filled_in(self, verdict: Verdict) -> Verdict:
+        """As `for_host`."""
+        because, reasons = self._text(verdict.because), verdict.reasons
+        if any(reason.kind == "host" for reason in reasons):
+            reasons = tuple([each for reason in reasons for each in self._of_reason(reason)])
+        elif because is verdict.because:
+            return verdict
+        return verdict._replace(because=because, reasons=reasons)
+
+    @cached_property
+    def _words(self) -> dict[int, str]:
+        facts = self._facts
+        blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
+        words = {
+            HOST: facts.label,
+            BARE: ", ".join(machine.label for machine in facts.machines if not machine.gpus),
+            BLIND: ", ".join(dict.fromkeys(blind)),
+            **({GPU: _gpu_name(self._gpu)} if self._gpu else {}),
+        }
+        return {ord(word): text for word, text in words.items()}
+
+    def _text(self, text: str) -> str:
+        """A text with its words that name the host; most texts have none."""
+        if text.isascii():
+            return text
+        found = self._texts.get(text)
+        if found is None:
+            found = self._texts[text] = _with_gpu_names(text, self._facts).translate(self._words)
+        return found
+
+    def _of_reason(self, reason: Reason) -> tuple[Reason, ...]:
+        if reason.kind != "host":
+            return (reason,)
+        found = self._reasons.get(reason)
+        if found is None:
+            found = self._reasons[reason] = self._seen(reason)
+        return found
+
+    def _seen(self, reason: Reason) -> tuple[Reason, ...]:
+        """A fact of the host with the place where it was seen."""
+        facts = self._facts
+        if reason.says == GAPS:
+            gaps = (gap for gap in facts.gaps if gap.fact in reason.sources)
+            return tuple(Reason("host", gap.reason, (gap.source,)) for gap in gaps)
+        evidence = facts.evidence_for(reason.sources[0])
+        return (Reason("host", self._text(reason.says), (evidence.source if evidence else facts.label,)),)
+
+
 def for_host(verdict: Verdict, facts: HostFacts, gpu: Gpu | None = None) -> Verdict:
     """A verdict with the words that name the host, and the evidence of the facts that it rests on."""
-    if verdict.because.isascii() and all(reason.kind != "host" for reason in verdict.reasons):
-        return verdict
-    words = {ord(HOST): facts.label}
-    if gpu:
-        words[ord(GPU)] = _gpu_name(gpu)
-    if BARE in verdict.because:
-        words[ord(BARE)] = ", ".join(machine.label for machine in facts.machines if not machine.gpus)
-    if BLIND in verdict.because:
-        blind = [gpu.name or f"GPU {gpu.index}" for gpu in facts.gpus if gpu.capability is None]
-        words[ord(BLIND)] = ", ".join(dict.fromkeys(blind))
-    reasons = tuple([each for reason in verdict.reasons for each in _reasons_for_host(reason, facts, words)])
-    return verdict._replace(because=_filled(verdict.because, facts, words), reasons=reasons)
-
-
-def _filled(text: str, facts: HostFacts, words: dict[int, str]) -> str:
-    """A text with its words that name the host; most texts have none."""
-    return text if text.isascii() else _with_gpu_names(text, facts).translate(words)
+    return HostWords(facts, gpu).filled_in(verdict)
 
 
 def _with_gpu_names(text: str, facts: HostFacts) -> str:
@@ -132,16 +173,6 @@ def _with_gpu_names(text: str, facts: HostFacts) -> str:
         return f"{found[1]} ({', '.join(map(str, names))})" if names else found[1]
 
     return _NAMED.sub(name, text) if NAMES in text else text
-
-
-def _reasons_for_host(reason: Reason, facts: HostFacts, words: dict[int, str]) -> Iterable[Reason]:
-    if reason.kind != "host":
-        return (reason,)
-    if reason.says == GAPS:
-        gaps = (gap for gap in facts.gaps if gap.fact in reason.sources)
-        return [Reason("host", gap.reason, (gap.source,)) for gap in gaps]
-    evidence = facts.evidence_for(reason.sources[0])
-    return (Reason("host", _filled(reason.says, facts, words), (evidence.source if evidence else facts.label,)),)
 
 
 def _gpu_name(gpu: Gpu) -> str:
