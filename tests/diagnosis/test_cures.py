@@ -1768,3 +1768,9 @@ def test_an_image_that_triton_made_is_first_a_matter_of_its_ptxas() -> None:
     cause = led("RuntimeError: Triton Error [CUDA]: device kernel image is invalid\n")
     assert "TRITON_PTXAS_PATH" in cause.remedy
     assert not cause.command
+
+
+def test_what_the_message_itself_tells_to_install_is_the_command() -> None:
+    needs = "ImportError: Loading a model requires optimum (`pip install optimum`) and the auto-gptq library"
+    assert led(f"{needs} (`pip install auto-gptq`)\n").command == "python -m pip install optimum auto-gptq"
+    assert not led("ModuleNotFoundError: No module named 'my_utils'\n").command

@@ -1070,3 +1070,12 @@ def test_source_that_a_warning_quotes_is_no_failure() -> None:
         'a.cu(37): warning #177-D: variable "err" was declared but never referenced\n  cudaError_t err = cudaSuccess;\n'
     )
     assert read(quoted.encode()).verdict == "clean"
+
+
+def test_a_weak_word_before_progress_or_a_default_is_no_failure() -> None:
+    config = b"{'image_encoder'} was not found in config. Values will be initialized to default values.\n"
+    assert read(b"Setting seed: 1\n" + config).fine
+    assert read(b"Can't use GPU pipeline with CPU Physics. Changing pipeline to 'CPU'.\n").fine
+    bar = b"Steps:   4%|1         | 20/500 [00:41<16:01,  2.00s/it, lr=0.0001, step_loss=0.0312]\n"
+    assert read(b"the cache was not found\n" + bar).fine
+    assert not read(bar + b"the cache was not found\n").fine

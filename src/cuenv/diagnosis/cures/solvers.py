@@ -55,7 +55,7 @@ def module(context: LogContext) -> CureResult:
         of_system = in_docker_build(context) or "/usr/bin/python" in context.line
         command = "sudo apt-get update && sudo apt-get install -y python3-pip" if of_system else "python -m ensurepip"
         return CureResult(remedy="install pip in this Python", command=command)
-    wanted = _requirement_for(context, name)
+    wanted = _wanted(context, name)
     if not wanted:
         return CureResult()
     if extra := re.search(rf"\b{re.escape(wanted)}(\[[a-z0-9_,-]{{1,40}}\])", context.line):
@@ -66,6 +66,17 @@ def module(context: LogContext) -> CureResult:
     if name in PYG_MODULES:
         remedy = f"install the wheel of {name} for this torch, from the index of PyG"
     return CureResult(remedy=remedy, command=f"{PIP} install {wanted}")
+
+
+_TOLD = regex(r"pip3? install (?:-U |--upgrade |-q )?([A-Za-z][\w.-]{1,40}[A-Za-z0-9])(?=[`'\"\s).,]|$)")
+"""The packages that a message itself tells to install; a package that is nobody's own name on PyPI is not told so."""
+
+
+def _wanted(context: LogContext, name: str) -> str:
+    """Return what pip is to install: what the message tells to install, if it names several packages or no row does."""
+    told = dict.fromkeys(_TOLD.findall(context.line))
+    known = _requirement_for(context, name)
+    return " ".join(told) if name in told and (len(told) > 1 or not known) else known
 
 
 def _in_isolated_build(context: LogContext) -> bool:

@@ -25,6 +25,8 @@ _WARNING = regex(
 )
 _GOES_ON = regex(
     rb"\b[Ff]all(?:ing|s)?[ -]?back (?:to|on)\b(?! default algorithm)|"
+    rb"\b[Ww]ill be (?:initialized|set|reset) to (?:the |their |its )?defaults?\b|"
+    rb"\. Changing [\w ]{1,30} to |\b(?:[Uu]sing|[Uu]se) (?:the )?defaults?(?: \w{1,20})? instead\b|"
     rb"\(ignored\)|, (?:ignoring|skipping|continuing)\b|\bcan be (?:safely )?ignored|"
     rb"\b[Dd]isabl(?:ed|ing) (?:the )?\w[^\n]{0,60} (?:because|since|as) |"
     rb", but you have \S{1,60} \S{1,60} which is incompatible\b|"

@@ -22,8 +22,8 @@ _BEFORE = 400
 AT_WORK = regex(
     rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
     rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
-    rb"\b100%|'loss'|\bloss[:= ]|\bepoch\b|(?<!job )\bstep\b(?! (?:memory|creation|task|for job|[0-9]+\.))|"
-    rb"\bit/s\b|\bs/it\b|\[I [0-9][^\]\n]{1,60}App\]|"
+    rb"\b100%|'loss'|(?:\b|_)loss[:= ]|\bepoch\b|(?<!job )\bstep\b(?! (?:memory|creation|task|for job|[0-9]+\.))|"
+    rb"(?:\b|[0-9])(?:it/s|s/it)\b|\[I [0-9][^\]\n]{1,60}App\]|"
     rb"^\s*(?:\S{1,200}/)?[\w-]{0,40}(?:nvcc|gcc|g\+\+|cc|c\+\+) -[^\n]{1,9000} -o \S|"
     rb"^\W{0,12}(?:[0-9]{1,3}%|[0-9]{1,5}/[0-9]{1,5})\] (?:Building|Linking|Built)\b|"
     rb"^\s*(?:building '|running (?:build|install|bdist)|creating build/|copying \S{1,300} -> )"
