@@ -33,6 +33,12 @@ def pip(name: str, version: str = "1.0", sha256: str | None = SHA) -> PipLocked:
 # what conda provides
 
 
+def test_a_package_of_conda_whose_name_no_index_can_have_is_not_provided() -> None:
+    """uv took its name for an option, and the whole pip part was refused."""
+    own = package("_ipython_minor_entry_point", "8.7.0", depends=("python >=3.8",))
+    assert provided([own], {}) == ()
+
+
 def test_python_packages_and_those_of_the_table_are_provided() -> None:
     found = provided(
         (

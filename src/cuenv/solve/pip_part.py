@@ -185,6 +185,8 @@ def provided(packages: Iterable[LockedPackage], names: Mapping[str, str]) -> tup
         if number is None or not (package.name in names or needs & _PYTHONS) or package.name in _PYTHONS:
             continue
         name = names.get(package.name) or normalise(package.name)
+        if requirement_name(name) != name:  # conda's own, such as _ipython_minor_entry_point: no index has such a name
+            continue
         shown = f"{package.version} from {package.channel_name}"
         found.setdefault(name, Provided(name=name, version=number, conda=package.name, shown=shown))
     return tuple(item for _, item in sorted(found.items()))
