@@ -603,14 +603,16 @@ def _without_cuda(job: _Job, facts: HostFacts) -> tuple[Finding, ...]:
     words = lock_words(read_text(request.path))
     named = shlex.join([*words[:2], str(request.path), *words[3:]]) if words[3:] else ""
     cuda = named_cuda(spec) or oldest_cuda(spec) or "12.4"
+    lack = "no NVIDIA driver was found on this machine" if facts.detected else "no driver is given"
+    lack = f"the tables do not have driver {facts.driver.version}" if facts.driver else lack
     pretend = f"CONDA_OVERRIDE_CUDA={cuda} cuenv lock {shlex.quote(str(request.path))}"
     return (
         Finding(
             code="CU413",
             severity="error",
             subject="__cuda",
-            message=f"{request.path.name} names a CUDA build, but the driver's CUDA version (__cuda) is not known: "
-            "name the host with --host, or with --gpu and --driver, or set CONDA_OVERRIDE_CUDA",
+            message=f"{request.path.name} names a CUDA build, and {lack}, so the virtual package __cuda has no "
+            "version: name the host with --host, or with --gpu and --driver, or set CONDA_OVERRIDE_CUDA",
             fix=named or pretend,
         ),
     )
