@@ -243,7 +243,7 @@ def _colon_lints(tree: Node) -> Iterator[Lint]:
     for item in dependencies.items if dependencies else ():
         two = two_colons(item.text) if item.scalar else ""
         if two:
-            message = f"conda passes over what stands before one colon: {item.text} may come from any channel"
+            message = f"conda ignores what precedes a single colon: {item.text} may come from any channel"
             subject = two.partition("::")[0]
             yield make_lint(
                 "CU305", "warning", item.start, subject, message, f"write {two}", *_replacement_edit(item, two)
