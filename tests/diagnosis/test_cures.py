@@ -1661,6 +1661,36 @@ def test_horovod_is_built_again_with_nccl() -> None:
     assert found.command.startswith("HOROVOD_GPU_OPERATIONS=NCCL ")
 
 
+@pytest.mark.parametrize(
+    ("said", "row"),
+    [
+        ("E: 无法定位软件包 nvidia-docker2\n", "apt-package-missing"),
+        ("E: Paket nvidia-driver-535 kann nicht gefunden werden.\n", "apt-package-missing"),
+        ("下列软件包有未满足的依赖关系：\n nvidia-driver-535 : 依赖: libnvidia-gl-535\n", "apt-dependencies"),  # noqa: RUF001 - as apt writes it
+        ("/usr/bin/ld: -lcuda kann nicht gefunden werden\n", "lcuda-missing"),
+        ("/usr/bin/ld : ne peut trouver -lcudart\n", "lib-missing-link"),
+        ("a.cpp:2:10: 致命错误 ： cuda_runtime.h ： 没有那个文件或目录\n", "header-missing"),  # noqa: RUF001 - as gcc writes it
+        ("nvcc : commande introuvable\n", "nvcc-not-found"),
+    ],
+)
+def test_apt_and_the_linker_are_read_in_other_languages(said: str, row: str) -> None:
+    assert led(said).symptom.id == row
+
+
+def test_a_folder_that_pip_builds_is_named_in_the_command() -> None:
+    lacks = (
+        'Processing /home/u/diff-gaussian-rasterization\n  File "/tmp/pip-build-env-x/setuptools/build_meta.py", line 3'
+        ", in get_requires_for_build_wheel\nModuleNotFoundError: No module named 'torch'\n"
+    )
+    assert led(lacks).command == "python -m pip install --no-build-isolation /home/u/diff-gaussian-rasterization"
+
+
+def test_cmake_is_told_every_architecture_where_it_sees_no_gpu() -> None:
+    said = 'CUDA_ARCHITECTURES is set to "native", but no NVIDIA GPU was detected.\n'
+    assert led(said).command == "export CUDAARCHS=all-major"
+    assert "nvidia-smi" in led("CMAKE_CUDA_ARCHITECTURES must be non-empty if set.\n").command
+
+
 def test_an_interrupted_dpkg_is_finished_first() -> None:
     said = "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct the problem.\n"
     assert led(said).command == "sudo dpkg --configure -a"

@@ -269,6 +269,15 @@ def nvcc_targets(context: LogContext) -> CureResult:
 
 
 @cure
+def cmake_architectures(context: LogContext) -> CureResult:
+    """Suggest every major architecture where CMake sees no GPU to ask."""
+    if "no NVIDIA GPU was detected" not in context.line:
+        return CureResult()
+    remedy = "name the architectures to build for: CMake was told to ask the GPU of this machine, and sees none"
+    return CureResult(remedy=remedy, command="export CUDAARCHS=all-major")
+
+
+@cure
 def nvcc_option(context: LogContext) -> CureResult:
     """Explain an option of the host's compiler, which no nvcc knows."""
     if not re.fullmatch(

@@ -319,12 +319,14 @@ def cuda_part(context: LogContext) -> CureResult:
 
 @cure
 def mmcv(context: LogContext) -> CureResult:
-    """Suggest mmcv-full, the name of mmcv with its kernels before release 2."""
-    high = context.groups.get("high", "")
-    if not re.match(r"<=? ?1\.", high):
+    """Suggest the mmcv releases that a program takes: mmcv-full has the kernels before release 2."""
+    told = context.groups
+    if "low" not in told:
         return CureResult()
-    wanted = quote(f"mmcv-full>={context.groups.get('low', '')},{high}")
-    return CureResult(command=f"{PIP} install openmim && mim install {wanted}")
+    high = f"<{told['below']}" if "below" in told else f"<={told['last']}"
+    name = "mmcv-full" if high.lstrip("<=").startswith("1.") else "mmcv"
+    wanted = f"{name}>={told['low']},{high}"
+    return CureResult(command=f"{PIP} install openmim && mim install {quote(wanted)}")
 
 
 @cure

@@ -92,6 +92,7 @@ FAILURE_MARKS = (
     "Impossible",
     "_ASSERT",
     "now abort",
+    "E: ",
     "[E:",
     "E1 1:1:1",
     "F1 1:1:1",
@@ -108,7 +109,7 @@ _FAILURE = regex(
     rb"\b[A-Z]\w{2,60}(?:Failed|NotFound|Spec|Invalid):|\[E(?:\]|:\w)|"
     rb"^[EF][0-9]{4} [0-9:.]{8,16} |: F (?:tensorflow|external)/|"
     rb"\"(?:level|severity)\": ?\"(?:error|fatal|critical|panic)\"|"
-    rb"(?:^|[\s|>:])E: [A-Za-z]|\*\*\* \[|\bNo rule to make target|"
+    rb"(?:^|[\s|>:])E: [^\W\d]|(?:^|[\s|>:])E: [\x80-\xff]|\*\*\* \[|\bNo rule to make target|"
     rb"\bmake(?:\[[0-9]{1,2}\])?: \*\*\* (?![^\n]{0,80}\.\.\.\.)|"
     rb"\bERROR\b|\bFATAL\b|\bCRITICAL\b|\b[Ff]atal\b(?: error)?|\bError\b|"
     rb"\berror (?:at|in|while|loading|occurred)\b|"
@@ -259,8 +260,9 @@ _WRITER = regex(
     rb"^(?:(?:#[0-9]{1,4} )?[0-9]{1,5}\.[0-9]{1,4}(?: |$))?"
     rb"(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}\[[0-9]{1,8}\]: )?"
     rb"(?:\([A-Za-z_]\w{0,40} pid=[0-9]{1,8}(?:, ip=[0-9.]{7,15})?\)(?: |$))?"
+    rb"(?:warning: (?:[\w-]{1,60}@[\w.+-]{1,30}: )?(?=[^\n]{1,300}: (?:fatal )?error: |nvcc fatal))?"
 )
-"""The prefixes of docker build, the system journal, vLLM and Ray before each line of a process."""
+"""The prefixes of docker build, the system journal, vLLM, Ray and cargo before each line of a process."""
 _BUILD_STEP = regex(rb"#[0-9]{1,4} [0-9]{1,5}\.[0-9]{1,4} ")
 _CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$|raise [A-Z])")
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
@@ -303,24 +305,49 @@ def clean_line(line: bytes) -> bytes:
 
 
 def to_english(line: bytes) -> bytes:
-    """Return a line with the messages of the C library, gcc and shells in English."""
-    pattern, meanings, firsts = _translations()
-    if line.isascii() and not any(first in line for first in firsts):
+    """Return a line with the messages of the C library, gcc, ld, apt and shells in English."""
+    if line.isascii() and not any(mark in line for mark in _ascii_marks()):
         return line
-    return pattern.sub(lambda found: meanings[found[0]], line)
+    pattern, meanings, around = _translations()
+    said = pattern.sub(lambda found: meanings[found[0]], _COLON_APART.sub(b":", line))
+    for mark, frame, meant in around:
+        if mark in said:
+            said = frame.sub(meant, said)
+    return said
+
+
+_COLON_APART = regex(rb"(?<=\S) :(?= |$)")
+"""French and some Chinese texts have a space before a colon."""
+_NAME = rb"([\w.+:/-]{1,80})"
 
 
 @lru_cache(maxsize=1)
-def _translations() -> tuple[re.Pattern[bytes], dict[bytes, bytes], tuple[bytes, ...]]:
-    meanings = {text.encode(): meant.encode() for meant, texts in TRANSLATIONS.items() for text in texts}
-    longest = sorted(meanings, key=len, reverse=True)
-    return (re.compile(b"|".join(map(re.escape, longest))), meanings, tuple(text for text in longest if text.isascii()))
+def _translations() -> tuple[re.Pattern[bytes], dict[bytes, bytes], tuple[tuple[bytes, re.Pattern[bytes], bytes], ...]]:
+    """Return the pattern of the messages, what each means, and the messages around a name: mark, pattern, meaning."""
+    pairs = [(text.encode(), meant.encode()) for meant, texts in TRANSLATIONS.items() for text in texts]
+    meanings = {text: meant for text, meant in pairs if b"%s" not in text}
+    around = tuple(
+        (
+            max(text.split(b"%s"), key=len),
+            re.compile(_NAME.join(map(re.escape, text.split(b"%s")))),
+            meant.replace(b"%s", b"\\1"),
+        )
+        for text, meant in sorted(pairs, key=lambda pair: -len(pair[0]))
+        if b"%s" in text
+    )
+    return re.compile(b"|".join(map(re.escape, sorted(meanings, key=len, reverse=True)))), meanings, around
 
 
 @lru_cache(maxsize=1)
 def foreign_marks() -> tuple[bytes, ...]:
     """Return the messages in other languages, which mark a line for translation."""
-    return tuple(_translations()[1])
+    _, meanings, around = _translations()
+    return (*meanings, *(mark for mark, _, _ in around))
+
+
+@lru_cache(maxsize=1)
+def _ascii_marks() -> tuple[bytes, ...]:
+    return tuple(mark for mark in foreign_marks() if mark.isascii())
 
 
 _LAST_TRY = b"Retrying (Retry(total=0,"  # pip warns before each try; after the last one the download has failed

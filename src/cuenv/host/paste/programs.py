@@ -349,7 +349,7 @@ CMAKE = pattern_reader(
 """What CMake says in the lines below the head of its error."""
 
 _PACKAGE = r"[`'\"]?(?P<value>[A-Za-z][\w.-]{1,60}?)(?:(?:==|\[|@| @)\S{0,80})?[`'\"]?"
-_SOURCES = r"(?P<value>git\+https?://[^\s'\"@]{5,160}(?:@[^\s'\"]{1,60})?)"
+_SOURCES = r"(?P<value>git\+https?://[^\s'\"`@]{5,160}(?:@[^\s'\"`]{1,60})?)"
 MESSAGES = pattern_reader(
     "messages",
     (
@@ -362,6 +362,7 @@ MESSAGES = pattern_reader(
             "Building editable for",
             "Obtaining file:///",
             "Collecting ",
+            "Processing ",
             "Downloading https://download.pytorch.org/",
             "Failed to download",
             "Failed to fetch wheel: ",
@@ -416,7 +417,15 @@ MESSAGES = pattern_reader(
         ("building", regex(rf"Building (?:wheel|editable) for {_PACKAGE} \(")),
         ("sources", regex(r"\bObtaining file://(/[\w./+-]{2,200})")),
         ("fetched", regex(r"(/pip-build-env-[\w./+-]{1,40}/overlay/lib/python3[\w./-]{1,40}/torch/)")),
+        ("failed", regex(rf"Failed to download and build: `[\w.-]{{1,60}} @ {_SOURCES}")),
         ("collecting", regex(rf"\bCollecting {_SOURCES}")),
+        (
+            "collecting",
+            regex(
+                r"^\W{0,12}(?:[0-9.]{1,12} +)?Processing "
+                r"(?P<value>(?:\.{1,2}|~)?/[\w./+-]{1,160}?)(?<!\.whl)(?<!\.gz)(?<!\.zip)/?(?: \(from |\s*$)"
+            ),
+        ),
         ("collecting", regex(r"\bCollecting (?P<value>[A-Za-z][\w.-]{1,60}(?:==[0-9][\w.]{0,20})?)(?![\w.-]*\+)")),
         ("isolated", regex(r"(pip-build-env-|/builds-v[0-9]+/|get_requires_for_build_)")),
         ("uninstallable", regex(r"Depends: ([a-z][\w.+-]{1,60})(?: \([^)\n]{1,60}\))? but it is not installable")),
