@@ -126,3 +126,13 @@ def test_a_key_that_a_table_lacks_was_asked_for_by_the_program() -> None:
     for holder in (b"datasets/formatting/formatting", b"pandas/core/frame"):
         assert read(at + table % holder + b"KeyError: 'reply'\n").causes[0].symptom.id == "program-key"
     assert read(at + table % b"transformers/cache_utils" + b"KeyError: 'reply'\n").causes[0].symptom.id != "program-key"
+
+
+def test_a_module_of_cython_belongs_to_the_package_in_the_path_of_its_function() -> None:
+    log = (
+        b'Traceback (most recent call last):\n  File "/work/run.py", line 20, in <module>\n    fit(x)\n'
+        b'  File "mst_wrapper.pyx", line 85, in cugraph.tree.mst_wrapper.mst_float\nValueError: the graph is empty\n'
+    )
+    found = frame_before(log.split(b"\n"), 4)
+    assert found is not None
+    assert found.package == "cugraph"

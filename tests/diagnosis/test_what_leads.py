@@ -1072,6 +1072,13 @@ def test_source_that_a_warning_quotes_is_no_failure() -> None:
     assert read(quoted.encode()).verdict == "clean"
 
 
+def test_an_exception_that_has_only_a_place_in_a_source_file_does_not_lead() -> None:
+    check = b"/b/spconv/src/cumm/conv/main/K.cu:104: void cumm::k(cumm::P): block: [1,0,0] Assertion `0` failed.\n"
+    ended = b"RuntimeError: /b/spconv/src/cumm/Sync.cc(11)\nCUDA error 710\n"
+    found = read(check + TRACEBACK + ended)
+    assert (found.verdict, ids(found)[0]) == ("known", "kernel-arch-assert")
+
+
 def test_a_weak_word_before_progress_or_a_default_is_no_failure() -> None:
     config = b"{'image_encoder'} was not found in config. Values will be initialized to default values.\n"
     assert read(b"Setting seed: 1\n" + config).fine

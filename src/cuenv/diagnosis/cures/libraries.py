@@ -285,7 +285,9 @@ def cuda_part(context: LogContext) -> CureResult:
     text = f"{context.line} {context.mentions.get('importing', '')}"
     _, cuda = torch_of(context)
     if "spconv" in text or "cumm" in text:
-        wheel = {10: "spconv-cu102", 11: "spconv-cu118"}.get(cuda.major if cuda else 12, "spconv-cu120")
+        if cuda is None:
+            return CureResult(command="")
+        wheel = {10: "spconv-cu102", 11: "spconv-cu118"}.get(cuda.major, "spconv-cu120")
         return CureResult(command=f"{PIP} uninstall -y spconv && {PIP} install {wheel}")
     if "ctranslate2" in text.lower():
         remedy = "PyPI's x86-64 wheel has CUDA, but its aarch64 wheel does not: on aarch64, build it from source"

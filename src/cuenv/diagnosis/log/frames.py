@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cuenv.core.record import dataclass
@@ -15,7 +16,7 @@ _APART = 4 * _REACH
 _SHOWN = 80
 _INLINE = "<string>"  # the file name that setuptools gives to the setup.py that it runs
 _FRAME = regex(
-    rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>]{1,80}))?|"
+    rb"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>[0-9]{1,7})(?:, in (?P<function>[\w<>.]{1,160}))?|"
     rb"(?:^|[\s\[])(?:File )?(?P<path>[~/][^\s:\"'()\[\]]{1,300}\.py)(?::(?P<row>[0-9]{1,7}),?)?"
     rb"(?:\]\([^\s()]{1,400}\),?)? in(?: (?P<name>[\w<>]{1,80})|$)|"
     rb"^\s*File (?P<module>[~/][^\s:\"'()\[\]]{1,300}\.py):(?P<at>[0-9]{1,7})\s*$|"
@@ -23,6 +24,7 @@ _FRAME = regex(
 )
 """A frame of Python, IPython (its path may be a Markdown link) or rich, or a cell of a notebook."""
 _PACKAGE = regex(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})|^(\w{1,60})/[\w/]{1,200}\.p(?:yx|xi|xd)$")
+_PATH_OF_CYTHON = regex(r"([A-Za-z_]\w{0,60})\.")
 _STANDARD = regex(r"/lib(?:64)?/python[23](?:\.[0-9]{1,2})?/(?!(?:site|dist)-packages/)|^<|/python[0-9.-]{1,8}/Lib/")
 _LIBRARIES = regex(
     r"/(accelerate|deepspeed|diffusers|flash_attn|megatron|peft|pytorch_lightning|sglang|transformers|"
@@ -84,6 +86,11 @@ def frame_named(line: bytes) -> Frame | None:
     return Frame(file="", package=found["package"].decode(), checked=True)
 
 
+def _compiled_module(file: str, function: bytes | None) -> re.Match[str] | None:
+    """Return the package of a module of Cython, whose traceback names the function by its whole path."""
+    return _PATH_OF_CYTHON.match((function or b"").decode()) if file.endswith((".pyx", ".pxi", ".pxd")) else None
+
+
 def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None:
     """Return the last frame before an exception, from the lines of one rank, or of all if ``rank`` is ``None``."""
     passed = False
@@ -111,7 +118,7 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
             checked, passed, code = always, True, ""
             inline = inline or (found["line"].decode() if file == _INLINE else "")
             continue
-        library = _PACKAGE.search(file) or _LIBRARIES.search(file)
+        library = _PACKAGE.search(file) or _LIBRARIES.search(file) or _compiled_module(file, found["function"])
         if inline and library and library[1] == "setuptools":
             return Frame(file="setup.py", line=inline, built=built)
         return Frame(

@@ -94,6 +94,10 @@ _STOPPED = regex(rb"exitcode {0,3}: -(?:9|15)\b|: Signal (?:9|15) \(SIG(?:KILL|T
 _ROOT_RANK = regex(rb"rank {0,8}: ([0-9]{1,5}) \(local_rank: ")
 _RAISED_ORDER = {"setup": 0, "setup-code": 0, "package-code": 2}
 """The order in which rows for raised exceptions are tried: any other is 1."""
+_BARE = regex(
+    r"(?::|Error|Exception|StopIteration)$|(?:Error|Exception): \S{1,300}\.(?:cc|cpp|cuh?|hp?p?)[(: ] ?[0-9]{1,6}\)?$"
+)
+"""An exception without words of its own: it ends after its name, or has only the place in a source file."""
 _QUIET = regex(rb"\b(?:INFO|DEBUG|info|debug|notice)\b|\[I |^I[0-9]{4} |^W: |warn|: [IW] (?:tensorflow|external)/")
 
 
@@ -469,7 +473,7 @@ class LogSearch:
         for one in found.values():
             if one.grade == "warning" and one.line <= total - _LAST:
                 continue
-            bare = one.grade == "exception" and one.text.endswith((":", "Error", "Exception", "StopIteration"))
+            bare = one.grade == "exception" and bool(_BARE.search(one.text))
             if bare and any(one.line - 1 <= line <= one.line + _NEAR for line in causes):
                 continue  # its message is known, or the line of the program that raised it
             if bare and any(one.line < line <= one.line + _LAST for line in outer):
