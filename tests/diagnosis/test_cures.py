@@ -136,7 +136,7 @@ def test_a_cpu_build_is_replaced_by_the_cuda_build_of_the_same_release() -> None
                 "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
                 "    PyTorch 2.5.1+cu121 with CUDA 1201 (you have 2.3.0+cu118)\n"
             ),
-            "torch==2.3.0+cu118 xformers --index-url https://download.pytorch.org/whl/cu118",
+            "torch==2.3.0+cu118 xformers==0.0.26.post1 --index-url https://download.pytorch.org/whl/cu118",
             "kb package",
         ),
         (
@@ -1804,3 +1804,59 @@ def test_what_the_message_itself_tells_to_install_is_the_command() -> None:
     needs = "ImportError: Loading a model requires optimum (`pip install optimum`) and the auto-gptq library"
     assert led(f"{needs} (`pip install auto-gptq`)\n").command == "python -m pip install optimum auto-gptq"
     assert not led("ModuleNotFoundError: No module named 'my_utils'\n").command
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked", "begins"),
+    [
+        ("2.2.0, 2.2.1", "1.13.1+cu117", "conda create -y -n torch -c conda-forge python=3.10 "),
+        ("1.4.0, 1.13.1", "1.13.1+cu117", "python -m pip install torch==1.13.1+cu117 --index-url "),
+    ],
+)
+def test_the_releases_that_pip_was_offered_tell_a_python_that_is_too_new(offered: str, asked: str, begins: str) -> None:
+    log = (
+        f"ERROR: Could not find a version that satisfies the requirement torch=={asked} (from versions: {offered})\n"
+        f"ERROR: No matching distribution found for torch=={asked}\n"
+    )
+    assert led(log).command.startswith(begins)
+
+
+def test_an_environment_file_of_conda_is_a_sign_of_conda() -> None:
+    assert led(f"conda env create -f linux.yml\n{CPU}").command.startswith("cuenv resolve ")
+
+
+def test_ld_library_path_is_unset_only_where_it_is_known_to_hold_libraries() -> None:
+    assert not led("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED\n").command
+    assert not led("RuntimeError: GET was unable to find an engine to execute this computation\n").command
+
+
+def test_an_assertion_of_the_host_is_none_of_a_kernel() -> None:
+    text = "app: src/heads.cu:52: status_t lib::check_(status_t, const char*, int): Assertion `%s' failed.\nAborted\n"
+    for said in ("false", "status == 0"):
+        assert all(cause.symptom.id != "device-assert" for cause in read((text % said).encode()).causes)
+    kernel = "a.cu:115: operator(): block: [0,0,0], thread: [1,0,0] Assertion `i >= 0 && i < size` failed.\n"
+    assert led(kernel).symptom.id == "device-assert"
+
+
+def test_xformers_comes_in_the_release_of_its_torch_and_from_the_index_that_has_it() -> None:
+    built = "xFormers can't load C++/CUDA extensions. xFormers was built for:\n    PyTorch 2.3.0+cu121 with CUDA 1201 "
+    old = led(f"{built}(you have 2.0.0+cu117)\n").command
+    assert "--extra-index-url" in old
+    assert " --index-url " in led(f"{built}(you have 2.1.0+cu118)\n").command
+
+
+def test_the_module_of_the_driver_is_built_by_what_builds_it_there() -> None:
+    failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    assert led(failed).command == "sudo dkms autoinstall && sudo reboot"
+    assert led(f"$ rpm -q akmod-nvidia\n{failed}").command == "sudo akmods --force && sudo reboot"
+    assert "dkms linux-headers" in led("modprobe: FATAL: Module nvidia not found.\n").command
+
+
+def test_a_library_of_a_systems_toolkit_comes_from_its_repository() -> None:
+    missing = (
+        "CMake Error at CMakeLists.txt:13 (target_link_libraries):\n"
+        '  Target "ops" links to:\n\n    CUDA::cublas\n\n  but the target was not found.\n'
+    )
+    found = '-- Found CUDAToolkit: /usr/local/cuda/include (found version "12.4.131")\n'
+    assert led(missing).command == "conda install -c conda-forge libcublas-dev"
+    assert led(found + missing).command == "sudo apt-get install -y libcublas-dev-12-4"

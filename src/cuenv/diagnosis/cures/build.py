@@ -210,6 +210,10 @@ def cuda_target(context: LogContext) -> CureResult:
     if not part or "links to target" in context.line:  # so older CMake files of a project ask, whatever is installed
         return CureResult()
     package = f"cuda-{part}-dev" if part in ("cudart", "nvrtc") else f"lib{part}-dev"
+    if release := context.mentions.get("system-toolkit"):
+        return CureResult(
+            command=f"sudo apt-get install -y {package.removesuffix('-dev')}-dev-{release.replace('.', '-')}"
+        )
     return CureResult(command=f"conda install -c conda-forge {package}")
 
 

@@ -286,7 +286,8 @@ def module_build(context: LogContext) -> CureResult:
         r"headers|not found in directory|/lib/modules/\S+: No such|kernel source|Module nvidia\S{0,20} not found",
         context.line,
     ):
-        return CureResult(command="sudo apt-get install linux-headers-$(uname -r) && sudo dkms autoinstall")
+        dkms = "-y dkms " if "odprobe" in context.line else ""  # the other messages are those of DKMS itself
+        return CureResult(command=f"sudo apt-get install {dkms}linux-headers-$(uname -r) && sudo dkms autoinstall")
     branch = context.mentions.get("module", "")
     if branch in _LEGACY:
         says = f"driver {branch} is a legacy branch, to which NVIDIA adds no support for new kernels"
@@ -332,4 +333,5 @@ def driver_module(context: LogContext) -> CureResult:
         context.facts and (context.facts.environment.wsl or context.facts.environment.container)
     ):
         return CureResult(remedy="check whether nvidia-smi works on the host, to which the driver belongs")
-    return CureResult(command="sudo dkms autoinstall && sudo reboot")
+    builds = "sudo akmods --force" if "akmods" in context.mentions else "sudo dkms autoinstall"
+    return CureResult(command=f"{builds} && sudo reboot")

@@ -30,6 +30,13 @@ def library_path(context: LogContext) -> CureResult:
 
 
 @cure
+def other_libraries(context: LogContext) -> CureResult:
+    """Suggest to unset LD_LIBRARY_PATH only if it is known to name CUDA libraries: the row has other reasons too."""
+    found = library_path(context)
+    return found if found.because else replace(found, command="")
+
+
+@cure
 def jax_library(context: LogContext) -> CureResult:
     """Suggest the wheel of a library that JAX finds too old."""
     found = re.search(r"Found (\w+) version [0-9]+, but JAX was built against version ([0-9]{4,6})", context.line)
@@ -460,7 +467,7 @@ def cudnn_start(context: LogContext) -> CureResult:
     if "tensorflow" in context.frameworks or "tensorflow" in context.line:
         remedy = "let TensorFlow allocate memory on demand; otherwise look for another cuDNN on LD_LIBRARY_PATH"
         return CureResult(remedy=remedy, command="export TF_FORCE_GPU_ALLOW_GROWTH=true")
-    return library_path(context)
+    return other_libraries(context)
 
 
 @cure

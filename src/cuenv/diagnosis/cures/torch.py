@@ -136,7 +136,8 @@ def reinstall_cuda_build(context: LogContext) -> str:
 def _may_be_conda(context: LogContext) -> bool:
     """Return whether the log shows a conda environment, and no sign that pip installed its torch."""
     release, _ = torch_of(context)
-    return not context.prefix and context.mentions.get("manager") == "conda" and not (release and release.local)
+    conda = context.mentions.get("manager") == "conda" or "file" in context.mentions
+    return not context.prefix and conda and not (release and release.local)
 
 
 def with_fitting_wheel(context: LogContext, found: CureResult) -> CureResult:
@@ -172,8 +173,14 @@ def xformers(context: LogContext) -> CureResult:
         return CureResult(
             because=because, remedy="install the CUDA build of the same torch release", command=pip_requirement
         )
-    index = f" --index-url {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
-    return CureResult(because=because, command=f"{PIP} install torch=={have} xformers{index}")
+    known = companion_version(context, "xformers", release)
+    wanted = f"xformers=={known}" if known else "xformers"
+    option = "--index-url" if release >= _FIRST_XFORMERS else "--extra-index-url"
+    index = f" {option} {INDEX}{release.local}" if (release.local or "").startswith("cu") else ""
+    return CureResult(because=because, command=f"{PIP} install torch=={have} {wanted}{index}")
+
+
+_FIRST_XFORMERS = Version("2.1")  # the first torch for which PyTorch's indexes have xformers; before, PyPI alone has it
 
 
 @cure
@@ -222,6 +229,7 @@ def distribution(context: LogContext) -> CureResult:
     rows = [row for row in context.knowledge.wheels if row.version == Version(asked.public)]
     if not rows:
         return CureResult(because=(f"the cuenv tables list no wheel of torch {asked.public}",))
+    oldest = version_or_none(context.mentions.get("oldest", ""))
     local = (asked.local or "").replace(".", "")
     if local != (asked.local or ""):
         asked = Version(f"{asked.public}+{local}")
@@ -236,10 +244,20 @@ def distribution(context: LogContext) -> CureResult:
         looked = (
             looked and "python" not in context.mentions
         )  # every index has some torch for a Python that is not too new
+        looked = looked or bool(oldest and oldest > Version(asked.public))
         if context.mentions.get("python", row.pythons[0]) in row.pythons and not looked:
             return CureResult(because=because, command=f"{PIP} install torch=={asked} --index-url {INDEX}{local}")
     pythons = rows[-1].pythons
     python = context.mentions.get("python", "")
+    if oldest and oldest > Version(asked.public) and not python:
+        says = (
+            f"the oldest torch that the index has for this Python is {oldest}: torch {asked.public} is for older ones"
+        )
+        wheels = f"torch {asked.public} has wheels for Python {pythons[0]} to {pythons[-1]}"
+        index = f" --index-url {INDEX}{local}" if re.match("cu[0-9]|cpu$", local) else ""
+        environment = f"conda create -y -n torch -c conda-forge python={pythons[-2:][0]} pip && conda run -n torch"
+        pip = f"{environment} python -m pip install torch=={asked}{index}"
+        return CureResult(because=(says, wheels), command=pip)
     because = (
         f"torch {asked.public} has wheels for Python {pythons[0]} to {pythons[-1]}"
         + (f", not for {python}" if python and python not in pythons else ""),

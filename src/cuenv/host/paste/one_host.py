@@ -165,7 +165,8 @@ class PastedHost:
     # was asked for with its driver, the torch that is ``unusable`` for uv, the ``lone`` index that uv was given, the
     # ``tree`` in which uv says what excludes what, what was ``asked`` of conda, the ``transaction`` that dnf was asked
     # for, the ``driver-package`` of Ubuntu, what ``cmake`` says below its error, ``versions`` where pip saw none, the
-    # folder of ``sources`` that pip builds, the torch that pip ``fetched`` for a build alone, and
+    # folder of ``sources`` that pip builds, the torch that pip ``fetched`` for a build alone, the ``oldest`` torch that
+    # pip was offered, ``akmods`` where they build the driver's module, the release of the ``system-toolkit``, and
     # ``root`` where that user ran it
     others: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)  # the releases of packages by name
@@ -473,6 +474,9 @@ _SOFTWARE = {
             "isolated",
             "fetched",
             "sources",
+            "oldest",
+            "akmods",
+            "system-toolkit",
             "ignored",
             "archive",
             "lacks",
