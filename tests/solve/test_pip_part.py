@@ -177,6 +177,22 @@ def test_a_requirement_without_its_versions(requirement: str, looser: str | None
     assert loosened(requirement) == looser
 
 
+@collect(
+    ("requirement", "looser"),
+    [
+        ("av==14.3.0", "av<15,>=14.3.0"),
+        ("a[x]==1.2; python_version > '3'", 'a[x]<2,>=1.2 ; python_version > "3"'),
+        ("torch==2.5.1+cu121", "torch<3,>=2.5.1"),
+        ("a==0.3.1", None),
+        ("a==1.*", None),
+        ("a>=1,<2", None),
+        ("a", None),
+    ],
+)
+def test_a_requirement_with_the_releases_up_to_the_next_major(requirement: str, looser: str | None) -> None:
+    assert loosened(requirement, major=True) == looser
+
+
 # laws
 
 

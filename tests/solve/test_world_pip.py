@@ -167,6 +167,15 @@ def test_another_torch_names_both_parents_and_the_repair(user: dict[str, str]) -
     assert answer.repair == ("vllm==0.7.0",)
 
 
+def test_a_release_that_is_gone_moves_to_the_nearest_of_its_major(user: dict[str, str], tmp_path: Path) -> None:
+    for release in ("14.2", "14.4", "17.1"):
+        wheel(tmp_path / "links", "frames", release)
+    found = refused(resolve(ask("psutil", "frames==14.3"), user | {"UV_FIND_LINKS": str(tmp_path / "links")}))
+    assert found.repair == ("frames==14.4",)
+    found = refused(resolve(ask("psutil", "frames==15.0"), user | {"UV_FIND_LINKS": str(tmp_path / "links")}))
+    assert found.repair == ("frames==17.1",), "no release of that major is later"
+
+
 def test_another_torch_deeper_down(user: dict[str, str]) -> None:
     answer = refused(resolve(ask("serving==1.0"), user))
     assert (answer.demand, answer.provided, answer.requirement) == ("torch==2.9.0", TORCH, "serving==1.0")

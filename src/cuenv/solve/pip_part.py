@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from cuenv.core.record import dataclass, field
 from cuenv.core.regex import regex
-from cuenv.core.versions import version
+from cuenv.core.versions import version, version_or_none
 from cuenv.host.facts import VirtualPackage
 from cuenv.knowledge.rows import MACHINES
 from cuenv.solve.environment_spec import NUMBERS, normalise, requirement_name
@@ -284,9 +284,15 @@ def _line(requirements: tuple[str, ...], parent: str, words: str) -> str:
     return requirements[0] if len(requirements) == 1 else ""
 
 
-def loosened(requirement: str) -> str | None:
-    """The requirement without its versions; ``None`` when it names none."""
+def loosened(requirement: str, *, major: bool = False) -> str | None:
+    """The requirement without its versions; ``None`` when it names none.
+
+    Args:
+        requirement: as it is written.
+        major: with the releases from the one that it names on to the next major; ``None`` when it names no single one.
+    """
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only after a no
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - as above
 
     try:
         parsed = Requirement(requirement)
@@ -294,9 +300,14 @@ def loosened(requirement: str) -> str | None:
         return None
     if not parsed.specifier or parsed.url:
         return None
+    exact = [item for item in parsed.specifier if item.operator == "==" and "*" not in item.version]
+    release = version_or_none(exact[0].version) if len(exact) == len(parsed.specifier) == 1 else None
+    if major and (release is None or not release.major):
+        return None
+    parsed.specifier = SpecifierSet(f">={release.public},<{release.major + 1}" if major and release else "")
     extras = f"[{','.join(sorted(parsed.extras))}]" if parsed.extras else ""
     marker = f" ; {parsed.marker}" if parsed.marker else ""
-    return f"{parsed.name}{extras}{marker}"
+    return f"{parsed.name}{extras}{parsed.specifier}{marker}"
 
 
 def glibc_of(packages: Iterable[VirtualPackage]) -> str | None:

@@ -77,18 +77,19 @@ def resolve(
     most = (
         1 if isinstance(answer, PipConflict) and answer.provided else _MOVED
     )  # else conda's package is the one to move
-    while isinstance(again, PipConflict) and not again.absent and len(moved) < most:
-        if moved and monotonic() - began > _ENOUGH:
+    while isinstance(again, PipConflict) and not again.absent:
+        line, free = next(((line, text) for line in again.lines(asked) if (text := loosened(line))), ("", ""))
+        once = requirement_name(line) in moved
+        if not free or (not once and len(moved) >= most) or (moved and monotonic() - began > _ENOUGH):
             break
-        line, looser = next(((line, text) for line in again.lines(asked) if (text := loosened(line))), ("", ""))
-        if not looser:
-            break
-        asked = tuple(looser if item == line else item for item in asked)
-        moved[requirement_name(looser)] = re.split(r"\s*;", looser, maxsplit=1)[0]
+        # the releases up to the next major come first, then any; conda's package is in one release alone
+        near = None if once or again.provided else loosened(line, major=True)
+        asked = tuple((near or free) if item == line else item for item in asked)
+        moved[requirement_name(free)] = re.split(r"\s*;", free, maxsplit=1)[0]
         again = _compile(replace(request, requirements=asked), environ, variables, offline=offline, progress=progress)
         if isinstance(again, Unbuilt):
             return again
-        then += [again.text] if isinstance(again, PipConflict) else []
+        then += [again.text] if isinstance(again, PipConflict) and not near else []
     if not isinstance(answer, PipConflict) or not isinstance(again, tuple):
         return answer
     kept = {item.name: item.version for item in again}
