@@ -22,8 +22,8 @@ from cuenv.core.record import replace
 from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
 from cuenv.lockfile.lock import Locked, LockRequest
+from cuenv.lockfile.repair.draft_repair import _obstacles
 from cuenv.lockfile.repair.drafts import Draft, forge_first, pythons_near, series_of, with_core
-from cuenv.lockfile.repair.mending import _obstacles
 from cuenv.lockfile.repair.obey import loosening, obeyed
 from cuenv.lockfile.repair.proving import odds
 from cuenv.lockfile.repair.relax import blamed, entries_of, forms_of, relax

@@ -34,7 +34,7 @@ TOGETHER = "cannot be satisfied together with the rest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
+class KeptMinors:
     """The minors of torch and of Python 3 that are kept to; ``None`` where any will do."""
 
     torch: Version | None = None
@@ -61,7 +61,7 @@ class Draft:
     anew: bool = False  # torch and its CUDA were decided anew, by what the file meant
     lost: frozenset[str] = frozenset()  # names of entries that the solver could not install
     instead: tuple[tuple[str, str], ...] = ()  # of those, and the package that excludes each and takes its place
-    near: Near = field(default_factory=Near)  # the minors of torch and of Python that it keeps to
+    near: KeptMinors = field(default_factory=KeptMinors)  # the minors of torch and of Python that it keeps to
 
     def noting(self, names: Iterable[str], why: str) -> Draft:
         """With a reason for what became of some entries, where none was given."""
@@ -224,12 +224,12 @@ def torch_of(spec: EnvironmentSpec) -> Pin | None:
     return next((pin for name in CONDA_TORCHES if (pin := spec.pin(name))), None)
 
 
-def nears(spec: EnvironmentSpec) -> dict[Near, int]:
+def kept_minors(spec: EnvironmentSpec) -> dict[KeptMinors, int]:
     """The minors of torch and Python that a file names, then less of that, with the place of each."""
     pin = torch_of(spec)
     torch, python = (series_of(pin) if pin else None), minor_of(spec.pin("python"))
-    found: dict[Near, int] = {}
-    order = (Near(torch=torch, python=python), Near(torch=torch), Near(python=python), Near())
+    found: dict[KeptMinors, int] = {}
+    order = (KeptMinors(torch=torch, python=python), KeptMinors(torch=torch), KeptMinors(python=python), KeptMinors())
     for place, near in enumerate(order):
         found.setdefault(near, place)
     return found

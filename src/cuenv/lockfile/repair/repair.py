@@ -24,12 +24,12 @@ from cuenv.knowledge.rows import PLATFORMS
 from cuenv.lockfile.coverage import coverage, narrowed, repairs, weakest
 from cuenv.lockfile.files import host_for, read_environment
 from cuenv.lockfile.lock import LockRequest, unsatisfied_report
-from cuenv.lockfile.repair.anew import ChoosingAnew
-from cuenv.lockfile.repair.asking import CHOOSING, TRYING
-from cuenv.lockfile.repair.drafts import Draft, as_read, nears, torch_of, with_torch_of_pip, without_triton
+from cuenv.lockfile.repair.drafts import Draft, as_read, kept_minors, torch_of, with_torch_of_pip, without_triton
 from cuenv.lockfile.repair.intent import EntryChange, changes, dropped, notes
-from cuenv.lockfile.repair.keeping import Keeping
+from cuenv.lockfile.repair.kept_entries import KeptEntries
+from cuenv.lockfile.repair.queries import CHOOSING, TRYING
 from cuenv.lockfile.repair.relax import SWAPS
+from cuenv.lockfile.repair.torch_choice import TorchChoice
 from cuenv.resolver.requirements import OF_TORCH
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.model import Solution
@@ -114,7 +114,7 @@ def repair(
 
 
 @dataclass(kw_only=True)
-class _Repair(Keeping, ChoosingAnew):
+class _Repair(KeptEntries, TorchChoice):
     """The search: what stays as it is, else the nearest that locks."""
 
     def done(self) -> Repaired:
@@ -241,7 +241,7 @@ class _Repair(Keeping, ChoosingAnew):
 
         Torch keeps its release where the pip part has what is made for it, if a build of it fits the host.
         """
-        bases = [(cost, replace(whole, near=near)) for near, cost in nears(self.file).items()]
+        bases = [(cost, replace(whole, near=near)) for near, cost in kept_minors(self.file).items()]
         bases = [(cost, base) for cost, base in bases if self._judged(base, frozenset()).rows]
         held = [item for item in bases if item[1].near.torch] if self._held else []
         return held or bases

@@ -35,7 +35,7 @@ draft that keeps as much as it can is tried, nothing is put back, and nobody loo
 
 
 @dataclass(kw_only=True)
-class Asking:
+class RepairQueries:
     """One repair: the file, the host, and what was asked so far."""
 
     file: EnvironmentSpec

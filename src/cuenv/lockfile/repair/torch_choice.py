@@ -16,10 +16,11 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor as series
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.request import Request
+from cuenv.lockfile.repair.draft_repair import DraftRepair
 from cuenv.lockfile.repair.drafts import (
     FORGE,
     Draft,
-    Near,
+    KeptMinors,
     forge_first,
     pythons_near,
     torch_of,
@@ -27,7 +28,6 @@ from cuenv.lockfile.repair.drafts import (
     with_entries,
 )
 from cuenv.lockfile.repair.intent import Intent, further, intent_of, nearness
-from cuenv.lockfile.repair.mending import Mending
 from cuenv.lockfile.repair.relax import ListedEntry, Relaxed, entries_of, forms_of, relax
 from cuenv.resolver.asked_cuda import asks_for_cpu, wants_cuda
 from cuenv.resolver.candidates import Candidate, admits_all, pythons
@@ -49,7 +49,7 @@ _RELEASE = regex(r"\d.*")  # the release of CUDA in a pattern of build strings, 
 
 
 @dataclass(kw_only=True)
-class ChoosingAnew(Mending):
+class TorchChoice(DraftRepair):
     """The candidates for torch, and the entries beside them."""
 
     judged: list[tuple[EnvironmentSpec, tuple[Intent, list[_Row], frozenset[str]]]] = field(default_factory=list)
@@ -100,7 +100,7 @@ class ChoosingAnew(Mending):
         names = frozenset(pin.name for pin in judged.intent.packages)
         pairs = names.intersection({*OF_TORCH, *needed})
         found: Relaxed | None = None
-        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == Near() and not needed else ()
+        fewer = (pairs - {"torchaudio"}, frozenset[str]()) if draft.near == KeptMinors() and not needed else ()
         for hard in dict.fromkeys((pairs, *fewer)):
             rows = ([judged.rows[place] for place in places] for places in _by_channels(judged.rows).values())
             groups = [beside for each in rows if (beside := self._beside(each, judged.intent, hard))]

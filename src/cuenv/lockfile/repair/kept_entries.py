@@ -14,12 +14,12 @@ from cuenv.core.record import replace
 from cuenv.core.regex import regex
 from cuenv.core.urls import short_channel
 from cuenv.core.versions import version
-from cuenv.lockfile.repair.asking import PROVING
+from cuenv.lockfile.repair.draft_repair import DraftRepair
 from cuenv.lockfile.repair.drafts import (
     FORGE,
     TOGETHER,
     Draft,
-    Near,
+    KeptMinors,
     as_read,
     forge_first,
     losses,
@@ -30,8 +30,8 @@ from cuenv.lockfile.repair.drafts import (
     with_tensorflow,
 )
 from cuenv.lockfile.repair.intent import OF_CHANNELS, further
-from cuenv.lockfile.repair.mending import Mending
 from cuenv.lockfile.repair.proving import odds
+from cuenv.lockfile.repair.queries import PROVING
 from cuenv.lockfile.repair.relax import SWAPS, ListedEntry, entries_of, forms_of
 from cuenv.resolver.asked_cuda import asks_for_cpu, wants_cuda
 from cuenv.resolver.asked_torch import CONDA_TORCHES
@@ -47,7 +47,7 @@ _OF_CUDA = ("CU101", "CU102", "CU103", "CU104")
 """Findings on CUDA channels, CUDA releases and CPU builds, which are mended where they are warnings as well."""
 
 
-class Keeping(Mending):
+class KeptEntries(DraftRepair):
     """The entries of the file that stay, and what the others conflict with."""
 
     def _own(self) -> Draft:
@@ -122,12 +122,12 @@ class Keeping(Mending):
         beside_torch = [item for item in entries if item.pin.name in OF_TORCH]
         pairs = self._solved(spec, beside_torch, fixed, near=False) if beside_torch else None
         kept = needed.union(pin.name for pin in pairs.pins if pin) if pairs else needed
-        if near != Near() and any(item.forms and item.pin.name not in kept for item in beside_torch):
+        if near != KeptMinors() and any(item.forms and item.pin.name not in kept for item in beside_torch):
             return None
         entries = [replace(item, needed=item.pin.name in kept) for item in entries]
         found = self._solved(spec, entries, fixed, near=False, swaps=0)
         if found is None:
-            return None if needed or near != Near() else draft
+            return None if needed or near != KeptMinors() else draft
         wide = self._shelf_beyond([pin.name for pin in listed], self._reached(spec), ("pytorch", FORGE))
         elsewhere = {
             pin.name for pin in listed if wide and wide.has(Pin(name=pin.name)) and not index.has(Pin(name=pin.name))

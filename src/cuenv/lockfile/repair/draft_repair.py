@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from cuenv.core.record import replace
 from cuenv.core.urls import short_channel
 from cuenv.lockfile.lock import Locked
-from cuenv.lockfile.repair.asking import FIRST, Asking
 from cuenv.lockfile.repair.drafts import (
     FORGE,
     Draft,
@@ -20,6 +19,7 @@ from cuenv.lockfile.repair.drafts import (
 )
 from cuenv.lockfile.repair.intent import OF_CHANNELS, release_pins
 from cuenv.lockfile.repair.obey import loosening, obeyed
+from cuenv.lockfile.repair.queries import FIRST, RepairQueries
 from cuenv.lockfile.repair.relax import blamed, entries_of
 from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.prove import unsatisfiable_text
@@ -32,8 +32,8 @@ _ROUNDS = 10  # times that one environment is mended by what its lock would say 
 _LOOSENING = 30  # seconds after which no further line of the pip part is given up: each costs a resolution
 
 
-class Mending(Asking):
-    """The mends of a draft, each a draft again."""
+class DraftRepair(RepairQueries):
+    """The corrections of a draft, each a draft again."""
 
     def _until_locked(self, draft: Draft, label: str, needed: frozenset[str]) -> Draft | None:
         """A draft that locks, mended by what its lock would say of it; ``None`` where that leads nowhere.
