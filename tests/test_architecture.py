@@ -10,13 +10,13 @@ import ast
 import re
 import sys
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from cases import collect
-from source_nodes import SOURCE, tree_of, walked
+from source_nodes import SOURCE, nodes_of, tree_of, walked
 
 ORDER = (
     *("core", "knowledge", "host", "solve", "binary", "resolver", "lockfile", "prefix"),
@@ -250,3 +250,58 @@ def plant(folder: Path, files: Mapping[str, str]) -> dict[str, ast.Module]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(files.get(place, ""))
     return modules_below(folder / "cuenv")
+
+
+_SENTENCES = {"message", "fix", "because", "hint"}
+_LOOKS_AT = {"startswith", "endswith", "find", "index", "count"}
+_LOOKS_FOR = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
+_READERS = {
+    "cli/why.py: verdict.because in answer.says",  # a reason that the answer has is not printed twice
+    "core/arguments.py: error.hint.startswith('cuenv ')",  # a hint is a command, or a sentence
+    "lockfile/check.py: platform in finding.message",  # nor is a platform
+}
+
+
+def readers_of_sentences(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Expressions that look into a sentence which cuenv wrote for people."""
+
+    def sentence(node: ast.AST) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr in _SENTENCES
+
+    for node in nodes:
+        if isinstance(node, ast.Compare):
+            inside = any(isinstance(item, (ast.In, ast.NotIn)) for item in node.ops)
+            found = inside and any(map(sentence, node.comparators))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            looks = node.func.attr in _LOOKS_AT and sentence(node.func.value)
+            found = looks or (node.func.attr in _LOOKS_FOR and any(map(sentence, node.args)))
+        else:
+            continue
+        if found:
+            yield ast.unparse(node)
+
+
+def test_no_code_reads_the_sentences_that_cuenv_writes() -> None:
+    found = {
+        f"{path.relative_to(SOURCE)}: {text}"
+        for path in SOURCE.rglob("*.py")
+        if "data" not in path.relative_to(SOURCE).parts
+        for text in readers_of_sentences(nodes_of(path))
+    }
+    assert found == _READERS, "give the finding, error or verdict the value, and read that"
+
+
+@collect(
+    ("text", "reads"),
+    [
+        ("'x' in finding.message", True),
+        ("finding.fix.startswith('install ')", True),
+        ("re.search('x', verdict.because)", True),
+        ("pattern.sub('', error.message)", True),
+        ("finding.fix == other.fix", False),
+        ("'x' in finding.about", False),
+        ("message.startswith('x')", False),
+    ],
+)
+def test_what_looks_into_a_sentence_is_found(text: str, reads: bool) -> None:
+    assert bool([*readers_of_sentences(ast.walk(ast.parse(text)))]) == reads
