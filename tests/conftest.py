@@ -16,23 +16,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import Phase, settings
 
 import slurm_cluster
 from forking import prepare
 
 TESTS = Path(__file__).resolve().parent
 RECORDS = TESTS.parents[1] / "shared" / "channels"
-
-# A deadline measures the machine, not the code: speed is shown by benchmarks/.
-# Few examples each time, and other ones; `nox -s slow` runs the laws with --hypothesis-profile=thorough.
-settings.register_profile("cuenv", deadline=None, max_examples=5)
-settings.register_profile("thorough", deadline=None, max_examples=500)
-# For mutation testing: the same examples for every mutant, and none made smaller once one fails.
-settings.register_profile(
-    "mutate", deadline=None, max_examples=40, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
-)
-settings.load_profile("cuenv")
 
 # Expectations rest on the tables of one day: a new row in src/cuenv/data breaks only the tests that it contradicts.
 prepare()
@@ -151,6 +140,31 @@ def pytest_configure(config: pytest.Config) -> None:
         # PYTHONDONTWRITEBYTECODE keeps folders clean. To compile all tests anew in every worker takes longer than to
         # import them: what is compiled lies in pytest's own cache.
         sys.dont_write_bytecode, sys.pycache_prefix = False, str(config.cache.mkdir("bytecode"))
+    _set_up_hypothesis()
+
+
+def _set_up_hypothesis() -> None:
+    """Register the profiles: few examples each time, and other ones.
+
+    Hypothesis is imported once its bytecode can be kept: pytest rewrites every assertion in its ninety modules, which
+    took a second in each worker.
+    """
+    from hypothesis import Phase, settings
+
+    # A deadline measures the machine, not the code: speed is shown by benchmarks/.
+    # `nox -s slow` runs the laws with --hypothesis-profile=thorough.
+    settings.register_profile("cuenv", deadline=None, max_examples=5)
+    settings.register_profile("thorough", deadline=None, max_examples=500)
+    # For mutation testing: the same examples for every mutant, and none made smaller once one fails.
+    settings.register_profile(
+        "mutate",
+        deadline=None,
+        max_examples=40,
+        derandomize=True,
+        database=None,
+        phases=(Phase.explicit, Phase.generate),
+    )
+    settings.load_profile("cuenv")
 
 
 _CONNECT = socket.socket.connect

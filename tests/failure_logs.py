@@ -21,6 +21,7 @@ def tables() -> tuple[Knowledge, Guidance]:
     return knowledge, load_guidance(knowledge)
 
 
+@lru_cache
 def rows() -> dict[str, Symptom]:
     return {row.id: row for row in tables()[1].symptoms}
 
