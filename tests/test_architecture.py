@@ -256,9 +256,8 @@ _SENTENCES = {"message", "fix", "because", "hint"}
 _LOOKS_AT = {"startswith", "endswith", "find", "index", "count"}
 _LOOKS_FOR = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
 _READERS = {
-    "cli/why.py: verdict.because in answer.says",  # a reason that the answer has is not printed twice
     "core/arguments.py: error.hint.startswith('cuenv ')",  # a hint is a command, or a sentence
-    "lockfile/check.py: platform in finding.message",  # nor is a platform
+    "lockfile/check.py: platform in finding.message",  # a platform is not named twice
 }
 
 
