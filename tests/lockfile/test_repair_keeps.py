@@ -402,6 +402,12 @@ def test_a_package_that_is_for_the_cpu_by_its_name_stays(channel: Sources, tmp_p
     assert "libfaiss" not in done.stderr
 
 
+def test_an_entry_that_only_repeats_a_name_does_not_free_the_other(channel: Sources, tmp_path: Path) -> None:
+    text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - scipy=1.11.2\n  - scipy\n"
+    _, made = repaired(tmp_path, channel, text)
+    assert [pin.yaml_text() for pin in made.pins if pin.name == "scipy"] == ["scipy=1.11.*"]
+
+
 @pytest.mark.slow
 def test_torchvision_comes_from_pip_where_torch_does(channel: Sources, tmp_path: Path) -> None:
     entries = "[python=3.12, torchvision=0.20.1=py312_cpu, scipy=1.11.3, pip, {pip: ['torch==2.5.1']}]"

@@ -55,7 +55,7 @@ class KeptEntries(DraftRepair):
 
         A channel that is not there is left out, unless all are.
         """
-        spec = self.file
+        spec = _once(self.file)
         if spec.platforms:
             spec = replace(spec, platforms=(self.facts.platform,))
         gone = {channel: why for channel in spec.reached if (why := self._unread(channel, NoChannelError))}
@@ -287,6 +287,13 @@ class KeptEntries(DraftRepair):
             return odds(spec, name, partial(self._ask, spec), self._index, own.bound)
 
         return own.saying(dict(zip(at_odds, run_parallel(prove, at_odds, busy=True), strict=True)))
+
+
+def _once(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """An environment without the entries that only repeat the name of another."""
+    asked = {pin.name for pin in spec.pins if pin.version or pin.build}
+    kept = (pin for pin in spec.pins if pin.version or pin.build or pin.channel or pin.name not in asked)
+    return replace(spec, pins=tuple(kept))
 
 
 def _excluded(solution: Solution) -> tuple[tuple[str, str], ...]:
