@@ -15,6 +15,8 @@ from cuenv.core.errors import InputError
 from cuenv.core.findings import Finding, Severity, report
 from cuenv.host.select import HostOptions
 from cuenv.prefix.check import CODE_ORDER, PrefixCheck, check_prefix, fold_effects
+from cuenv.prefix.consistency import prefix_findings
+from cuenv.prefix.inventory import DamagedRecord, Prefix
 from cuenv.prefix.io.prefix import find_prefix, outside_sites
 from cuenv.solve.model import PipLocked, Solution
 from given import base
@@ -449,3 +451,12 @@ def test_what_is_no_environment_is_refused(tmp_path: Path, what: str) -> None:
     with pytest.raises(InputError) as caught:
         find_prefix(path)
     assert "\x1b" not in caught.value.message
+
+
+def test_a_record_that_permissions_forbid_is_made_readable_and_a_broken_one_set_aside() -> None:
+    path = "/env/conda-meta/zlib-1.3.1-h1.json"
+    records = (DamagedRecord(path, "cannot be read", forbidden=True), DamagedRecord(path, "not valid JSON"))
+    prefix = Prefix(path="/env", kind="conda", python=None, site_packages=(), damaged=records)
+    forbidden, broken = prefix_findings(prefix, (), base(), {})
+    assert (forbidden.code, forbidden.fix) == ("CU207", f"chmod a+r {path}")
+    assert (broken.fix or "").startswith(f"mv {path} {path}.bad && ")

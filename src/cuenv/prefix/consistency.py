@@ -147,12 +147,12 @@ def _keep_one_record(prefix: Prefix, wheels: list[Wheel], files: str | None) -> 
 
 
 def _damaged_records(prefix: Prefix) -> Iterator[Finding]:
-    for path, reason in prefix.damaged:
+    for path, reason, forbidden in prefix.damaged:
         name = path.rpartition("/")[2]
         record = _RECORD.fullmatch(name) if "/conda-meta/" in path else None
         quoted = shlex.quote(path)
         mend = f"rm -r {quoted}"
-        if reason.endswith("permission denied"):
+        if forbidden:
             mend = f"chmod a+r {quoted}"
         elif record:
             mend = (

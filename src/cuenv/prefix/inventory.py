@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from cuenv.core.record import dataclass, field
+from cuenv.core.record import NamedTuple, dataclass, field
 from cuenv.core.versions import version, version_or_none
 from cuenv.solve.model import LockedPackage
 
@@ -40,6 +40,14 @@ class Site:
     torch: str | None = None  # the version of the torch in it, which need not have a dist-info
 
 
+class DamagedRecord(NamedTuple):
+    """A record of an environment that cannot be read."""
+
+    path: str
+    reason: str
+    forbidden: bool = False  # whether its permissions forbid it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
     """An environment on disk."""
@@ -53,7 +61,7 @@ class Prefix:
     conda: tuple[LockedPackage, ...] = ()  # the packages in conda-meta, sorted by name
     wheels: tuple[Wheel, ...] = ()
     removed: tuple[Wheel, ...] = ()
-    damaged: tuple[tuple[str, str], ...] = ()
+    damaged: tuple[DamagedRecord, ...] = ()
     client: str = "conda"
     remake: str = ""
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)

@@ -23,7 +23,7 @@ from cuenv.core.regex import regex
 from cuenv.core.urls import channel_url, printable, strip_credentials
 from cuenv.host.io.toolkits import parse_version_py
 from cuenv.prefix.fixes import FileOwner
-from cuenv.prefix.inventory import Prefix, Wheel
+from cuenv.prefix.inventory import DamagedRecord, Prefix, Wheel
 from cuenv.prefix.lock_comparison import MissingFiles
 from cuenv.solve.environment_spec import normalise
 from cuenv.solve.model import LockedPackage
@@ -123,7 +123,7 @@ class CondaRecords:
 
     packages: tuple[LockedPackage, ...]
     dists: Mapping[str, CondaDist]
-    damaged: tuple[tuple[str, str], ...]
+    damaged: tuple[DamagedRecord, ...]
     # the files of each package, relative to the environment
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -147,14 +147,15 @@ def read_conda_records(prefix: Path) -> CondaRecords:
     """
     packages: list[LockedPackage] = []
     dists: dict[str, CondaDist] = {}
-    damaged: list[tuple[str, str]] = []
+    damaged: list[DamagedRecord] = []
     files: dict[str, tuple[str, ...]] = {}
     for path in _paths(prefix):
         try:
             data = _read_record(path)
             package = _package(path, data)
         except InputError as error:
-            damaged.append((str(path), " ".join(error.message.split())))
+            forbidden = isinstance(error.__cause__, PermissionError)
+            damaged.append(DamagedRecord(str(path), " ".join(error.message.split()), forbidden))
             continue
         packages.append(package)
         listed = data.get("files") if isinstance(data, dict) else None

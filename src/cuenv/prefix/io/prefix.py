@@ -16,7 +16,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.io.files import exists, is_file, is_folder, ls_command, names_in, path_text, text_at
 from cuenv.core.record import replace
 from cuenv.core.regex import regex
-from cuenv.prefix.inventory import Kind, Prefix, Site, Wheel
+from cuenv.prefix.inventory import DamagedRecord, Kind, Prefix, Site, Wheel
 from cuenv.prefix.io.conda_meta import DIST_INFO, CondaDist, CondaRecords, read_conda_records, torch_in, wheels_in
 from cuenv.solve.environment_spec import normalise
 
@@ -122,14 +122,15 @@ def _removed_wheels(records: CondaRecords, there: set[str], folder: str) -> Iter
             )
 
 
-def _interrupted_installs(folder: Path) -> Iterator[tuple[str, str]]:
+def _interrupted_installs(folder: Path) -> Iterator[DamagedRecord]:
     """The leftovers of an interrupted pip: dist-info folders without METADATA, and folders that pip renamed."""
     for name in names_in(folder):
         path = folder / name
         if _LEFT_BY_PIP.fullmatch(name):
-            yield str(path), f"{path_text(path)}: pip renamed it and was interrupted"
+            yield DamagedRecord(str(path), f"{path_text(path)}: pip renamed it and was interrupted")
         elif name.endswith(".dist-info") and not is_file(path / "METADATA"):
-            yield str(path), f"{path_text(path)}: it has no METADATA: an installation was interrupted"
+            reason = f"{path_text(path)}: it has no METADATA: an installation was interrupted"
+            yield DamagedRecord(str(path), reason)
 
 
 _SETTING = regex(r"^\s*(home|include-system-site-packages)\s*=\s*(.{1,1000}?)\s*$", re.MULTILINE)
