@@ -1691,6 +1691,24 @@ def test_cmake_is_told_every_architecture_where_it_sees_no_gpu() -> None:
     assert "nvidia-smi" in led("CMAKE_CUDA_ARCHITECTURES must be non-empty if set.\n").command
 
 
+def test_a_driver_for_linux_is_removed_from_wsl() -> None:
+    text = (
+        "dpkg: dependency problems prevent configuration of cuda-drivers-550:\n"
+        "Module build for kernel 5.15.90.1-microsoft-standard-WSL2 was skipped since the\n"
+        "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
+    )
+    found = led(text)
+    assert any("5.15.90.1 is that of WSL" in line for line in found.because)
+    assert "purge -y '^cuda-drivers'" in found.command
+    assert "fix-broken" in led(text.replace("microsoft-standard-WSL2", "generic")).command
+
+
+def test_pip_searches_the_companion_release_for_the_installed_torch() -> None:
+    at = "OSError: /usr/lib/python3/dist-packages/torchaudio/lib/libtorchaudio.so: undefined symbol: _ZN2at4_ops4call\n"
+    assert 'install torchaudio "torch==$(' in led(at).command
+    assert "torchaudio" in led(at).remedy
+
+
 def test_an_interrupted_dpkg_is_finished_first() -> None:
     said = "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct the problem.\n"
     assert led(said).command == "sudo dpkg --configure -a"

@@ -33,7 +33,7 @@ from cuenv.diagnosis.cures.names import (
     provider,
 )
 from cuenv.diagnosis.cures.solvers import PYG_MODULES, pyg_requirement
-from cuenv.diagnosis.cures.torch import with_fitting_wheel
+from cuenv.diagnosis.cures.torch import release_for_torch, with_fitting_wheel
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Reason
@@ -314,6 +314,8 @@ def built_again(context: LogContext) -> CureResult:
     if package in _PINNING:
         remedy = f"let pip install the torch that this {package} release requires and was built for"
         return CureResult(remedy=remedy, command=f"{PIP} install {pip_requirement(context, package)}")
+    if package in ("torchvision", "torchaudio", "torchtext"):
+        return release_for_torch(context, package)
     pip = f"{PIP} install --no-build-isolation --no-cache-dir --force-reinstall --no-deps"
     return CureResult(command=f"{pip} {pip_requirement(context, package)}")
 

@@ -25,7 +25,7 @@ from cuenv.diagnosis.cures.context import (
     torch_of,
 )
 from cuenv.diagnosis.cures.libraries import library_path
-from cuenv.diagnosis.cures.system import INSTALL_TOOLKIT
+from cuenv.diagnosis.cures.system import INSTALL_TOOLKIT, of_wsl
 from cuenv.diagnosis.cures.torch import with_fitting_wheel
 from cuenv.host.describe import gpu_text
 from cuenv.resolver.candidates import bare_candidate
@@ -270,6 +270,8 @@ _RUNTIME = "sudo nvidia-ctk runtime configure --runtime"
 @cure
 def module_build(context: LogContext) -> CureResult:
     """Suggest a newer driver if its kernel module does not compile although the headers exist."""
+    if found := of_wsl(context):
+        return found
     if re.search(r"[Uu]nable to load the kernel module|failed to load", context.line):  # it was built
         remedy = (
             "find out why the kernel does not load the module: Secure Boot "

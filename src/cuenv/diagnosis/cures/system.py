@@ -131,6 +131,8 @@ def rpm_key(context: LogContext) -> CureResult:
 @cure
 def apt_dependencies(context: LogContext) -> CureResult:
     """Suggest what apt proposes, if an earlier installation was left incomplete."""
+    if re.search(r"cuda-drivers|nvidia-(?:driver|dkms)", context.line) and (found := of_wsl(context)):
+        return found
     if context.mentions.get("newer"):
         asked = context.mentions["newer"]
         says = f"the packages need glibc {asked}: their repository is for a newer release of the distribution"
@@ -148,6 +150,19 @@ def apt_dependencies(context: LogContext) -> CureResult:
         "source of the packages named below, and remove those of the other"
     )
     return CureResult(remedy=remedy, command="sudo apt-get --fix-broken install -y")
+
+
+def of_wsl(context: LogContext) -> CureResult | None:
+    """Suggest to remove a driver for Linux from WSL, whose kernel in the log says that it is Microsoft's."""
+    if "wsl-kernel" not in context.mentions:
+        return None
+    says = f"the kernel {context.mentions['wsl-kernel']} is that of WSL 2, where the driver is the one of Windows"
+    remedy = "remove the driver's packages from this Linux, and install cuda-toolkit there, which brings no driver"
+    return CureResult(
+        because=(says,),
+        remedy=remedy,
+        command="sudo apt-get purge -y '^cuda-drivers' '^nvidia-(driver|dkms|kernel)-' && sudo apt-get autoremove -y",
+    )
 
 
 def _of_another_release(context: LogContext) -> CureResult:

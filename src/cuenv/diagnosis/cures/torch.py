@@ -183,6 +183,16 @@ def xformers(context: LogContext) -> CureResult:
 _FIRST_XFORMERS = Version("2.1")  # the first torch for which PyTorch's indexes have xformers; before, PyPI alone has it
 
 
+def release_for_torch(context: LogContext, package: str) -> CureResult:
+    """Let pip search the release of a companion package that requires the installed torch."""
+    if not is_wheel(context):
+        return CureResult(remedy=f"install the {package} that the channel built for this torch", command="")
+    kept = f'"torch==$({_PRINT_RELEASE})"'
+    index = f"--extra-index-url {INDEX}cu$({PRINT_CUDA_TAG})"
+    remedy = f"install the {package} release that requires this torch"
+    return CureResult(remedy=remedy, command=f"{PIP} install {package} {kept} {index}")
+
+
 @cure
 def torchvision(context: LogContext) -> CureResult:
     """Suggest the torchvision of the installed torch, from the same index."""

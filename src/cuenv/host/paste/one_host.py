@@ -476,6 +476,7 @@ _SOFTWARE = {
             "sources",
             "oldest",
             "akmods",
+            "wsl-kernel",
             "system-toolkit",
             "ignored",
             "archive",
