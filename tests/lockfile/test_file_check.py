@@ -594,7 +594,7 @@ def test_a_wheel_for_a_later_glibc_is_mended_by_locking_for_the_host() -> None:
 
 def test_the_torch_of_a_project_of_uv_is_mended_by_uv_and_that_of_its_extras_by_hand() -> None:
     index = "https://download.pytorch.org/whl/cu118"
-    fix = WheelFix(("torch==2.7.1+cu118",), url=index)
+    fix = WheelFix.of(("torch==2.7.1+cu118",), url=index)
     told = Finding(code="CU401", severity="error", subject="torch", message="too new", fix=fix)
     lock = Lock(channels=(), sources=(), solutions=(), program="uv", again="uv lock", part="Python 3.12")
     assert mended_there(told, lock).fix == f"uv add --index pytorch-cu118={index} torch==2.7.1"

@@ -74,92 +74,75 @@ def mended_by(edits: Iterable[FileEdit]) -> str | None:
 
 
 class DriverFix(str):
-    """The text of a fix by a driver.
-
-    Args:
-        driver: what to install, ``driver 570.26 or later``.
-    """
+    """The text of a fix by a driver."""
 
     __slots__ = ("driver",)
-    driver: str
+    driver: str  # what to install, ``driver 570.26 or later``
 
-    def __new__(cls, driver: str) -> Self:
-        """The text, which keeps its part."""
-        made = super().__new__(cls, f"install {driver}")
+    @classmethod
+    def of(cls, driver: str) -> Self:
+        """The fix that installs a driver."""
+        made = cls(f"install {driver}")
         made.driver = driver
         return made
 
 
 class LockFix(str):
-    """The text of a fix by locking again, which each lock file has a command of its own for.
-
-    Args:
-        options: the words behind ``cuenv lock``.
-        before: what is said, or set, before the command.
-    """
+    """The text of a fix by locking again, which each lock file has a command of its own for."""
 
     __slots__ = ("options",)
-    options: str
+    options: str  # the words behind ``cuenv lock``
 
-    def __new__(cls, *options: str, before: str = "") -> Self:
-        """The text, which keeps its options."""
+    @classmethod
+    def of(cls, *options: str, before: str = "") -> Self:
+        """The fix that locks with some options; ``before`` is what stands before the command."""
         words = shlex.join(options)
-        made = super().__new__(cls, f"{before}cuenv lock {words}".rstrip())
+        made = cls(f"{before}cuenv lock {words}".rstrip())
         made.options = words
         return made
 
 
 class PipFix(str):
-    """The text of a fix by requirements of pip.
-
-    Args:
-        requirements: in the order in which they are named.
-    """
+    """The text of a fix by requirements of pip."""
 
     __slots__ = ("requirements",)
     requirements: tuple[str, ...]
 
-    def __new__(cls, *requirements: str) -> Self:
-        """The text, which keeps its parts."""
-        made = super().__new__(cls, f"with pip: {' '.join(requirements)}")
+    @classmethod
+    def of(cls, *requirements: str) -> Self:
+        """The fix that asks pip for something, in this order."""
+        made = cls(f"with pip: {' '.join(requirements)}")
         made.requirements = requirements
         return made
 
 
 class WheelFix(str):
-    """The text of a fix by a wheel of torch, which each package manager takes by a command of its own.
-
-    Args:
-        requirements: ``torch==2.7.1+cu126``, and the releases of other wheels for it.
-        note: what is said of that wheel.
-        url: that of the index that has it.
-        driver: what to install instead, ``driver 570.26 or later``; empty if no driver helps.
-        without: the entries of the file that go, in words; empty if none do.
-    """
+    """The text of a fix by a wheel of torch, which each package manager takes by a command of its own."""
 
     __slots__ = ("driver", "note", "requirements", "url", "without")
-    requirements: tuple[str, ...]
-    note: str
-    url: str
-    driver: str
-    without: str
+    requirements: tuple[str, ...]  # ``torch==2.7.1+cu126``, and the releases of other wheels for it
+    note: str  # what is said of that wheel
+    url: str  # that of the index that has it
+    driver: str  # what to install instead, ``driver 570.26 or later``; empty if no driver helps
+    without: str  # the entries of the file that go, in words; empty if none do
 
-    def __new__(
+    @classmethod
+    def of(
         cls, requirements: tuple[str, ...], *, url: str, note: str = "", driver: str = "", without: str = ""
     ) -> Self:
-        """The text, which keeps its parts."""
+        """The fix that takes a wheel of torch; the arguments are its parts."""
         wheel = f"with pip: {' '.join(requirements)}{note} from --extra-index-url {url}"
-        made = super().__new__(cls, _with_driver(driver, wheel) + without)
+        made = cls(_with_driver(driver, wheel) + without)
         made.requirements, made.note, made.url, made.driver, made.without = requirements, note, url, driver, without
         return made
 
-    def said(self, wheel: str) -> str:
+    def worded(self, wheel: str) -> str:
         """The text with other words for the wheel."""
         return _with_driver(self.driver, wheel) + self.without
 
     def but(self, *, requirements: tuple[str, ...] = (), driver: str = "", without: str = "") -> WheelFix:
         """The fix with other parts."""
-        return WheelFix(
+        return WheelFix.of(
             requirements or self.requirements,
             url=self.url,
             note=self.note,

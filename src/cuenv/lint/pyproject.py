@@ -264,7 +264,7 @@ def _uv_fix(finding: Finding) -> str | None:
     if finding.mended_by_edits:
         return ", and ".join(map(_uv_edit, finding.edits)) or None
     if isinstance(fix, WheelFix):
-        return fix.said(f"{' '.join(fix.requirements)}{fix.note} from {_uv_index(fix.url)}")
+        return fix.worded(f"{' '.join(fix.requirements)}{fix.note} from {_uv_index(fix.url)}")
     return " ".join(fix.requirements) if isinstance(fix, PipFix) else fix
 
 

@@ -133,7 +133,7 @@ class CheckedLock:
             )
             # what another solver mixed at flexible channel priority, cuenv locks at strict priority
             if "cuenv_content" not in lock.metadata:
-                alone = tuple(replace(item, fix=LockFix()) if item.code == "CU101" else item for item in alone)
+                alone = tuple(replace(item, fix=LockFix.of()) if item.code == "CU101" else item for item in alone)
             whole = (*solution.remarks, *alone, *_pip_findings(solution, lock.program, self.path.parent))
             self._alone[solution.platform] = whole
         return self._alone[solution.platform]
@@ -158,7 +158,7 @@ def _platform_finding(lock: Lock, facts: HostFacts) -> Finding:
         else "the lock has no package for any platform",
         fix=f"add the platform {facts.platform} to the project, then: {lock.again}"
         if lock.program
-        else LockFix("--platform", facts.platform),
+        else LockFix.of("--platform", facts.platform),
     )
 
 

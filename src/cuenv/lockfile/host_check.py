@@ -346,7 +346,7 @@ def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, fa
     if not others and not alone:
         return resolve_again(facts)
     if "torch" not in by_pip and alone:
-        return LockFix(*host_options(facts))
+        return LockFix.of(*host_options(facts))
     if not others or libc is None or libc.family != "glibc":
         return None
     beside = "" if len(others) == len(lacking) else f", and another {'torch' if alone else 'set of conda packages'}"
@@ -355,7 +355,7 @@ def _glibc_fix(lacking: Sequence[str], solution: Solution, libc: Libc | None, fa
 
 def _platform_finding(solution: Solution, facts: HostFacts) -> Finding:
     message = f"the lock is for {solution.platform}, but {facts.label} is {facts.platform}"
-    fix = LockFix("--platform", facts.platform)
+    fix = LockFix.of("--platform", facts.platform)
     return Finding(code="CU106", severity="error", subject="platform", message=message, fix=fix)
 
 
@@ -421,7 +421,7 @@ def _fix(verdict: Verdict, candidate: Candidate, context: Context) -> _Fix:
             other = f"remove {old.name}{', or take a release that supports the GPU' if others else ''}"
             return _OTHER_ATTENTION if old.name == "flash-attn" else other, ()
         better = library_advice(context.request.pip, candidate.build.version, context.knowledge, suits)
-        return (PipFix(*(text for edit in better for text in edit.entries)) if better else None), better
+        return (PipFix.of(*(text for edit in better for text in edit.entries)) if better else None), better
     if candidate.build.stack == WHEELS and verdict.rule in (*_NEED_OTHER_ENVIRONMENT, "driver-floor", "cudnn", "nccl"):
         return _other_wheel(verdict, candidate, context)
     if verdict.rule == "cudnn" and not verdict.remedy and (narrowed := _cudnn_bound(candidate, context)):
@@ -462,7 +462,7 @@ def _command(verdict: Verdict, candidate: Candidate, context: Context) -> str | 
         return resolve_again(context.facts, context)
     if verdict.remedy:
         if verdict.remedy.driver:
-            return DriverFix(verdict.remedy.text)
+            return DriverFix.of(verdict.remedy.text)
         return _resolve_command(context.facts, *_libraries(context.request, context.knowledge), verdict.remedy.option)
     if verdict.rule == "gpu":
         return "name the machine that it is for: --gpu NAME --driver VERSION, or --host FILE (cuenv inspect --json)"
@@ -477,7 +477,7 @@ def _other_wheel(verdict: Verdict, candidate: Candidate, context: Context) -> _F
     driver = verdict.remedy.text if verdict.remedy and helps else ""
     wheel, edits = wheel_advice(candidate, context.facts, context.knowledge)
     if wheel is None:
-        return DriverFix(driver) if driver else None, edits
+        return DriverFix.of(driver) if driver else None, edits
     return wheel.but(driver=driver), edits
 
 

@@ -136,7 +136,7 @@ def _hashes(packages: Collection[PipLocked], program: str) -> Iterator[Finding]:
         subject=bare[0].partition(" ")[0] if len(bare) == 1 else "pip",
         message=f"pip: {several if len(bare) > 1 else f'{bare[0]} has no sha256 hash'}: "
         + (f"{program} installs {them} without verifying" if lenient else f"pip --require-hashes refuses {them}"),
-        fix=None if lenient else LockFix(before="lock with an index that has sha256: UV_DEFAULT_INDEX=URL "),
+        fix=None if lenient else LockFix.of(before="lock with an index that has sha256: UV_DEFAULT_INDEX=URL "),
     )
 
 

@@ -367,7 +367,7 @@ def missing_hash_findings(packages: Iterable[LockedPackage], *, explicit: bool =
             message=several if len(bare) > 1 else f"{bare[0]} has no hash: an installer cannot verify it",
             fix="conda list --explicit --sha256 > conda-linux-64.new.lock, in the activated environment"
             if explicit
-            else LockFix("--mirror", "CHANNEL=A-MIRROR-WITH-HASHES"),
+            else LockFix.of("--mirror", "CHANNEL=A-MIRROR-WITH-HASHES"),
         )
 
 
@@ -376,7 +376,7 @@ def _platform_findings(packages: tuple[LockedPackage, ...], platform: str) -> It
     for package in packages:
         if package.subdir not in (platform, "noarch"):
             message = f"{package.name} is for {package.subdir}, but the lock is for {platform}"
-            fix = LockFix("--platform", platform)
+            fix = LockFix.of("--platform", platform)
             yield Finding(code="CU106", severity="error", subject=package.name, message=message, fix=fix)
 
 
@@ -385,4 +385,4 @@ def edit_findings(lock: Lock) -> Iterator[Finding]:
     recorded = lock.metadata.get("cuenv_content")
     if recorded and recorded != content_digest(lock.solutions, lock.metadata):
         message = "the lock was edited after it was made: its packages or its hosts have changed"
-        yield Finding(code="CU108", severity="error", subject="packages", message=message, fix=LockFix())
+        yield Finding(code="CU108", severity="error", subject="packages", message=message, fix=LockFix.of())

@@ -194,7 +194,7 @@ def wheel_advice(
     ]
     if needs:
         edits.append(FileEdit(how="write", entries=(f"python={max(wheel.pythons, key=version)}",)))
-    return WheelFix((name,), note=f"{needs}{last}", url=index), tuple(edits)
+    return WheelFix.of((name,), note=f"{needs}{last}", url=index), tuple(edits)
 
 
 _RUNS = ("platform", "driver-gpu", "driver-floor", "device-code", "cudnn", "glibc")

@@ -218,7 +218,7 @@ def mended_there(finding: Finding, lock: Lock) -> Finding:
     if lock.program == "uv" and isinstance(fix, WheelFix):
         parted = ", extra" in lock.part or ", group" in lock.part
         release, _, tag = fix.requirements[0].removeprefix("torch==").partition("+")
-        return replace(finding, fix=fix.said(_by_hand(fix, release) if parted else _by_uv(fix, release, tag)))
+        return replace(finding, fix=fix.worded(_by_hand(fix, release) if parted else _by_uv(fix, release, tag)))
     if not lock.again or not isinstance(fix, LockFix):
         return finding
     if lock.program:  # which locks for no C library
