@@ -360,8 +360,8 @@ def _change(pin: Pin, made: EnvironmentSpec, why: Mapping[str, str], knowledge: 
     if same is None and role == "pip":
         return EntryChange(entry=text, fate="dropped", why="no pip requirement is left")
     if same and role == "pip" and pin.version and not same.version:
-        why = "any release of pip installs what is locked"
-        return EntryChange(entry=text, fate="replaced", became=same.yaml_text(), why=why)
+        free = "any release of pip installs what is locked"
+        return EntryChange(entry=text, fate="replaced", became=same.yaml_text(), why=free)
     return _moved(pin, same, why)
 
 
