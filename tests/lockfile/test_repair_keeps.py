@@ -21,6 +21,8 @@ from cuenv.core.findings import FileEdit, Finding, report
 from cuenv.core.record import replace
 from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
+from cuenv.lockfile import lock as lock_module
+from cuenv.lockfile.engines import Engine
 from cuenv.lockfile.lock import Locked, LockRequest
 from cuenv.lockfile.repair.draft_repair import _obstacles
 from cuenv.lockfile.repair.drafts import Draft, forge_first, pythons_near, series_of, with_core
@@ -31,11 +33,12 @@ from cuenv.lockfile.repair.repair import repair
 from cuenv.solve.environment_spec import EnvironmentSpec, Pin
 from cuenv.solve.environment_yml import parse
 from cuenv.solve.io import choosing
+from cuenv.solve.io import pip as pip_module
 from cuenv.solve.io.choosing import choose
 from cuenv.solve.io.records import RecordIndex
 from cuenv.solve.io.sources import Mirror, Sources
 from cuenv.solve.match_spec import parse_spec
-from cuenv.solve.model import Choice, LockedPackage, Solution, Solved, Unsatisfiable
+from cuenv.solve.model import Choice, LockedPackage, Solution, Solved, SolveRequest, Unsatisfiable
 from given import options, shipped_base
 from pip_index import index, wheel
 from shell_terminal import Terminal
@@ -735,6 +738,36 @@ def test_a_repair_says_how_far_it_is_and_ends(
     assert any(text.startswith("looking what can stay beside") for text in told)
     assert len(told) >= len(solves), "a step of many solves tells nothing"
     assert len(solves) <= (50 if seconds == 0 else 25)
+
+
+def test_a_repair_solves_no_conda_part_twice(
+    channel: Sources, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the pip part alone gives way, conda's packages stay, and so does the answer on them."""
+    path = tmp_path / "environment.yml"
+    path.write_text("channels: [conda-forge]\ndependencies: [python=3.12, pip, numpy=2.1.0, {pip: [legacy==1.0]}]\n")
+    asked: list[object] = []
+    resolved: list[object] = []
+    solve, compile_ = lock_module.solve_with, pip_module._compile
+
+    def counted(engine: Engine, question: SolveRequest, *more: object) -> object:
+        asked.append(([pin.match_spec() for pin in question.spec.pins], question.channels, question.virtual_packages))
+        return solve(engine, question, *more)  # type: ignore[arg-type] # as it was called
+
+    def watched(*arguments: object, **named: object) -> object:
+        resolved.append(arguments)
+        return compile_(*arguments, **named)  # type: ignore[arg-type] # as it was called
+
+    monkeypatch.setattr(lock_module, "solve_with", counted)
+    monkeypatch.setattr(pip_module, "_compile", watched)
+    variables = {"UV_DEFAULT_INDEX": f"{server.url}/simple", "NO_PROXY": "*", "UV_HTTP_RETRIES": "0"}
+    host = HostOptions(hosts=("rtx4090-535",), environ={**os.environ, "HOME": str(tmp_path), **variables})
+    found = repair(LockRequest(path=path, host=host, sources=channel), shipped_base())
+    assert found.spec is not None
+    assert pins(found.spec)["numpy"] == "numpy=2.1.0"
+    assert found.spec.pip == ("legacy==2.0",)
+    assert len(resolved) > 1, "the pip part never gave way"
+    assert all(question not in asked[:place] for place, question in enumerate(asked))
 
 
 @pytest.mark.slow

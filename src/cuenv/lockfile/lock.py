@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -92,6 +92,9 @@ class LockRequest:
     quick: bool = False  # whether a no of pip is enough, and nobody asks what would end it
     # what pip could not build so far, as `PipJob` has it, so that a further lock does not try again
     unbuilt: dict[str, tuple[Unbuilt, ...]] = field(default_factory=dict, compare=False)
+    # where many environments are locked on the same records: what each conda part was solved to, so that another pip
+    # part does not solve it again; it grows
+    solved: dict[Hashable, Solution | Unsatisfiable | Finding] | None = field(default=None, compare=False)
     # the solver; only the embedded one keeps packages of an existing lock, and updates
     engine: Engine = field(default_factory=Engine)
 
@@ -519,7 +522,7 @@ def _solve(job: _Job) -> _Answer:
                 sources=request.sources,
                 names=request.update,
             )
-        return solve_with(request.engine, question, request.sources, request.host.environ, job.progress)
+        return _solved_once(job, question)
 
     def attempt(host: HostFacts) -> Solution | None:
         try:
@@ -537,6 +540,19 @@ def _solve(job: _Job) -> _Answer:
             return answer
         solutions.append(answer)
     return solutions
+
+
+def _solved_once(job: _Job, question: SolveRequest) -> Solution | Unsatisfiable | Finding:
+    """What the engine answers; a question that was answered for another pip part is not asked again."""
+    request = job.request
+    pins = tuple(pin.match_spec() for pin in question.spec.pins)
+    key = pins, question.channels, question.platform, question.virtual_packages, question.prefer
+    answer = request.solved.get(key) if request.solved is not None else None
+    if answer is None:
+        answer = solve_with(request.engine, question, request.sources, request.host.environ, job.progress)
+        if request.solved is not None:
+            request.solved[key] = answer
+    return answer
 
 
 def _driver_findings(job: _Job) -> list[Finding]:

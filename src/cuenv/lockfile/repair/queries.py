@@ -66,6 +66,11 @@ class RepairQueries:
         """Whether enough time was spent."""
         return self._spent > SECONDS
 
+    @property
+    def _swaps(self) -> int:
+        """How many entries that have no place are tried in place of others: each costs a solve for all."""
+        return 0 if self.late else SWAPS
+
     def _lock(self, spec: EnvironmentSpec) -> tuple[Locked | None, str]:
         """What locking an environment comes to, and why the channels do not satisfy it."""
         known = next((found for other, found in self.locks if other == spec), None)
@@ -93,7 +98,7 @@ class RepairQueries:
         near: bool = True,
         swaps: int = SWAPS,
     ) -> Relaxed | None:
-        ask = partial(self._ask, spec)
+        ask, swaps = partial(self._ask, spec), min(swaps, self._swaps)
         return relax(entries, ask, fixed=fixed, first=FIRST, near=near, swaps=swaps, progress=self.progress)
 
     def _ask(

@@ -98,7 +98,7 @@ def repair(
     facts = replace(facts, platform=platform)
     work = _Repair(
         file=spec,
-        request=replace(request, platforms=(platform,), anew=True),
+        request=replace(request, platforms=(platform,), anew=True, solved={}),
         facts=facts,
         knowledge=knowledge,
         progress=progress,

@@ -112,7 +112,7 @@ class TorchChoice(DraftRepair):
             ]
             if able:
                 beside = min(able, key=lambda item: item[0])[1]
-                found = relax(beside.free, partial(self._ask_beside, beside), near=False)
+                found = relax(beside.free, partial(self._ask_beside, beside), near=False, swaps=self._swaps)
                 break
         if found is None:
             return None

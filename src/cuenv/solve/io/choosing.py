@@ -24,7 +24,7 @@ from cuenv.solve.io.solver import SOLVER, locked_package, match_spec_or_none, pa
 from cuenv.solve.io.sources import Sources
 from cuenv.solve.model import Choice, LockedPackage, Solution, Solved, SolveRequest, Unsatisfiable
 
-_SECONDS = 10
+_SECONDS = 20  # a busy machine is slower by far, and without an answer an entry is given up
 _NOWHERE = "https://choices.invalid"
 _NAME = "cuenv-choice-"
 _OF_PYTHON = frozenset({"python", "python_abi"})  # what compiled packages require of the one Python they are made for
