@@ -157,6 +157,21 @@ def test_what_is_built_against_torch_is_judged_by_its_release() -> None:
     assert codes(list(host_findings(locked, options("8.0", driver="560.35.05"), base())), "error") == set()
 
 
+@pytest.mark.parametrize(("gpu", "refused"), [("7.0", {"CU405"}), ("8.9", set())])
+def test_a_program_of_conda_is_judged_by_its_own_cuda_beside_a_torch_of_pip(gpu: str, refused: set[str]) -> None:
+    """The wheel of torch brings a cuDNN for the V100; the one of conda, which TensorFlow calls, has none."""
+    conda = (
+        package("python", "3.11.9"),
+        package("tensorflow", "2.17.0", "cuda120py311h5cbd639_3"),
+        package("cuda-version", "12.9"),
+        package("libcudnn", "9.13.1.26"),
+    )
+    made = replace(solution(*conda), pip=(wheel("torch", "2.3.1"),))
+    told = host_findings(made, options(gpu, driver="575.57.08"), shipped_base())
+    assert codes([*told], "error") == refused
+    assert sum("GPU code of tensorflow" in item.message for item in told) == 1
+
+
 @pytest.mark.parametrize(
     ("gpu", "driver", "fix"),
     [

@@ -22,6 +22,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.requirement import Requirement
 from cuenv.knowledge.rows import WHEELS, TorchBuild
 from cuenv.lockfile.programs import (
+    CUDA_PROGRAMS,
     as_cpu_warning,
     findings_without_cuda,
     loader_findings,
@@ -49,7 +50,7 @@ from cuenv.resolver.wheels import (
     wheel_row,
 )
 from cuenv.solve.environment_spec import NVCC, EnvironmentSpec, requirement_name
-from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu
+from cuenv.solve.model import LockedPackage, Solution, build_cuda, names_cpu, names_cuda
 from cuenv.solve.pip_lines import project_of
 
 RUNTIMES = ("pytorch-cuda", "cuda-version", "cudatoolkit")
@@ -193,7 +194,13 @@ def _rule_findings(solution: Solution, facts: HostFacts, knowledge: Knowledge) -
     loads = [] if torch or refused else [*loader_findings(solution, beside, facts, knowledge)]
     yield from loads
     cuda, said = None if torch else candidate.cuda, [item.subject for item in loads]
-    yield from program_findings(solution, facts, cuda, knowledge, exact=bool(beside) and not refused, told_of=said)
+    programs = [*program_findings(solution, facts, cuda, knowledge, exact=bool(beside) and not refused, told_of=said)]
+    if by_pip and any(item.name in CUDA_PROGRAMS and names_cuda(item.build) for item in solution.packages):
+        # a program of conda uses conda's CUDA, whatever torch brings along
+        programs += _rule_findings(replace(solution, pip=()), facts, knowledge)
+    told = {(item.code, item.subject) for item in found if item.subject == "glibc"}
+    once = {item.subject if item.unknown else item.message: item for item in programs}
+    yield from (item for item in once.values() if (item.code, item.subject) not in told)
 
 
 def _with_common_fix(found: list[Finding], context: Context) -> list[Finding]:
