@@ -1691,6 +1691,27 @@ def test_cmake_is_told_every_architecture_where_it_sees_no_gpu() -> None:
     assert "nvidia-smi" in led("CMAKE_CUDA_ARCHITECTURES must be non-empty if set.\n").command
 
 
+def test_a_target_with_a_letter_is_named_as_the_source_requires_it() -> None:
+    line = "ptxas /tmp/tmpxft_0000_mla.ptx, line 8; error : Feature 'wgmma.fence' requires .target sm_{} or higher\n"
+    assert led(line.format("90a")).command == 'export TORCH_CUDA_ARCH_LIST="9.0a"'
+    assert "nvidia-smi" in led(line.format("80")).command
+
+
+def test_pixi_and_dpkg_say_the_reason_below_their_first_line() -> None:
+    pixi = (
+        "Error:   \xd7 failed to solve the pypi requirements of environment 'default' for platform 'linux-64'\n"
+        "  \u2570\u2500\u25b6 Because torch==2.5.1 has no wheels with a matching Python ABI tag (e.g., `cp313`) and "
+        "you require torch==2.5.1, we can conclude that your requirements are unsatisfiable.\n"
+    )
+    assert led(pixi).symptom.id == "uv-no-solution"
+    assert "matching Python ABI tag" in led(pixi).because[0]
+    dpkg = (
+        "dpkg-divert: `diversion of /usr/lib/libGL.so.1 to /a by nvidia-a' clashes with `diversion of "
+        "/usr/lib/libGL.so.1 to /b by nvidia-b'\ndpkg: error processing /a.deb (-unpack):\n"
+    )
+    assert led(dpkg).symptom.id == "apt-dependencies"
+
+
 def test_a_driver_for_linux_is_removed_from_wsl() -> None:
     text = (
         "dpkg: dependency problems prevent configuration of cuda-drivers-550:\n"

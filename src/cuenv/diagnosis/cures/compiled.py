@@ -324,6 +324,9 @@ def built_again(context: LogContext) -> CureResult:
 def arch_list(context: LogContext) -> CureResult:
     """Suggest the compute capabilities of the GPUs in the log; tiny-cuda-nn has its own variable."""
     found = context.facts.capabilities if context.facts else ()
+    target = context.groups.get("sm", "")
+    if target.endswith(("a", "f")) and not found:  # nvidia-smi prints no such letter
+        return CureResult(command=f'export TORCH_CUDA_ARCH_LIST="{capabilities(context)[0]}{target[-1]}"')
     if "Unknown compute capability" in context.line:
         wanted = ";".join(str(one).replace(".", "") for one in found)
         ask = "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n1 | tr -d .)"
