@@ -1899,3 +1899,72 @@ def test_a_library_of_a_systems_toolkit_comes_from_its_repository() -> None:
     found = '-- Found CUDAToolkit: /usr/local/cuda/include (found version "12.4.131")\n'
     assert led(missing).command == "conda install -c conda-forge libcublas-dev"
     assert led(found + missing).command == "sudo apt-get install -y libcublas-dev-12-4"
+
+
+def test_the_library_that_cudnn_did_not_find_is_named_and_not_cudnn() -> None:
+    said = "Could not load library libcudnn_cnn_infer.so.8. Error: "
+    nvrtc = led(f"{said}libnvrtc.so: cannot open shared object file: No such file or directory\n")
+    assert nvrtc.symptom.id == "cublas-missing"
+    assert not nvrtc.command
+    mixed = led(
+        f"{said}/e/lib/libcudnn_cnn_infer.so.8: undefined symbol: _ZN1a4loadEb, version libcudnn_ops_infer.so.8\n"
+    )
+    assert mixed.symptom.id == "cudnn-sublibrary"
+    own = f'{AT}/torch/__init__.py"'.replace("ImportError: ", '  File "') + ", line 2, in <module>\n"
+    missing = "ImportError: libcudnn.so.8: cannot open shared object file: No such file or directory\n"
+    assert led(own + missing).command == "python -m pip install 'nvidia-cudnn-cu12==8.*'"
+
+
+def test_a_newer_c_library_for_one_package_is_not_answered_with_another_torch() -> None:
+    needed = (
+        "ImportError: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /e/lib/python3.9/site-packages/"
+    )
+    assert "--no-binary torch-ops " in led(f"{needed}torch_ops_cuda.cpython-39-x86_64-linux-gnu.so)\n").command
+    assert not led(f"{needed}libops.so)\n").command
+    assert led(f"{needed}torch/lib/libtorch.so)\n").command.startswith("cuenv resolve")
+
+
+def test_a_required_torch_is_no_package_of_the_name_pytorch() -> None:
+    cause = led("ValueError: this trainer requires PyTorch >= 2.1.0\n")
+    assert cause.symptom.id == "version-refused"
+    assert not cause.command
+
+
+def test_a_missing_module_is_named_whole() -> None:
+    assert (
+        "no distributed.checkpoint.more:"
+        in led("ModuleNotFoundError: No module named 'torch.distributed.checkpoint.more'\n").why
+    )
+
+
+def test_a_build_with_a_torch_of_its_own_gets_nvcc_for_the_installed_one() -> None:
+    log = (
+        "/tmp/pip-build-env-x1/overlay/lib/python3.10/site-packages/torch/_tensor.py:1: UserWarning: no NumPy\n"
+        "<string>:118: UserWarning: opsy was requested, but nvcc was not found.\ntorch.__version__  = 2.7.0+cu126\n"
+        "  error: subprocess-exited-with-error\n"
+    )
+    assert led(log).command.endswith(" && python -m pip install --no-build-isolation opsy")
+    assert "12.6" not in led(log).command
+
+
+def test_memory_is_not_full_where_the_line_says_that_much_is_free() -> None:
+    line = (
+        "RuntimeError: CUDA out of memory. Tried to allocate %s MiB (GPU 0; 10.92 GiB total capacity; "
+        "8.57 MiB already allocated; 9.28 GiB free; 4.6 MiB cached)\n"
+    )
+    assert any("not simply full" in item for item in led(line % "12.50").because)
+    assert not any("not simply full" in item for item in led(line % "9600.00").because)
+
+
+def test_an_index_of_wheels_tells_no_installed_torch() -> None:
+    log = (
+        "pip install torch-sparse -f https://data.pyg.org/whl/torch-1.9.0+cu111.html\n"
+        "OSError: /e/lib/python3.7/site-packages/torch_sparse/_convert.so: undefined symbol: _ZNK2at6Tensor5zero_Ev\n"
+    )
+    assert "1.9.0" not in led(log).command
+    conda = "# packages in environment at /e:\npytorch  2.3.1  cuda120_py310h2c91c31_300  conda-forge\n"
+    assert led(conda + log).command == "conda install -c conda-forge pytorch_sparse"
+
+
+def test_a_kernel_of_a_package_on_pypi_is_installed_with_its_package() -> None:
+    assert "auto.gptq" in led("NameError: name 'autogptq_cuda_256' is not defined\n").command

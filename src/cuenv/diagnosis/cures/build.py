@@ -61,12 +61,12 @@ def toolchain(context: LogContext) -> CureResult:
     """Suggest the compiler and headers of torch's CUDA, and say which nvcc exists."""
     _, cuda = torch_of(context)
     because = [*_toolkit_sentences(context)]
-    if "missing: CUDA_INCLUDE_DIRS" in context.line:  # so CMake speaks, which found nvcc
-        remedy = "install the headers beside this nvcc, or set CUDA_TOOLKIT_ROOT_DIR to a toolkit with cuda_runtime.h"
+    if remedy := next((said for mark, said in _TOLD_A_DIRECTORY.items() if mark in context.line), ""):
         return CureResult(because=tuple(because), remedy=remedy, command="")
-    if "third_party/gpus/" in context.line:  # Bazel looks in no directory of the compiler
-        remedy = "give Bazel the directory with include and lib: --repo_env=LOCAL_CUDNN_PATH=DIR (LOCAL_CUDA_PATH=DIR)"
-        return CureResult(because=tuple(because), remedy=remedy, command="")
+    if "fetched" in context.mentions:
+        remedy = "install nvcc for the installed torch, and let the build use that torch: --no-build-isolation"
+        build = f"{install_torch_toolkit()} && {PIP} install --no-build-isolation PACKAGE"
+        return CureResult(because=(*because, _FETCHED), remedy=remedy, command=build)
     if command := _command_without_toolkit(context):
         remedy = (
             "install the CuPy wheel for the driver's CUDA version, which needs no compiler"
@@ -103,6 +103,15 @@ def toolchain(context: LogContext) -> CureResult:
     return CureResult(because=tuple(because), command=install_toolchain(context, cuda) or resolve_command(context))
 
 
+_TOLD_A_DIRECTORY = {
+    "missing: CUDA_INCLUDE_DIRS": (  # so CMake speaks, which found nvcc
+        "install the headers beside this nvcc, or set CUDA_TOOLKIT_ROOT_DIR to a toolkit with cuda_runtime.h"
+    ),
+    "third_party/gpus/": (
+        "give Bazel the directory with include and lib: --repo_env=LOCAL_CUDNN_PATH=DIR (LOCAL_CUDA_PATH=DIR)"
+    ),
+}
+"""What to do for a build that looks in no directory but those that it is told, by a part of its message."""
 _NVCC_NOT_FOUND = regex(
     r"\b(?:nvcc|cicc)\W{0,12}: (?:[Cc]ommand |executable file )?not found|command not found: nvcc|"
     r"configure: error: .*(?:nvcc|cuda)"
@@ -160,6 +169,9 @@ def nvcc_test(context: LogContext) -> CureResult:
     return CureResult(remedy=remedy, command="export CUDACXX=/usr/local/cuda/bin/nvcc PATH=/usr/local/cuda/bin:$PATH")
 
 
+_FETCHED = "the torch of this build is not the installed one: pip fetched it for the build alone"
+
+
 @cure
 def mismatch(context: LogContext) -> CureResult:
     """Suggest the nvcc of torch's CUDA instead of the one in the log."""
@@ -171,9 +183,8 @@ def mismatch(context: LogContext) -> CureResult:
     because = [*_toolkit_sentences(context)]
     file = context.frame.file if context.frame else context.mentions.get("fetched", "")
     if re.search(r"overlay/lib/python|/builds-v[0-9]", file):
-        says = "the torch that refuses is not the installed one: pip fetched it for the build alone"
         remedy = "let the build use the torch that is installed: --no-build-isolation"
-        return CureResult(because=(says,), remedy=remedy, command=f"{PIP} install --no-build-isolation PACKAGE")
+        return CureResult(because=(_FETCHED,), remedy=remedy, command=f"{PIP} install --no-build-isolation PACKAGE")
     cuda = version(want) if want else cuda
     if have and want and have.partition(".")[0] == want.partition(".")[0]:
         because.append(f"{have} and {want} have one major version, which torch accepts for builds")

@@ -33,7 +33,7 @@ from cuenv.diagnosis.cures.names import (
     provider,
 )
 from cuenv.diagnosis.cures.solvers import PYG_MODULES, pyg_requirement
-from cuenv.diagnosis.cures.torch import release_for_torch, with_fitting_wheel
+from cuenv.diagnosis.cures.torch import is_wheel, release_for_torch, with_fitting_wheel
 from cuenv.knowledge.rows import TorchBuild
 from cuenv.resolver.candidates import Candidate
 from cuenv.resolver.rules import Reason
@@ -120,6 +120,8 @@ def extension(context: LogContext) -> CureResult:
 
 _COMPILED = frozenset(
     [
+        "auto-gptq",
+        "autoawq-kernels",
         "causal-conv1d",
         "exllamav2",
         "flash-attn",
@@ -266,7 +268,9 @@ def glibc(context: LogContext) -> CureResult:
     """Suggest a local build of a package whose wheel needs a newer glibc."""
     found = _libc(context)
     package = package_in(context.line)
-    if not package or package.startswith(("nvidia", "torch")):
+    if not package and re.search(r"-packages/(?!torch|nvidia)[^\s)]+\.so\b", context.line):
+        return replace(found, command="")
+    if not package or re.match(r"nvidia|torch(?:vision|audio|text)?$", package):
         of_torch = re.search(r"torch|nvidia|cuda", context.line) or {"torch", "companions"} & context.mentions.keys()
         return found if of_torch or "torch" in context.frameworks else replace(found, command="")
     forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if package == "flash-attn" else ""  # its setup.py takes a wheel else
@@ -306,6 +310,10 @@ def built_again(context: LogContext) -> CureResult:
     package = package_of(package) if package else package_in(context.line) or package_of_import(context)
     if not package:
         return CureResult()
+    if package.replace("-", "_") in PYG_MODULES and not is_wheel(context):
+        remedy = f"install {package} for conda's torch: the wheels of PyG are for the torch of pip"
+        conda = f"conda install -c conda-forge {package.replace('torch-', 'pytorch_').replace('-', '_')}"
+        return CureResult(remedy=remedy, command=conda if package.startswith("torch-") else "")
     if package.replace("-", "_") in PYG_MODULES:
         remedy = f"install the wheel of {package} for this torch, from the index of PyG"
         wheel = pyg_requirement(context, package.replace("-", "_"))

@@ -115,6 +115,9 @@ def runtime(context: LogContext) -> CureResult:
     if have and fitting and have.release[:2] != fitting.release[:2] and "torchvision" in context.line:
         return torchvision(context)
     because = [*_runtime_sentences(context, wanted, cuda)]
+    if "libnvrtc.so: cannot" in context.line:
+        remedy = "install the development files of NVRTC (cuda-nvrtc-dev): only they have the name without a release"
+        return CureResult(because=tuple(because), remedy=remedy, command="")
     package = package_in(context.line) or package_of_import(context)
     if context.frameworks & {"ai.onnxruntime", "onnxruntime-java"}:
         remedy = "use the release of com.microsoft.onnxruntime:onnxruntime_gpu for the installed CUDA"
@@ -396,9 +399,9 @@ def cudnn(context: LogContext) -> CureResult:
     """Suggest the cuDNN of torch, or a CTranslate2 release for it (README of SYSTRAN/faster-whisper)."""
     release, cuda = torch_of(context)
     asked = "9" if re.search(r"libcudnn\w*\.so\.9", context.line) else "8"
-    if "undefined symbol" in context.line:
-        remedy = "remove another cuDNN from the search path, which is loaded first"
-        return CureResult(remedy=remedy, command="unset LD_LIBRARY_PATH")
+    if release is None and "-packages/torch/" in context.mentions.get("importing", ""):
+        remedy = "install the cuDNN of torch itself, which torch finds beside its own directory"
+        return CureResult(remedy=remedy, command=f"{PIP} install 'nvidia-cudnn-cu12=={asked}.*'")
     if release is None:
         return CureResult(command=_install_cudnn_elsewhere(asked, cuda))
     mine = "9" if (release.major, release.minor) >= (2, 4) else "8"

@@ -57,13 +57,20 @@ def memory(context: LogContext) -> CureResult:
     groups = context.groups
     parts = [f"{groups[key]} {word}" for key, word in _MEMORY if groups.get(key)]
     because = [f"the line says: {', '.join(parts)}"] if parts else []
-    loose, asked = _mib(groups.get("loose")), _mib(groups.get("asked"))
+    loose, asked, free = (_mib(groups.get(name)) for name in ("loose", "asked", "free"))
+    if free is not None and asked is not None and free > _MUCH * asked:
+        because.append(
+            "much more is free than was asked for, so the GPU was not simply full: another process used it at that "
+            "moment, or the memory of the host, its commit limit or a limit of the process refuses more"
+        )
+        return CureResult(because=tuple(because))
     if loose is not None and asked is not None and loose >= asked:
         because.append("the reserved but unused memory is larger than the request, so memory is fragmented")
         return CureResult(because=tuple(because), command="export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     return CureResult(because=tuple(because))
 
 
+_MUCH = 4  # times the request, which no fragmentation keeps from being met
 _MEMORY = (("asked", "asked for"), ("total", "on the GPU"), ("free", "free"), ("loose", "reserved but unused"))
 
 

@@ -30,7 +30,7 @@ from cuenv.resolver.wheels import INDEX
 PYG_MODULES = frozenset({"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"})
 _PRINT_PYG_TAG = (
     "$(python -c \"import torch; v = torch.__version__.split('+')[0].split('.'); "
-    "print(v[0] + '.' + v[1] + '.0+cu' + torch.version.cuda.replace('.', ''))\")"
+    "c = torch.version.cuda; print('.'.join(v[:2]) + '.0+' + ('cu' + c.replace('.', '') if c else 'cpu'))\")"
 )
 _PRINT_TRITON = (
     'python -c "import importlib.metadata as m; '
@@ -211,7 +211,9 @@ def package_pair(context: LogContext) -> CureResult:
         return CureResult(
             remedy="install the triton release that this torch requires", command=f'{PIP} install "$({_PRINT_TRITON})"'
         )
-    older = provider(context, "name", f"{context.groups.get('package', '')}:{context.groups.get('name', '')}")
+    package, name = context.groups.get("package", ""), context.groups.get("name", "")
+    names = (name, name.partition(".")[0])
+    older = next(filter(None, (provider(context, "name", f"{package}:{one}") for one in names)), "")
     return CureResult(command=f"{PIP} install {older}" if older else "")
 
 
@@ -336,7 +338,7 @@ def asked_release(context: LogContext) -> CureResult:
     """Suggest the releases that the message names, except of torch."""
     package = context.groups.get("package", "")
     found = re.search(rf"\b{re.escape(package)} ?\(?((?:>=|==|<=|~=|!=|>|<) ?[0-9][\w.,<>=! *-]{{0,40}})", context.line)
-    if not package or not found or package.lower().startswith(("torch", "python", "cuda", "nvidia")):
+    if not package or not found or package.lower().startswith(("torch", "pytorch", "python", "cuda", "nvidia")):
         return CureResult()
     wanted = re.match(r"(?:(?:>=|==|<=|~=|!=|>|<) ?[0-9][0-9a-z.*]*,? ?)+", found[1])
     if wanted:

@@ -122,7 +122,8 @@ def _frame(lines: Sequence[bytes], index: int, rank: str | None) -> Frame | None
         if inline and library and library[1] == "setuptools":
             return Frame(file="setup.py", line=inline, built=built)
         return Frame(
-            file=file[-_SHOWN:] or "a cell of the notebook",
+            file=(file if len(file) <= _SHOWN else f".../{file[-_SHOWN:].partition('/')[2]}")
+            or "a cell of the notebook",
             line=(found["line"] or found["row"] or found["at"] or b"").decode(),
             package=next(filter(None, library.groups()), "") if library else "",
             checked=checked,

@@ -55,7 +55,10 @@ _NEAR = 12
 _LAST = 3
 
 _MENTIONS: Mapping[str, tuple[bytes, re.Pattern[bytes]]] = {
-    "torch": (b"+cu", re.compile(rb"(?<!was trained with torch )\b([1-9]\.[0-9]{1,2}\.[0-9]{1,2}\+cu[0-9]{2,3})\b")),
+    "torch": (
+        b"+cu",
+        re.compile(rb"(?<!was trained with torch )(?<!/torch-)\b([1-9]\.[0-9]{1,2}\.[0-9]{1,2}\+cu[0-9]{2,3})\b"),
+    ),
     "cuda": (b"CUDA used to build PyTorch: ", re.compile(rb"CUDA used to build PyTorch: ([0-9]{1,2}\.[0-9])\b")),
     "driver": (b"Driver Version: ", re.compile(rb"Driver Version: ([0-9]{3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)\b")),
     "deepspeed": (b"deepspeed", re.compile(rb"deepspeed(?:==|[ =:-]{1,30}| info: version=)([0-9]+\.[0-9]+\.[0-9]+)\b")),

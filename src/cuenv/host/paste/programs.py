@@ -360,6 +360,7 @@ MESSAGES = pattern_reader(
             "Could not build wheels",
             "Building wheel for",
             "Building editable for",
+            "was requested, but nvcc",
             "akmod",
             "RPM Fusion",
             ".fc4",
@@ -414,6 +415,7 @@ MESSAGES = pattern_reader(
     ),
     2,
     (
+        ("failed", regex(rf"\b{_PACKAGE} was requested, but nvcc was not found")),
         ("failed", regex(rf"Failed building (?:wheel|editable) for {_PACKAGE}\s*$")),
         ("failed", regex(rf"Failed to (?:build|download and build) {_PACKAGE}\s*$")),
         ("failed", regex(rf"Failed to fetch wheel: {_PACKAGE}\s*$")),
