@@ -279,6 +279,17 @@ def glibc(context: LogContext) -> CureResult:
     return replace(found, remedy=f"build {package} on this system, so that it uses this glibc", command=command)
 
 
+def _of_pyg(context: LogContext, package: str) -> CureResult:
+    """Suggest the build of an extension of PyG for the installed torch, which is of conda or of pip."""
+    if not is_wheel(context):
+        remedy = f"install {package} for conda's torch: the wheels of PyG are for the torch of pip"
+        conda = f"conda install -c conda-forge {package.replace('torch-', 'pytorch_').replace('-', '_')}"
+        return CureResult(remedy=remedy, command=conda if package.startswith("torch-") else "")
+    remedy = f"install the wheel of {package} for this torch, from the index of PyG"
+    wheel = pyg_requirement(context, package.replace("-", "_"))
+    return CureResult(remedy=remedy, command=f"{PIP} install --no-cache-dir --force-reinstall --no-deps {wheel}")
+
+
 @cure
 def built_again(context: LogContext) -> CureResult:
     """Suggest a rebuild of an extension for the installed torch, in its own release.
@@ -310,15 +321,8 @@ def built_again(context: LogContext) -> CureResult:
     package = package_of(package) if package else package_in(context.line) or package_of_import(context)
     if not package:
         return CureResult()
-    if package.replace("-", "_") in PYG_MODULES and not is_wheel(context):
-        remedy = f"install {package} for conda's torch: the wheels of PyG are for the torch of pip"
-        conda = f"conda install -c conda-forge {package.replace('torch-', 'pytorch_').replace('-', '_')}"
-        return CureResult(remedy=remedy, command=conda if package.startswith("torch-") else "")
     if package.replace("-", "_") in PYG_MODULES:
-        remedy = f"install the wheel of {package} for this torch, from the index of PyG"
-        wheel = pyg_requirement(context, package.replace("-", "_"))
-        pip = f"{PIP} install --no-cache-dir --force-reinstall --no-deps"
-        return CureResult(remedy=remedy, command=f"{pip} {wheel}")
+        return _of_pyg(context, package)
     if package in _PINNING:
         remedy = f"let pip install the torch that this {package} release requires and was built for"
         return CureResult(remedy=remedy, command=f"{PIP} install {pip_requirement(context, package)}")
