@@ -88,6 +88,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Sources:
         *(pkg("libfaiss", "1.8.0", "h0_0_cpu"), pkg("libfaiss", "1.8.0", "h1_0_cuda12.9", depends=("nowhere >=1",))),
         pkg("pytorch", "2.5.1", "cpu_py312_0", depends=(PY[12],)),
         *(pkg("with-cuda", depends=("cuda-version",)), pkg("cuda-version", "12.9")),
+        pkg("of-newer-driver", "1.0", depends=("__cuda >=12.8",)),
     ]
     extra = [pkg("pytorch-cuda", "12.1")]
     nvidia = [pkg("cuda-cudart", "12.1.105"), pkg("cuda-cccl", "13.0.50", depends=("cuda-of-13",))]
@@ -768,6 +769,26 @@ def test_a_repair_solves_no_conda_part_twice(
     assert found.spec.pip == ("legacy==2.0",)
     assert len(resolved) > 1, "the pip part never gave way"
     assert all(question not in asked[:place] for place, question in enumerate(asked))
+
+
+@pytest.mark.parametrize(("name", "solves"), [("open-one", 1), ("of-newer-driver", 2)])
+def test_a_newer_driver_is_tried_only_where_the_driver_is_in_the_conflict(
+    name: str, solves: int, channel: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "environment.yml"
+    path.write_text(f"channels: [conda-forge]\ndependencies: [python=3.12, {name}]\n")
+    asked: list[object] = []
+    solve = lock_module.solve_with
+
+    def counted(*arguments: object) -> object:
+        asked.append(arguments)
+        return solve(*arguments)  # type: ignore[arg-type] # as it was called
+
+    monkeypatch.setattr(lock_module, "solve_with", counted)
+    request = LockRequest(path=path, host=HostOptions(hosts=("rtx4090-535",), environ={}), sources=channel)
+    answer = lock_module.lock(request, shipped_base())
+    assert answer.lock is None
+    assert len(asked) == solves
 
 
 @pytest.mark.slow
