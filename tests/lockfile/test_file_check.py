@@ -186,6 +186,22 @@ def test_the_cuda_build_is_proposed_where_it_can_run(gpu: str, driver: str, fix:
     assert str(finding.fix).startswith(fix)
 
 
+@pytest.mark.parametrize(
+    ("torch", "library", "better"),
+    [
+        ("torch==2.7.0+cu128", "vllm==0.8.3", "vllm>=0.9,<0.10"),
+        ("torch==2.5.1", "vllm==0.11.0", "vllm>=0.6.4,<0.8"),
+        ("torch==2.6.0", "torchcodec==0.6.0", "torchcodec>=0.2,<0.3"),
+    ],
+)
+def test_a_library_of_which_the_tables_have_ranges_is_moved_to_the_range_for_a_torch(
+    torch: str, library: str, better: str
+) -> None:
+    (finding,) = pair_findings(spec("python=3.11", pip=(torch, library)), shipped_base())
+    assert finding.fix == f"use {better}, which is built for this torch"
+    assert [edit.entries for edit in finding.edits] == [(better,)]
+
+
 def test_of_several_releases_of_a_library_the_nearest_is_proposed() -> None:
     """bitsandbytes 0.43.1 has no library for CUDA 12.4; 0.43.3 has one, and 0.50 has another interface."""
     told = found(options("8.9", driver="550.54.14"), wheel("torch", "2.5.1"), wheel("bitsandbytes", "0.43.1"))

@@ -238,6 +238,12 @@ def test_a_driver_that_is_too_old_is_told_of_an_entry_of_cuda() -> None:
     assert [*_obstacles(asked, answer)] == [("cuda-nvcc=12.8", error.message)]
     bare = replace(asked, pins=asked.pins[:1])
     assert [*_obstacles(bare, answer)] == [("the file", error.message)]
+    old = Finding(
+        code="CU505", severity="error", subject="extensions", message="x needs 8.0", about=("x==1", "torch==2")
+    )
+    both = replace(bare, pip=("torch==2", "x==1"))
+    answer = Locked(report=report("x", [old]), spec=both, facts=answer.facts)
+    assert [*_obstacles(both, answer)] == [("pip: x==1", old.message)], "the library is in the way, not torch"
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from cuenv.resolver.asked_torch import (
 )
 from cuenv.resolver.requirements import OF_TORCH, Demand, pin_demand, pip_demand
 from cuenv.resolver.wheels import INDEX
-from cuenv.solve.environment_spec import EnvironmentSpec, index_option, normalise, requirement_name
+from cuenv.solve.environment_spec import NUMBERS, EnvironmentSpec, index_option, normalise, requirement_name
 from cuenv.solve.model import names_cpu
 from cuenv.solve.pip_lines import without_options
 
@@ -345,7 +345,7 @@ def _library_conflicts(
         if library.name == "triton" and not any(made_for_any(row, releases) for row in rows):
             continue  # torch before 2.0 requires no triton, so that any may lie beside it
         equals = "==" if "wheel" in library.ways else "="
-        better = f"{library.name}{equals}{mine[-1]}" if mine else ""
+        better = f"{library.name}{equals}{mine[-1]}" if mine else _range_for(library, ranges, releases)
         needs = " or ".join(dict.fromkeys(row.torch.span for row in fit[-2:] if row.torch))
         # of triton each torch requires one release, and triton requires none of torch
         verb = f"is what torch {needs} requires" if library.name == "triton" else f"requires torch {needs}"
@@ -362,10 +362,19 @@ def _library_conflicts(
             subject=library.name,
             message=message,
             evidence=tuple(fit[-1].sources),
-            fix=f"use {better}, which is built for this torch" if mine else None,
-            edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if mine else (),
+            fix=f"use {better}, which is built for this torch" if better else None,
+            edits=(FileEdit(how="write", entries=(better,), pip=equals == "==", near=True),) if better else (),
             about=(library.text, torch.text),
         )
+
+
+def _range_for(library: Demand, ranges: Iterable[Extension], torch: Iterable[Version]) -> str:
+    """The releases of a library for a torch, of which the rows have the range: ``vllm>=0.9,<0.10``; of wheels alone."""
+    fit = [row for row in ranges if row.first and row.below and made_for_any(row, torch)]
+    asked = NUMBERS.search(library.condition)
+    after = [row for row in fit if row.below and asked and row.below > Version(asked[0])]
+    row = next(iter(after), None) or next(reversed(fit), None)
+    return f"{library.name}>={row.first},<{row.below}" if row and "wheel" in library.ways else ""
 
 
 def _admits_an_end(library: Demand, row: Extension) -> bool:

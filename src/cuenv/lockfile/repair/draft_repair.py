@@ -209,7 +209,9 @@ def _obstacles(spec: EnvironmentSpec, answer: Locked | None) -> Iterator[tuple[s
         of_host = item.code.startswith("CU4")
         of_cuda = (torch_of(spec), *(pin for pin in spec.pins if "cuda" in pin.name or names_cuda(pin.build)))
         pin = spec.pin(item.subject) or (next(filter(None, of_cuda), None) if of_host else None)
-        asked = next((text for text in spec.pip if requirement_name(text) in ("torch", item.subject)), "")
+        about = (text for text in spec.pip if item.about[:1] == (text,))
+        named = (text for text in spec.pip if requirement_name(text) in ("torch", item.subject))
+        asked = next(iter((*about, *named)), "")
         yield (
             pin.yaml_text() if pin else f"pip: {asked}" if asked else "the file" if of_host else item.subject,
             item.message,
