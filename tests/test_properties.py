@@ -22,7 +22,7 @@ from cuenv.knowledge.base import Knowledge
 from cuenv.knowledge.tables import TABLES, dump, merge
 from cuenv.resolver.candidates import Candidate, admits, admits_all
 from cuenv.resolver.decision import decide
-from cuenv.resolver.ranking import Ranking
+from cuenv.resolver.ranking import Assessment, Ranking
 from cuenv.solve.environment_spec import Pin
 from cuenv.solve.io.solver import matches
 from given import (
@@ -330,23 +330,32 @@ def test_the_minimum_driver_runs_the_choice_and_no_earlier_one(
             assert runs
 
 
+def lost_by_a_newer_driver(
+    one: list[Capability], other: list[Capability], first: str | None, older: str, newer: str
+) -> list[Assessment]:
+    """What fits two machines no longer once the second has the newer driver."""
+    left = host(one, first, "left")
+    before = fitting(pool([left, host(other, older, "right")]))
+    after = decide(case(pool([left, host(other, newer, "right")])), everything()).assessments
+    return [item for item in after if item.candidate in before and not item.fits]
+
+
 @examples(10)
 @given(several_gpus, several_gpus, st.none() | drivers, drivers, drivers)
 def test_a_newer_driver_on_one_machine_of_a_pool_loses_only_what_that_machine_dropped(
     one: list[Capability], other: list[Capability], first: str | None, second: str, third: str
 ) -> None:
     older, newer = sorted((second, third), key=driver_key)
-    left = host(one, first, "left")
-    before = fitting(pool([left, host(other, older, "right")]))
-    after = {
-        item.candidate: item
-        for item in decide(case(pool([left, host(other, newer, "right")])), everything()).assessments
-    }
-    for candidate in before:
-        if not after[candidate].fits:
-            assert [lead.rule for lead in after[candidate].objections] == ["driver-gpu"]
-            rows = [base().compute_capability(gpu) for gpu in other]
-            assert any(row and row.last_branch and driver_key(newer)[0] > row.last_branch for row in rows)
+    for item in lost_by_a_newer_driver(one, other, first, older, newer):
+        assert [lead.rule for lead in item.objections] == ["driver-gpu"]
+        rows = [base().compute_capability(gpu) for gpu in other]
+        assert any(row and row.last_branch and driver_key(newer)[0] > row.last_branch for row in rows)
+
+
+def test_a_driver_that_drops_the_gpu_of_one_machine_is_lost_for_the_pool() -> None:
+    lost = lost_by_a_newer_driver([Capability(8, 6)], [Capability(7, 0)], "580.65.06", "580.65.06", "590.48.01")
+    assert lost
+    assert {lead.rule for item in lost for lead in item.objections} == {"driver-gpu"}
 
 
 @pytest.mark.parametrize("dev", [True, False])

@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cases import collect
@@ -16,6 +16,7 @@ from cuenv.core.errors import InputError
 from cuenv.core.versions import Capability
 from cuenv.knowledge.io.load import load
 from cuenv.lint import Machine, line_and_column
+from cuenv.lint.commands import command_lints
 from cuenv.lint.dockerfile import parse
 from cuenv.lint.files import Linted, lint
 from thorough import examples
@@ -339,12 +340,20 @@ def test_a_script_is_known_by_its_first_line_and_profiles_by_their_name(tmp_path
     assert "cuenv explain ld-library-path" in result.stdout
 
 
-@given(st.text(max_size=300))
-@examples(60)
-def test_any_script_is_linted(text: str) -> None:
-    from cuenv.lint.commands import command_lints
+MISTAKES = (
+    "export TORCH_CUDA_ARCH_LIST='8.0;8'\n",
+    "python3 -m pip install -U 'deepspeed<0.14.3'\n",
+    "export LD_LIBRARY_PATH=/usr/local/cuda/lib64\n",
+)
 
-    for item in command_lints(text, 0, Machine(), None, load(None)):
+
+@given(st.lists(st.sampled_from(MISTAKES) | st.text(max_size=30), max_size=10).map("".join))
+@examples(60)
+@example("é\U0001f40d\r\n".join(MISTAKES))
+def test_any_script_is_linted(text: str) -> None:
+    found = list(command_lints(text, 0, Machine(), None, load(None)))
+    assert found or not text.startswith(MISTAKES)
+    for item in found:
         assert 0 <= item.at <= len(text)
 
 
