@@ -1086,3 +1086,30 @@ def test_a_weak_word_before_progress_or_a_default_is_no_failure() -> None:
     bar = b"Steps:   4%|1         | 20/500 [00:41<16:01,  2.00s/it, lr=0.0001, step_loss=0.0312]\n"
     assert read(b"the cache was not found\n" + bar).fine
     assert not read(bar + b"the cache was not found\n").fine
+
+
+def test_a_warning_of_a_run_that_works_is_a_remark() -> None:
+    warned = (
+        b"W1114 10:01:12.4 1 logging.cc:46] Using an engine plan file across different models of devices is not ok\n"
+    )
+    for work in (
+        b"I1114 10:01:15.9 1 http_server.cc:4694] Started HTTPService at 0.0.0.0:8000\n",
+        b"[GIN] 2025/01/12 - 10:00:31 | 200 |  9.812s |  172.17.0.1 | POST /api/chat\n",
+        b'INFO: 172.18.0.1:5501 - "POST /v1/chat/completions HTTP/1.1" 200\n',
+        b"Prompt executed in 14.05 seconds\n",
+    ):
+        found = read(warned + work)
+        assert found.verdict == "harmless", work
+        assert {cause.kind for cause in found.causes} == {"remark"}
+    assert read(warned).causes[0].kind == "cause"
+
+
+def test_a_wrapped_message_does_not_reach_into_a_line_that_a_row_explains() -> None:
+    opened = (
+        b"I tensorflow/stream_executor/platform/dso_loader.cc:53] Successfully opened dynamic library libcublas.so.11\n"
+    )
+    missing = (
+        b"W tensorflow/stream_executor/platform/dso_loader.cc:64] Could not load dynamic library 'libnvinfer.so.6'; "
+        b"dlerror: libnvinfer.so.6: cannot open shared object file: No such file or directory\n"
+    )
+    assert [cause.symptom.id for cause in read(opened + missing).causes] == ["tensorflow-tensorrt-notice"]

@@ -72,10 +72,10 @@ def rank_symptoms(found: Scan) -> SymptomRanking:
     first = symptoms[0].match if symptoms else None
     quiet = all(one.kind == "remark" or one.grade == "warning" for one in matches)
     scoped = all(one.kind == "remark" or (one.symptom.layer == "scope" and one.grade == "line") for one in matches)
-    if first is not None and scoped and not (found.failures or found.weak_failures):
-        return SymptomRanking(verdict="harmless", symptoms=symptoms)
-    if first is not None and quiet and found.last_activity > first.last and not (found.failures or found.weak_failures):
-        return SymptomRanking(verdict="harmless", symptoms=symptoms)
+    worked = scoped or (quiet and first is not None and found.last_activity > first.last)
+    if first is not None and worked and not (found.failures or found.weak_failures):
+        remarks = tuple(replace(one, match=replace(one.match, kind="remark")) for one in symptoms)
+        return SymptomRanking(verdict="harmless", symptoms=remarks)
     if first is not None and first.kind == "cause":
         ending = _failures_that_ended_run(first, inner, found)
         if first.last < since:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
@@ -518,19 +518,23 @@ class LogSearch:
                 tries += 1
                 index = bisect_right(starts, at) - 1
                 if numbers[index] not in known:
-                    self._wrapped(mark, lines, numbers, index)
+                    self._wrapped(mark, lines, numbers, index, known)
                 at = whole.find(
                     mark, starts[min(index + 1, len(starts) - 1)] + (len(mark) if index + 1 >= len(lines) else 0)
                 )
 
-    def _wrapped(self, mark: bytes, lines: Sequence[bytes], numbers: Sequence[int], index: int) -> None:
+    def _wrapped(
+        self, mark: bytes, lines: Sequence[bytes], numbers: Sequence[int], index: int, known: Container[int]
+    ) -> None:
+        """Search in a line and the lines around it, up to the next line that a row explains already."""
         rows = [row for row in self.sought.by_mark[mark] if row.id not in self.first and not row.general]
         if not rows or len(lines[index]) < _WRAPPED_FROM:
             return
         low = index
-        while low > 0 and index - low < 2 and len(lines[low - 1]) >= _WRAPPED_FROM:
+        while low > 0 and index - low < 2 and len(lines[low - 1]) >= _WRAPPED_FROM and numbers[low - 1] not in known:
             low -= 1
-        part = lines[low : index + _WRAPPED_OVER]
+        after = range(index + 1, min(index + _WRAPPED_OVER, len(lines)))
+        part = lines[low : next((one for one in after if numbers[one] in known), index + _WRAPPED_OVER)]
         for between in (b" ", b""):
             joined = to_english(clean_line(between.join(map(without_echo, part))))
             for row in rows:

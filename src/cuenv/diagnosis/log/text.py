@@ -20,7 +20,9 @@ _SHOWN = 300
 _AT_END = 8
 _BEFORE = 400
 AT_WORK = regex(
-    rb"(?i)running on http|startup complete|Starting server|To see the GUI|"
+    rb"(?i)running on http|startup complete|Starting server|To see the GUI|Prompt executed in [0-9]|"
+    rb"\bStarted \w{0,40}(?:Service|server)\b|\bready in [0-9]|\blistening (?:on|at)\b|: Success$|"
+    rb"\" 200\b|^\[GIN\][^\n|]{1,40}\| 200 \|| 200$|"
     rb"Successfully (?!opened)|\b(?:done|finished|completed|complete[.!]?$|saved|saving)(?:\b|$)|"
     rb"\b100%|'loss'|(?:\b|_)loss[:= ]|\bepoch\b|(?<!job )\bstep\b(?! (?:memory|creation|task|for job|[0-9]+\.))|"
     rb"(?:\b|[0-9])(?:it/s|s/it)\b|\[I [0-9][^\]\n]{1,60}App\]|"
@@ -30,7 +32,7 @@ AT_WORK = regex(
 )
 """Signs of a running program."""
 _STEPS = regex(
-    rb"[0-9](?:it/s|s/it)\b|\" 200 OK\b|\w:? ?\[ ?[0-9]{1,9} ?/ ?[0-9]{1,9}\]|"
+    rb"[0-9](?:it/s|s/it)\b|\" 200 OK\b|^\[GIN\][^\n|]{1,40}\| 200 \||\w:? ?\[ ?[0-9]{1,9} ?/ ?[0-9]{1,9}\]|"
     rb"\bloss['\"]?[:= ]{1,3}[0-9]|\b[Ee]poch[ :#=\[]{1,3}[0-9]|"
     rb"\b(?:[Ss]tep|[Ii]ter(?:ation)?)[ :#=\[]{1,3}[0-9]{1,9}(?![0-9.])"
 )
