@@ -1968,3 +1968,30 @@ def test_an_index_of_wheels_tells_no_installed_torch() -> None:
 
 def test_a_kernel_of_a_package_on_pypi_is_installed_with_its_package() -> None:
     assert "auto.gptq" in led("NameError: name 'autogptq_cuda_256' is not defined\n").command
+
+
+def test_an_argument_that_another_release_knows_names_that_release() -> None:
+    unknown = "TypeError: %s() got an unexpected keyword argument '%s'\n"
+    assert led(unknown % ("LoraConfig.__init__", "corda")).command == "python -m pip install --upgrade peft"
+    assert led(unknown % ("canonicalize_version", "strip_trailing_zero")).command.endswith("--upgrade packaging")
+    assert not led(unknown % ("forward", "corda")).command
+
+
+def test_a_jetson_gets_the_torch_of_its_jetpack_and_no_environment_of_servers() -> None:
+    log = "Jetson Orin, JetPack 6\nRuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    cause = led(log)
+    assert "JetPack" in cause.remedy
+    assert not cause.command
+
+
+def test_a_container_in_wsl_is_answered_with_the_driver_of_windows() -> None:
+    line = "nvidia-container-cli: mount error: stat failed: /usr/lib/wsl/lib/libcuda.so.1: no such file or directory\n"
+    cause = led(line)
+    assert "Windows" in cause.remedy
+    assert not cause.command
+
+
+@pytest.mark.parametrize("said", ["torch 2.3.1+cu118", "- PyTorch: 2.3.1+cu118"])
+def test_a_line_that_names_only_torch_and_its_release_is_read(said: str) -> None:
+    assert read(f"{said}\n{CPU}".encode()).mentions["torch"] == "2.3.1+cu118"
+    assert read(f"PyTorch: 2.3.1\n{CPU}".encode()).mentions["torch"] == "2.3.1"

@@ -49,6 +49,7 @@ PROVIDED = (
     "since",
     "until",
     "declared",
+    "argument",
 )
 ANY = "any"  # in ``follows``: the row follows every cause that stands in the same log
 
@@ -158,8 +159,8 @@ class Provider(Row, key=("kind", "name")):
         "library to `link` with, a package of Debian that was `renamed`, a `program`, a package that is built "
         "from its repository, a name of a package (`package:name`), a version of libstdc++, the `kernels` of a "
         "package for a GPU, the lowest compute `capability` for which its sources can be compiled, the `wheels` of a "
-        "release (`package:X.Y`), a name in the headers of CUDA, `since` and `until` a release, and a name that a "
-        "header of C++ or Thrust has `declared`",
+        "release (`package:X.Y`), a name in the headers of CUDA, `since` and `until` a release, a name that a "
+        "header of C++ or Thrust has `declared`, and an `argument` (`function:name`, or the function alone)",
     )
     name: str = column(TEXT, "its name")
     gives: str = column(

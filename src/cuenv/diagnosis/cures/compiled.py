@@ -22,6 +22,7 @@ from cuenv.diagnosis.cures.context import (
     text_with_code,
     torch_of,
 )
+from cuenv.diagnosis.cures.libraries import JETSON
 from cuenv.diagnosis.cures.managers import PIP
 from cuenv.diagnosis.cures.names import (
     PIP_REINSTALL,
@@ -58,6 +59,9 @@ def _of_torch(context: LogContext) -> CureResult:
     if _FOREIGN.search(context.line) or context.frameworks & _COMPILED_IN:
         wanted = ";".join(map(str, capabilities(context))) or "the compute capability of the GPU"
         remedy = f"build or install the package of this file again, for {wanted} (TORCH_CUDA_ARCH_LIST, CUDAARCHS)"
+        return CureResult(remedy=remedy, command="")
+    if context.frameworks & JETSON:
+        remedy = "install the torch that was built for this Jetson's JetPack, or start a container for its L4T release"
         return CureResult(remedy=remedy, command="")
     release, cuda = torch_of(context)
     found = capabilities(context)

@@ -226,6 +226,11 @@ def compat_library(context: LogContext) -> CureResult:
 @cure
 def container_driver(context: LogContext) -> CureResult:
     """Suggest a restart of docker after a driver update, or the creation of a device file."""
+    if "/usr/lib/wsl/" in context.line:
+        remedy = (
+            "update the NVIDIA driver on Windows and WSL (wsl --update), whose libraries WSL mounts; restart docker"
+        )
+        return CureResult(remedy=remedy, command="")
     if re.search(r"mount error: (?!file creation|namespace)(?!.*(?:not permitted|denied))", context.line):
         remedy = "restart docker, which still uses files of the previous driver"
         return CureResult(remedy=remedy, command="sudo systemctl restart docker")

@@ -217,6 +217,16 @@ def package_pair(context: LogContext) -> CureResult:
     return CureResult(command=f"{PIP} install {older}" if older else "")
 
 
+@cure
+def argument(context: LogContext) -> CureResult:
+    """Suggest the release of the package whose function knows, or no longer gets, an argument."""
+    found = _UNEXPECTED.search(context.line)
+    function, name = (found[1], found[2]) if found else ("", "")
+    wanted = provider(context, "argument", f"{function}:{name}") or provider(context, "argument", function)
+    return CureResult(command=f"{PIP} install {wanted}" if wanted else "")
+
+
+_UNEXPECTED = regex(r"(\w{2,60})(?:\.__init__)?\(\) got an unexpected keyword argument '(\w{1,60})'")
 _CONSTRAINT = regex(r"__cuda\W{0,4}(?:version=\W{0,3})?>=\W{0,2}([0-9]{2}(?:\.[0-9]{1,2})?)\b")
 
 

@@ -127,6 +127,7 @@ PROGRAM = pattern_reader(
     (
         "ytorch version: ",
         "orch version: ",
+        *("orch 1.", "orch 2.", "orch: 1.", "orch: 2."),
         "site-packages/",
         "dist-packages/",
         "include/python3",
@@ -139,6 +140,7 @@ PROGRAM = pattern_reader(
     0,
     (
         ("torch", regex(r"\b(?:[Pp]y)?[Tt]orch [Vv]ersion: ([12]\.[0-9]{1,2}\.[0-9](?:\+cu[0-9]{2,3})?)\b")),
+        ("torch", regex(r"^\W{0,4}(?:[Pp]y)?[Tt]orch:? ([12]\.[0-9]{1,2}\.[0-9](?:\+cu[0-9]{2,3})?)\W?$")),
         ("python", regex(r"/python(3\.[0-9]{1,2})(?:/(?:site|dist)-packages/|/?(?:\s|$))")),
         ("path", regex(r'\bFile "(/[^"\n]{3,240})", line [0-9]')),
         ("main", regex(r'\bFile "(/[^"\n]{3,240}|[\w./-]{1,200}\.py)", line [0-9]+, in <module>')),
