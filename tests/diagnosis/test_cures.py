@@ -1712,6 +1712,16 @@ def test_pixi_and_dpkg_say_the_reason_below_their_first_line() -> None:
     assert led(dpkg).symptom.id == "apt-dependencies"
 
 
+def test_dnf_asks_before_it_erases() -> None:
+    refused = (
+        "$ sudo dnf -y update\nError: \n Problem: package a-1.el9.x86_64 from cuda requires b = 1, but none of the "
+        "providers can be installed\n(try to add '--allowerasing' to command line to replace conflicting packages)\n"
+    )
+    found = led(refused)
+    assert found.command == "sudo dnf update --allowerasing"
+    assert "asks before" in found.remedy
+
+
 def test_a_driver_for_linux_is_removed_from_wsl() -> None:
     text = (
         "dpkg: dependency problems prevent configuration of cuda-drivers-550:\n"

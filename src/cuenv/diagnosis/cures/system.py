@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 
 from cuenv.core.regex import regex
 from cuenv.diagnosis.cures.context import CureResult, LogContext, cure, in_docker_build
@@ -189,6 +190,14 @@ def _driver_package_cure(context: LogContext) -> CureResult:
 
 
 @cure
+def git_ownership(context: LogContext) -> CureResult:
+    """Suggest to trust the repository that the line names."""
+    folder = quote(context.groups["name"])
+    fetch = f"git -C {folder} submodule update --init --recursive"
+    return CureResult(command=f"git config --global --add safe.directory {folder} && {fetch}")
+
+
+@cure
 def cmake_words(context: LogContext) -> CureResult:
     """Quote the message of CMake below the first line of its error."""
     words = context.mentions.get("cmake")
@@ -240,7 +249,8 @@ def dnf_dependencies(context: LogContext) -> CureResult:
         return CureResult(remedy=remedy, command="sudo dnf upgrade --refresh -y 'kernel*'")
     if context.mentions.get("hint") == "allowerasing" and "transaction" in context.mentions:
         remedy = "let dnf replace the conflicting packages: it lists them, and asks before it removes any"
-        return CureResult(remedy=remedy, command=f"sudo {context.mentions['transaction']} --allowerasing")
+        asking = re.sub(r" (?:-y|--assumeyes)\b", "", context.mentions["transaction"])
+        return CureResult(remedy=remedy, command="" if in_docker_build(context) else f"sudo {asking} --allowerasing")
     release = re.search(r"\.(?:el|rhel)([0-9])", context.line)
     lacks = context.mentions.get("lacks", "")
     if release and (lacks in _EPEL_PACKAGES or re.search(r"nothing provides dkms\b|Package: \S*-dkms-", context.line)):
