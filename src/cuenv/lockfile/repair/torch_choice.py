@@ -16,6 +16,7 @@ from cuenv.core.urls import short_channel
 from cuenv.core.versions import minor as series
 from cuenv.core.versions import parse_version_spec
 from cuenv.host.request import Request
+from cuenv.knowledge.rows import TorchBuild
 from cuenv.lockfile.repair.draft_repair import DraftRepair
 from cuenv.lockfile.repair.drafts import (
     FORGE,
@@ -41,6 +42,7 @@ from cuenv.solve.model import Choice, Solved, Unsatisfiable
 if TYPE_CHECKING:  # the solver is heavy
     from cuenv.solve.io.records import RecordIndex
 
+_LATE = 2  # candidates after which no further one is locked where enough time was spent
 _LOCKS = 6  # candidates that are locked; one that does not lock though its entries can be had is rare
 
 _BESIDE = "the solver cannot satisfy the entries of the file beside it"
@@ -131,8 +133,11 @@ class TorchChoice(DraftRepair):
         plain = Draft(spec=replace(whole.spec, pins=pins), why=(*whole.why, *why), lost=first.lost, near=first.near)
         judged = self._judged(plain, needed)
         mine = self._of_own_channels(first, [row.item for row in judged.rows], judged.needed)
+        failed: list[TorchBuild] = []
         for tried in range(_LOCKS):
-            if tried > 1 and self.late:  # those of the file's own channels and one other are tried in any case
+            if self.late:  # those of the file's own channels and two others are tried in any case, each another build
+                judged = replace(judged, rows=[row for row in judged.rows if row.item.candidate.build not in failed])
+            if tried > _LATE and self.late:
                 return None
             place = self._first_that_closes(judged)
             if mine and (place is None or mine[0] <= place):
@@ -142,7 +147,9 @@ class TorchChoice(DraftRepair):
             elif place is None:
                 return None
             else:
-                found = self._candidate(judged.rows.pop(place), judged.intent, judged.needed, plain)
+                row = judged.rows.pop(place)
+                failed.append(row.item.candidate.build)
+                found = self._candidate(row, judged.intent, judged.needed, plain)
             if found:
                 return found
         return None
