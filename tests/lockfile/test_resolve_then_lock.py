@@ -18,6 +18,7 @@ from cuenv.host.io.record import SHIPPED
 from cuenv.host.request import Request
 from cuenv.lockfile.nearby import find_alternative
 from cuenv.resolver.candidates import Candidate
+from cuenv.resolver.prove import NoSolution
 from cuenv.resolver.resolve import resolve
 from cuenv.solve.environment_spec import EnvironmentSpec
 from cuenv.solve.environment_yml import parse
@@ -120,9 +121,9 @@ def test_old_records_and_parts_of_a_channel_prove_nothing(tmp_path: Path) -> Non
 def test_records_at_hand_are_given_up_after_a_few_solves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = []
 
-    def never(item: Candidate, *_: object) -> str:
+    def never(item: Candidate, *_: object) -> NoSolution:
         asked.append(item)
-        return "the solver cannot satisfy all requirements together"
+        return NoSolution("the solver cannot satisfy all requirements together")
 
     monkeypatch.setattr("cuenv.resolver.prove.solve_candidate", never)
     near = LocalRecords(sources=Sources(cache=str(tmp_path)), day="2026-11-22")
