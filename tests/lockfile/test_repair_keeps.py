@@ -21,6 +21,7 @@ from cuenv.core.findings import FileEdit, Finding, report
 from cuenv.core.record import replace
 from cuenv.core.urls import channel_url
 from cuenv.host.select import HostOptions
+from cuenv.lockfile import engines
 from cuenv.lockfile import lock as lock_module
 from cuenv.lockfile.engines import Engine
 from cuenv.lockfile.lock import Locked, LockRequest
@@ -755,7 +756,7 @@ def test_a_repair_solves_no_conda_part_twice(
     path.write_text("channels: [conda-forge]\ndependencies: [python=3.12, pip, numpy=2.1.0, {pip: [legacy==1.0]}]\n")
     asked: list[object] = []
     resolved: list[object] = []
-    solve, compile_ = lock_module.solve_with, pip_module._compile
+    solve, compile_ = engines.solve_with, pip_module._compile
 
     def counted(engine: Engine, question: SolveRequest, *more: object) -> object:
         asked.append(([pin.match_spec() for pin in question.spec.pins], question.channels, question.virtual_packages))
@@ -784,7 +785,7 @@ def test_a_newer_driver_is_tried_only_where_the_driver_is_in_the_conflict(
     path = tmp_path / "environment.yml"
     path.write_text(f"channels: [conda-forge]\ndependencies: [python=3.12, {name}]\n")
     asked: list[object] = []
-    solve = lock_module.solve_with
+    solve = engines.solve_with
 
     def counted(*arguments: object) -> object:
         asked.append(arguments)
