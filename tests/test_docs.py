@@ -60,6 +60,7 @@ def shell(tmp_path: Path, mirrors: str) -> dict[str, str]:
     return {**kept, **home, "PATH": path, "CUENV_MIRROR": mirrors}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", quick(TASKS, *QUICK))
 def test_a_page_does_what_it_says(tmp_path: Path, shell: dict[str, str], page: str) -> None:
     folder, status = tmp_path / "here", 0

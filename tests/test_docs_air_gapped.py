@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from commands import in_shell, run
 from deliveries import program
 
@@ -17,6 +19,7 @@ def commands() -> list[str]:
     return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
+@pytest.mark.slow
 def test_the_page_is_true(tmp_path: Path) -> None:
     assert run("demo", "--dir", "made", folder=tmp_path).returncode == 0
     folder = tmp_path / "made"

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 import forking
 from cases import collect
 from commands import HOST, forks, in_shell, run
@@ -15,6 +17,7 @@ from commands import HOST, forks, in_shell, run
 LOG = "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
 
 
+@pytest.mark.slow
 @collect(
     ("words", "text"),
     [

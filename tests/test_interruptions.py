@@ -114,11 +114,13 @@ def interrupted(project: Path, runs: int, number: signal.Signals, seed: int, sta
     return codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", quick([signal.SIGINT, signal.SIGKILL, signal.SIGTERM], first=2))
 def test_a_lock_that_is_stopped_leaves_the_old_files_or_the_new(project: Path, number: signal.Signals) -> None:
     interrupted(project, 7, number, 1, forked)
 
 
+@pytest.mark.slow
 @collect(
     ("number", "code"),
     [

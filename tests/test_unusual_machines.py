@@ -145,6 +145,7 @@ def test_windows_line_ends_and_a_byte_order_mark_change_no_lock(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", quick([{}, {"HOME": "/nonexistent"}], first=1), ids=["none", "gone"])
 def test_a_lock_is_made_without_a_home(
     tmp_path: Path, channel: Path, usual: dict[str, bytes], home: dict[str, str]
@@ -206,6 +207,7 @@ def test_a_home_that_nobody_knows_is_not_found(tmp_path: Path, words: tuple[str,
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", quick(["C", "no_WHERE"], first=1))
 def test_a_lock_is_made_in_the_c_locale(tmp_path: Path, channel: Path, usual: dict[str, bytes], locale: str) -> None:
     folder = tmp_path / ODD["line ends, escapes and letters"]

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+import pytest
+
 from source_nodes import SOURCE, nodes_of, tree_of
 
 FORBIDDEN = {
@@ -92,6 +94,7 @@ def _strings() -> Iterator[tuple[str, str]]:
                     yield f"{path.relative_to(SOURCE).as_posix()}:{number}", found[1]
 
 
+@pytest.mark.slow
 def test_no_string_uses_a_private_word() -> None:
     read = [(place, text) for place, text in strings() if not place.startswith(tuple(EXEMPT))]
     together = "\n".join(text for _, text in read)
@@ -140,6 +143,7 @@ def test_no_docstring_and_no_comment_uses_the_words_of_drivers_otherwise_than_nv
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_no_class_has_a_private_name() -> None:
     private = {"Wish", "Floor", "Generation", "Twin", "Layer", "Ground", "Ending", "Workshop", "Case", "Sighting"}
     nodes = (node for path in SOURCE.rglob("*.py") for node in nodes_of(path))
@@ -148,5 +152,6 @@ def test_no_class_has_a_private_name() -> None:
     assert not classes & private
 
 
+@pytest.mark.slow
 def test_the_strings_are_found() -> None:
     assert len(strings()) > 500

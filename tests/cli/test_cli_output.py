@@ -119,6 +119,7 @@ def test_colour_on_a_pipe_is_as_it_was_asked_for(tmp_path: Path, words: tuple[st
     assert _CODES.sub("", done.stdout + done.stderr) == plain.stdout + plain.stderr
 
 
+@pytest.mark.slow
 @collect("width", [60, 80, 120], one_in=3)
 @collect("words", [("why", "pytorch", *HOST), ("kb", "driver", "535.1"), ("explain", "driver"), ("resolve", *HOST)])
 def test_what_is_printed_fits_a_real_terminal(tmp_path: Path, words: tuple[str, ...], width: int) -> None:

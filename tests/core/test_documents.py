@@ -32,6 +32,7 @@ def test_every_document_that_the_source_names_has_a_schema() -> None:
     assert named == set(json_schemas.named())
 
 
+@pytest.mark.slow
 def test_every_schema_is_one(tmp_path: Path) -> None:
     listed = json.loads(run("schema", "--json", folder=tmp_path).stdout)["schemas"]
     lines = run("schema", folder=tmp_path).stdout

@@ -419,6 +419,7 @@ def test_line_numbers_are_those_of_an_editor() -> None:
     assert found.lines == 4
 
 
+@pytest.mark.slow
 def test_an_endless_line_is_read_in_bounded_memory() -> None:
     _, guidance = tables()
 

@@ -68,6 +68,7 @@ def noisy(chance: random.Random, step: int) -> bytes:
     return b"\n".join(parts) + b"\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", quick_and_slow(32, 3))
 def test_a_scan_is_the_same_with_the_sieve_and_without(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log = noisy(random.Random(step), step)

@@ -920,6 +920,7 @@ def test_a_process_that_its_launcher_kills_says_nothing_of_memory() -> None:
     assert (hung.verdict, ids(hung)[0]) == ("effect", "sglang-watchdog")
 
 
+@pytest.mark.slow
 def test_a_failure_deep_in_an_endless_line_is_found_at_its_number() -> None:
     bulk = b'{"id": 7, "text": "' + b"lorem ipsum " * 60_000
     found = read(b"start\n" + bulk + OOM.strip() + bulk + b'"}\n' + b"KeyError: 'after'\n")

@@ -22,6 +22,7 @@ from fleets import NODES, fleet, host, tables, written
 LOCKS = sorted((Path(__file__).resolve().parents[2] / "locks").glob("*/conda-lock.yml"))[:2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", quick_and_slow(4, 30))
 def test_a_lock_serves_the_hosts_for_which_its_check_is_fine(count: int) -> None:
     nodes = fleet(random.Random(8), count)

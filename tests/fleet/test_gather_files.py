@@ -171,6 +171,7 @@ def test_without_clustershell_files_are_read_and_nodes_are_not_asked(
     assert done.stderr.endswith(f"hint: {sys.executable} -m pip install ClusterShell\n")
 
 
+@pytest.mark.slow
 def test_who_stops_it_keeps_what_is_there(tmp_path: Path) -> None:
     """Ctrl-C while a node is asked: the answers of the others are in the file."""
     bin_ = tmp_path / "bin"

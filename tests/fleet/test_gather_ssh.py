@@ -151,6 +151,7 @@ def test_a_node_that_writes_without_end_is_stopped(
     assert "gpu8: wrote more than 48 KiB" in done.stderr
 
 
+@pytest.mark.slow
 def test_nodes_in_the_file_are_not_asked_again(tmp_path: Path, nodes: SshNodes) -> None:
     with_cuenv(nodes, "gpu1")
     assert inside(*words(nodes, "gpu[1-2]", "--program", "gone"), folder=tmp_path).returncode == ExitCode.OK

@@ -70,6 +70,7 @@ def divisions(items: list[HostFacts]) -> list[list[list[HostFacts]]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", quick_and_slow(8, 300))
 def test_brute_force_agrees_on_machines(count: int) -> None:
     chance = random.Random(3)

@@ -160,6 +160,7 @@ def test_the_script_prints_a_path_with_a_space_for_a_shell(made: Path, tmp_path:
     assert "conda makes no environment in a path with a space" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick(["micromamba", "conda"], first=1))
 def test_the_script_installs_with_what_is_there(made: Path, tmp_path: Path, name: str) -> None:
     bundle = tmp_path / "a dir, é #1 & 100%"

@@ -203,6 +203,7 @@ def test_a_whole_part_is_taken_without_a_byte(tmp_path: Path) -> None:
         assert len(server.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_wait_is_as_long_as_the_server_asks(tmp_path: Path) -> None:
     with web(status(429, Retry_After="1"), whole) as server:
         began = time.monotonic()

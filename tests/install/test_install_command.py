@@ -286,6 +286,7 @@ def test_a_python_of_another_folder_is_refused(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_wheels_come_from_an_index_with_a_login(tmp_path: Path) -> None:
     files = tmp_path / "made" / "wheels"
     made = wheel(files, "psutil", "6.0")
@@ -419,6 +420,7 @@ def test_a_place_that_is_not_ours_to_write(tmp_path: Path, lock: tuple[Path, Sou
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_two_at_once_do_not_harm_each_other(tmp_path: Path, with_pip: tuple[Path, Sources]) -> None:
     """They take turns; in the end the environment is whole."""
     children = [begun(tmp_path, with_pip) for _ in range(2)]
@@ -429,6 +431,7 @@ def test_two_at_once_do_not_harm_each_other(tmp_path: Path, with_pip: tuple[Path
     assert left(tmp_path) == ["env"]
 
 
+@pytest.mark.slow
 def test_what_another_run_holds_is_waited_for(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
     import fcntl
 

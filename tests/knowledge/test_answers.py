@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -262,6 +263,7 @@ def test_a_question_without_a_page_finds_no_error_that_shares_a_word(question: s
     assert not asked(question).found
 
 
+@pytest.mark.slow
 @collect(
     ("question", "topic", "says"),
     [
@@ -332,6 +334,7 @@ def test_a_page_that_covers_little_of_a_question_is_reported_as_the_nearest(tmp_
     assert "nearest topic" not in run("explain", "pip or conda", folder=tmp_path).stdout
 
 
+@pytest.mark.slow
 @collect(
     ("question", "host", "answer"),
     [

@@ -271,6 +271,7 @@ def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Pat
         assert locked(tmp_path, "x", mirror, wheels.url, "requirements.new.txt")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
     tmp_path: Path, mirror: str, server: Server
 ) -> None:
@@ -307,6 +308,7 @@ def test_a_list_is_locked_for_the_newest_python_with_which_it_resolves(
         assert (tmp_path / "conda-lock.yml").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_environment_that_leaves_python_open_takes_one_with_which_pip_resolves(
     tmp_path: Path, mirror: str, server: Server
 ) -> None:

@@ -165,6 +165,7 @@ def mend(records: Path, folder: Path, text: str, *gpus: str, driver: str = "575.
     return repair(LockRequest(path=path, host=host, sources=sources), base())
 
 
+@pytest.mark.slow
 @pytest.mark.records
 def test_the_repair_of_a_cut_is_exactly_one_pin(records: Path, tmp_path: Path) -> None:
     found = mend(records, tmp_path, CUT.format(cudnn=""), "7.0", "12.0")

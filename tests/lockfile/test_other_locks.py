@@ -177,6 +177,7 @@ conflicts = [[{ extra = "first" }, { extra = "second" }]]
 """
 
 
+@pytest.mark.slow
 def test_what_is_read_is_what_uv_would_install(tmp_path: Path) -> None:
     from packaging.requirements import Requirement
     from uv import find_uv_bin

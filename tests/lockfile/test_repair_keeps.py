@@ -148,6 +148,7 @@ dependencies:
 """
 
 
+@pytest.mark.slow
 def test_a_library_of_torch_by_pip_takes_the_releases_that_are_made_for_the_torch_of_the_file(
     channel: Sources, server: Server, tmp_path: Path
 ) -> None:
@@ -270,6 +271,7 @@ def test_torch_moves_before_a_package_is_lost(channel: Sources, tmp_path: Path) 
     assert "replaced  pytorch=2.5.1 by pytorch=2.4.0" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["einops", "torch-scatter==2.1.2+pt25cu121"])
 def test_torch_of_another_channel_is_taken_before_a_package_is_lost(tmp_path: Path, line: str) -> None:
     """Only conda-forge's torch takes it; what pip has for one release of torch keeps that torch."""
@@ -296,6 +298,7 @@ def test_torch_of_another_channel_is_taken_before_a_package_is_lost(tmp_path: Pa
     assert "torchvision" in kept
 
 
+@pytest.mark.slow
 @collect(
     ("entries", "lost", "why"),
     [
@@ -331,6 +334,7 @@ def test_what_is_lost_is_lost_for_a_proven_reason(
     assert {*entries} - {lost} <= set(kept)
 
 
+@pytest.mark.slow
 def test_a_package_that_another_excludes_is_replaced_by_that(channel: Sources, tmp_path: Path) -> None:
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - jpeg=9.0\n  - of-images\n"
     done, made = repaired(tmp_path, channel, text)
@@ -350,6 +354,7 @@ def test_components_of_another_cuda_release_become_those_of_torch(channel: Sourc
     assert "CUDA 13.0, but torch is from CUDA 12.1" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_repair_ends_with_what_was_dropped_and_why(channel: Sources, tmp_path: Path) -> None:
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - lost=2.0\n  - open-one\n"
     done, _ = repaired(tmp_path, channel, text)
@@ -723,6 +728,7 @@ def test_an_edit_is_obeyed_and_its_words_are_the_fix(edit: FileEdit, words: str,
     assert obeyed(spec, [replace(found, severity="warning")]) == (spec, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", quick_and_slow(100, 0), ids=["no time left", "time enough"])
 def test_a_repair_says_how_far_it_is_and_ends(
     seconds: int, channel: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -96,6 +96,7 @@ def test_the_cache_of_an_earlier_run_proves_the_choice_without_the_network(tmp_p
     assert "on this machine" in again.stderr
 
 
+@pytest.mark.slow
 def test_old_records_and_parts_of_a_channel_prove_nothing(tmp_path: Path) -> None:
     write_sample(tmp_path / "served", "linux-64")
     home = tmp_path / "home"
@@ -157,6 +158,7 @@ def test_why_and_why_not_answer_about_the_choice_of_resolve(tmp_path: Path, mirr
     assert "it fits the host, but the channels have no conda-forge::pytorch=2.13" in newer.stdout
 
 
+@pytest.mark.slow
 def test_a_command_that_finds_no_lock_is_told_how_to_go_on(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     """Each hint is pasted into the same folder, and works there."""
     variables = {"CUENV_MIRROR": ",".join(mirrors[1::2]), "CUDA_VISIBLE_DEVICES": ""}

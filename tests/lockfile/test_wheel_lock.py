@@ -117,6 +117,7 @@ def test_the_environment_of_the_stack_wheels_is_locked_with_hashes_and_checked(
     assert "CU403" in {item.code for item in newer.report.errors}
 
 
+@pytest.mark.slow
 def test_pylock_is_one_of_pep_751_that_installers_take(tmp_path: Path, server: Server) -> None:
     made = locked(tmp_path, server, "pylock", "einops")
     assert made.lock, made.report

@@ -339,6 +339,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD)
 def test_whatever_cuenv_does_the_doctor_goes_on(  # noqa: PLR0917 - fixtures
     kind: str,

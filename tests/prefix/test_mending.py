@@ -220,6 +220,7 @@ CASES += [(code, FAULTS[code][0], "none") for code in ("CU204", "CU205", "CU202"
 QUICK = [("CU209", cpu_torch, "conda"), ("CU204", pip_over, "micromamba"), ("CU205", gone, "none")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "spoil", "client"), quick(CASES, *QUICK))
 def test_the_fix_of_a_conda_environment_cures(
     place: Place, code: str, spoil: Callable[[Place], None], client: str

@@ -214,6 +214,7 @@ def test_nccl_adds_over_all_gpus(tmp_path: Path) -> None:
     assert check.says.startswith("NCCL 2.27.3 over 3 GPUs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -267,6 +267,7 @@ def test_a_cpu_build_is_never_chosen_unasked() -> None:
         assert all(item.candidate.cuda for item in settled(name).fitting)
 
 
+@pytest.mark.slow
 @collect("platform", ["linux-64", "linux-aarch64"])
 @collect("dev", [True, False])
 @collect("gpu", ["8.9", "7.0", "9.0"], one_in=3)
@@ -405,6 +406,7 @@ def test_the_command_of_a_hint_chooses_what_the_hint_names(name: str, wishes: di
 OLD_DRIVERS = ("390.157", "418.39", "440.33.01", "455.32.00", "460.32.03", "495.29.05", "520.61.05", "580.65.06")
 
 
+@pytest.mark.slow
 @examples(24)
 @given(
     st.lists(st.lists(desktop, min_size=1, max_size=3), min_size=1, max_size=2),

@@ -387,6 +387,7 @@ PINNED = sorted(
 )
 
 
+@pytest.mark.slow
 @collect("package", PINNED)
 @collect("driver", ["590.48.01", "535.129.03"], one_in=2)
 def test_the_torch_that_is_chosen_is_one_that_builds_of_the_library_exist_for(package: str, driver: str) -> None:

@@ -33,6 +33,7 @@ def locked(folder: Path, server: Faulty, place: str = "") -> None:
     assert run(*words, folder=folder, CUENV_CACHE_DIR=place).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_cache_is_shown_and_emptied(tmp_path: Path, server: Faulty) -> None:
     locked(tmp_path, server)
     folder = tmp_path / ".cache/cuenv"

@@ -114,6 +114,7 @@ def test_a_bad_answer_is_an_error_and_a_good_one_after_it_is_right(
     assert ask(replace(where, offline=True)) == GOOD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer", quick([cut, damaged, lambda _: Answer(body=b"<html></html>"), lambda _: Answer(body=b"")], first=2)
 )
@@ -200,6 +201,7 @@ def test_a_304_that_passes_is_asked_again(server: Faulty, tmp_path: Path) -> Non
     assert ask(sources(server, tmp_path)) == GOOD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"{", b"<html>", b'{"packages": {}}'])
 def test_a_cache_that_was_damaged_heals(server: Faulty, tmp_path: Path, damage: bytes) -> None:
     where = sources(server, tmp_path)
@@ -235,6 +237,7 @@ def _turned(shards: dict[str, bytes]) -> dict[str, str]:
     return dict(zip(names, names[1:] + names[:1], strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_a_shard_index_that_lies_is_found_out(
     server: Faulty, tmp_path: Path, lie: Callable[[dict[str, bytes]], dict[str, bytes]]

@@ -74,6 +74,7 @@ def harmless(text: str) -> bool:
     return all(char.isprintable() or char == "\n" for char in text)
 
 
+@pytest.mark.slow
 def test_a_record_of_an_enemy_is_refused_or_locked_as_what_it_is(tmp_path: Path) -> None:
     usual: dict[str, bytes] | None = None
     for number, (name, change) in enumerate({"nothing": lambda _: None, **RECORDS}.items()):

@@ -97,6 +97,7 @@ def test_a_bad_answer_names_channel_subdir_and_url(
     assert "secret" not in message + (caught.value.hint or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [b"", b"<html>log in</html>", b"[]", b'{"packages": 3}', b'{"packages": {"a-1.0'])
 def test_what_is_no_repodata_is_called_so(server: Server, tmp_path: Path, body: bytes) -> None:
     server.answer = lambda path: (200, body) if path.endswith(".json") else (404, b"")

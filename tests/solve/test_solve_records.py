@@ -135,6 +135,7 @@ def bare(records: Path, cache: Path, wanted: SolveRequest) -> list[str]:
     return urls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick(CLOSES, "cuda-13"))
 def test_closes_as_a_bare_script_does(records: Path, sources: Sources, tmp_path: Path, name: str) -> None:
     pins, channels, virtual, count = CLOSES[name]
@@ -158,6 +159,7 @@ def test_what_the_records_cannot_satisfy_is_said_with_what_is_missing(sources: S
     assert answer.text.startswith("Cannot solve the request because of:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("platform", "machine"), [("linux-64", "x86_64"), ("linux-aarch64", "aarch64")])
 @pytest.mark.parametrize("version", quick(["2.9.1", "2.8.0", "2.10.0"], first=1))
 def test_a_build_of_torch_has_a_solution_on_both_platforms(

@@ -360,6 +360,7 @@ def test_settings_of_uv_and_pip_are_not_mixed(tmp_path: Path) -> None:
     assert with_links["UV_FIND_LINKS"] == f"{Path.cwd() / 'wheels'},https://d.example/w"
 
 
+@pytest.mark.slow
 def test_a_company_s_authority_is_trusted_whoever_names_it(server: Server, tmp_path: Path) -> None:
     pem, own = self_signed(tmp_path), str(tmp_path / "cert")
     conf = tmp_path / "pip.conf"
