@@ -260,9 +260,11 @@ _WRITER = regex(
     rb"^(?:(?:#[0-9]{1,4} )?[0-9]{1,5}\.[0-9]{1,4}(?: |$))?"
     rb"(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}\[[0-9]{1,8}\]: )?"
     rb"(?:\([A-Za-z_]\w{0,40} pid=[0-9]{1,8}(?:, ip=[0-9.]{7,15})?\)(?: |$))?"
-    rb"(?:warning: (?:[\w-]{1,60}@[\w.+-]{1,30}: )?(?=[^\n]{1,300}: (?:fatal )?error: |nvcc fatal))?"
+    rb"(?:warning: (?=[^\n]{1,300}: (?:fatal )?error: |nvcc fatal))?"
 )
 """The prefixes of docker build, the system journal, vLLM, Ray and cargo before each line of a process."""
+_CARGO = regex(rb"\bwarning: [\w-]{1,60}@[\w.+-]{1,30}: (?=[^\n]{1,300}: (?:fatal )?error: |nvcc fatal)")
+"""The prefix of cargo before each line of a build script, whatever stands before it in turn."""
 _BUILD_STEP = regex(rb"#[0-9]{1,4} [0-9]{1,5}\.[0-9]{1,4} ")
 _CODE = regex(rb"^(?:\s|[\s^~=*#_-]*$|raise [A-Z])")
 _RANK = regex(rb"^\W{0,3}(?:\[?(?:default|rank ?)([0-9]{1,5})\]?:|\[[0-9]+,([0-9]{1,5})\]<std)")
@@ -293,6 +295,8 @@ def in_build_step(line: bytes) -> bool:
 def clean_line(line: bytes) -> bytes:
     """Return a line without colours, log prefixes and web escapes, and with plain spaces."""
     line = _WRITER.sub(b"", without_colours(line))
+    if b"warning: " in line:
+        line = _CARGO.sub(b"", line, count=1)
     if b"%20" in line or b"&" in line:
         line = _WEB.sub(lambda found: _OF_WEB[found[0]], line)
     if b"(from versions: " in line:  # what pip might have installed, which is of every kind
