@@ -6,8 +6,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from commands import in_shell, run
 from deliveries import program
 
@@ -19,7 +17,6 @@ def commands() -> list[str]:
     return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
-@pytest.mark.slow
 def test_the_page_is_true(tmp_path: Path) -> None:
     assert run("demo", "--dir", "made", folder=tmp_path).returncode == 0
     folder = tmp_path / "made"

@@ -90,6 +90,7 @@ def test_writing_yaml_needs_no_yaml_library(demo: Path) -> None:
     assert "yaml" not in found
 
 
+@pytest.mark.slow
 def test_what_needs_the_solver_is_seen_to_import_it(demo: Path) -> None:
     done = run(
         "lock", *HOST, "--mirror", f"conda-forge={demo}/channels/conda-forge", folder=demo, python=("-X", "importtime")

@@ -130,6 +130,7 @@ def test_ctrl_c_within_a_callback_of_the_interpreter_is_not_lost() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_channel_is_read_is_130_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text("name: x\nchannels: [conda-forge]\ndependencies: [a]\n")
     write(tmp_path / "served", {"conda-forge": [pkg("a")]})

@@ -42,6 +42,7 @@ def same(tree: Tree) -> None:
     assert {name for name, path in foretold if path is None} == {name for name, path in really if path is None}, tree
 
 
+@pytest.mark.slow
 @needs_loader
 @pytest.mark.parametrize("seed", quick(range(8), first=3))
 def test_random_trees_are_mapped_as_the_machines_loader_does(seed: int, tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def cuenv(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 @collect(
     "words",
     [

@@ -155,6 +155,7 @@ def test_what_is_not_a_log_is_called_so(name: str, data: bytes, says: str, tmp_p
     assert "\x1b" not in done.stderr
 
 
+@pytest.mark.slow
 @collect("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_a_packed_log_is_read_like_its_text(suffix: str, tmp_path: Path) -> None:
     text = b"{'loss': 1.5}\n" * 60_000 + CUSPARSE.read_bytes()
@@ -244,6 +245,7 @@ def test_without_a_log_the_active_environment_is_looked_at(tmp_path: Path) -> No
     assert json.loads(text)["fine"]
 
 
+@pytest.mark.slow
 def test_without_a_log_a_lock_in_the_folder_is_judged(tmp_path: Path) -> None:
     assert run("demo", "--dir", "made", folder=tmp_path).returncode == 0
     code, text = on_a_terminal(tmp_path / "made", *HOST)

@@ -165,6 +165,7 @@ def test_what_no_image_does_is_said_with_what_there_is() -> None:
         assert words in found.because
 
 
+@pytest.mark.slow
 @collect("way", WAYS)
 def test_what_is_written_is_read_and_linted_without_a_finding(way: str, tmp_path: Path) -> None:
     text = made(way)

@@ -80,6 +80,7 @@ def torch_of(path: Path, *groups: str) -> dict[str, str]:
     return {item.name: item.version for item in lock.solutions[0].pip}
 
 
+@pytest.mark.slow
 def test_several_sets_are_groups_that_exclude_each_other_and_each_has_its_torch(
     tmp_path: Path, indexes: dict[str, Server]
 ) -> None:

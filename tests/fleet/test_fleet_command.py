@@ -83,6 +83,7 @@ def _forgotten_hosts(data: Any) -> None:
 CHANGES = (_fewer_drivers, _one_for_all, _more_hosts, _a_weak_proof, _a_build_that_nobody_made, _forgotten_hosts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", quick_and_slow(2, 8))
 def test_the_plan_of_every_fleet_holds_and_its_document_does_not_depend_on_the_order(count: int) -> None:
     chance = random.Random(11)

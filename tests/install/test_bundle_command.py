@@ -174,6 +174,7 @@ def test_the_script_installs_with_what_is_there(made: Path, tmp_path: Path, name
     assert list(prefix.glob("lib/*/site-packages/psutil-6.0.dist-info"))
 
 
+@pytest.mark.slow
 def test_the_script_installs_with_cuenv(made: Path, tmp_path: Path) -> None:
     path = program(tmp_path / "bin", "cuenv", f'exec {in_shell()} "$@"')
     done = script(made / "b", "env", path=path, home=tmp_path)
@@ -371,6 +372,7 @@ def test_what_another_lock_left_is_not_a_part_of_it(made: Path, lock: tuple[Path
     assert tree(tmp_path / "b") == tree(made / "b")
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old(lock: tuple[Path, Sources], made: Path, tmp_path: Path) -> None:
     bundle = copy(made, tmp_path)
     before = tree(bundle)

@@ -227,6 +227,7 @@ def test_a_failed_update_leaves_the_old(tmp_path: Path, lock: tuple[Path, Source
     assert left(tmp_path) == ["env"]
 
 
+@pytest.mark.slow
 def test_from_a_server_then_offline_from_what_it_sent(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
     with serve(lock[0].parent / "channels") as server:
         words = ("install", lock[0], "--mirror", f"https://conda.anaconda.org={server.url}")
@@ -394,6 +395,7 @@ def test_interrupted_at_any_moment_the_old_one_is_there(
             assert code in (130, -signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing(tmp_path: Path, lock: tuple[Path, Sources]) -> None:
     code = (
         "import resource, signal, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"

@@ -245,6 +245,7 @@ junk = st.recursive(
 )
 
 
+@pytest.mark.slow
 @examples(60)
 @given(data=st.data())
 def test_whatever_stands_in_a_row_it_is_read_or_refused(data: st.DataObject) -> None:

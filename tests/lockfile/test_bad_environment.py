@@ -244,6 +244,7 @@ def test_a_list_of_requirements_is_read_as_an_environment(tmp_path: Path) -> Non
     assert [pin.name for pin in read_environment(tmp_path / "env.txt")[0].pins] == ["python"]
 
 
+@pytest.mark.slow
 def test_a_list_of_requirements_is_locked_and_its_changes_are_seen(tmp_path: Path, mirror: str, server: Server) -> None:
     (tmp_path / "requirements.txt").write_text("tool\n")
     (tmp_path / ".python-version").write_text("3.11\n")

@@ -353,6 +353,7 @@ def with_variants(tmp_path: Path) -> Sources:
 NEW_DRIVER: dict[str, Any] = {"gpus": ("H100",), "driver": "590.48.01", "glibc": "2.35"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick(["newlib", "bitsandbytes"], first=1))
 def test_a_library_with_cpu_and_cuda_builds_is_never_locked_as_a_cpu_build(
     tmp_path: Path, with_variants: Sources, name: str

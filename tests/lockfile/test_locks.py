@@ -67,6 +67,7 @@ def test_a_committed_decision_names_its_profile_and_no_path_of_whoever_made_it(f
     assert not re.search(r"[\s\"]/(?:home|root|tmp|work|Users)/", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", quick(FOLDERS, first=2), ids=lambda folder: folder.name)
 def test_a_committed_lock_is_made_again_byte_for_byte(folder: Path, tmp_path: Path, records: Path) -> None:
     shutil.copy(folder / "environment.yml", tmp_path / "environment.yml")

@@ -292,6 +292,7 @@ def test_the_input_is_never_replaced(small: Sources, tmp_path: Path) -> None:
     assert run("lock", "environment.yml", "-o", "new.yml", *HOST, folder=tmp_path).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_platform_that_is_lost_is_said(small: Sources, tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(f"platforms: [{PLATFORM}, linux-aarch64]\n{RECIPE}")
     words = ("lock", "--repair", "-o", "new.yml", *HOST, *here(small), *UNASKED)
@@ -302,6 +303,7 @@ def test_a_platform_that_is_lost_is_said(small: Sources, tmp_path: Path) -> None
     assert run("lock", "--check", "--repair", folder=tmp_path).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_file_of_somebody_else_is_kept_aside(small: Sources, tmp_path: Path) -> None:
     (tmp_path / "environment.yml").write_text(RECIPE)
     (tmp_path / "new.yml").write_text("precious\n")

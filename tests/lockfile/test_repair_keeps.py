@@ -418,6 +418,7 @@ def test_a_package_that_is_for_the_cpu_by_its_name_stays(channel: Sources, tmp_p
     assert "libfaiss" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_entry_that_only_repeats_a_name_does_not_free_the_other(channel: Sources, tmp_path: Path) -> None:
     text = FILE.format(python="3.12", torch="2.5.1", vision="0.20.1") + "  - scipy=1.11.2\n  - scipy\n"
     _, made = repaired(tmp_path, channel, text)

@@ -214,6 +214,7 @@ def test_the_requested_package_that_the_channels_cannot_add_is_named(tmp_path: P
         assert run(*again, folder=tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_requested_package_that_no_channel_has_ends_the_search(tmp_path: Path, mirrors: tuple[str, ...]) -> None:
     asked = ("--with", "ninja", "--with", "pip=1.0")
     done = run("resolve", *HOST, *mirrors, "--stack", "conda-forge", "--prove", *asked, folder=tmp_path)

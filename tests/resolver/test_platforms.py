@@ -266,6 +266,7 @@ def test_of_several_platforms_the_first_in_order_is_told(channel: Path, tmp_path
     assert not list(tmp_path.glob("conda-*"))
 
 
+@pytest.mark.slow
 def test_an_update_moves_the_leaf_on_both(channel: Path, tmp_path: Path) -> None:
     mirror = ("--mirror", f"conda-forge={channel}")
     assert run("resolve", *H200, *BOTH, "--prove", *mirror, "-o", "environment.yml", folder=tmp_path).returncode == 0

@@ -94,6 +94,7 @@ def test_a_folder_that_cuenv_did_not_make_is_not_emptied(tmp_path: Path) -> None
     assert [path.read_text() for path in sorted(tmp_path.rglob("precious"))] == ["mine"] * 3
 
 
+@pytest.mark.slow
 def test_using_a_folder_that_is_there_does_not_make_it_ours(tmp_path: Path, server: Faulty) -> None:
     filled(tmp_path / "conda")
     locked(tmp_path, server, str(tmp_path / "conda"))

@@ -98,6 +98,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "words"), quick(REFUSED.values(), first=3), ids=REFUSED)
 def test_a_bad_answer_is_an_error_and_a_good_one_after_it_is_right(
     server: Faulty, tmp_path: Path, answer: Callable[[Answer], Answer], words: str
@@ -135,6 +136,7 @@ def test_a_damaged_form_of_the_repodata_is_an_error_or_another_is_taken(
     assert ask(replace(where, offline=True)) == GOOD
 
 
+@pytest.mark.slow
 def test_a_passing_fault_is_tried_again(server: Faulty, tmp_path: Path) -> None:
     for answer in (Answer(status=503, headers={"Retry-After": "0"}), Answer(status=429), Answer(hang_up=True)):
         server.asked.clear()

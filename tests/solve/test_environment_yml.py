@@ -286,6 +286,7 @@ def test_bombs_cost_neither_time_nor_memory() -> None:
     assert peak < 20_000_000
 
 
+@pytest.mark.slow
 def test_many_entries_cost_linear_time() -> None:
     text = "channels:\n" + "".join(f"- c{i % 5000}\n" for i in range(10_000))
     text += "dependencies:\n" + "".join(f"- p{i}\n" for i in range(10_000))

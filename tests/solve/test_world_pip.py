@@ -240,6 +240,7 @@ def test_offline_takes_what_the_cache_holds(user: dict[str, str]) -> None:
     assert resolve(ask("psutil"), user, offline=True) == online
 
 
+@pytest.mark.slow
 def test_a_setup_that_fails(tmp_path: Path) -> None:
     source(tmp_path / "files", "broken", "1.0", first="raise RuntimeError('no nvcc here')")
     with index(tmp_path / "files") as server:
