@@ -121,7 +121,7 @@ def test_what_the_environment_may_be_to_blame_for_is_not_reported_as_the_program
 
 
 def test_a_key_that_a_table_lacks_was_asked_for_by_the_program() -> None:
-    at = b'Traceback (most recent call last):\n  File "/work/data.py", line 24, in rows\n    return table["reply"]\n'
+    at = b'Traceback (most recent call last):\n  File "/srv/data.py", line 24, in rows\n    return table["reply"]\n'
     table = b'  File "/e/lib/python3.10/site-packages/%s.py", line 270, in __getitem__\n    value = self.data[key]\n'
     for holder in (b"datasets/formatting/formatting", b"pandas/core/frame"):
         assert read(at + table % holder + b"KeyError: 'reply'\n").causes[0].symptom.id == "program-key"
@@ -130,7 +130,7 @@ def test_a_key_that_a_table_lacks_was_asked_for_by_the_program() -> None:
 
 def test_a_module_of_cython_belongs_to_the_package_in_the_path_of_its_function() -> None:
     log = (
-        b'Traceback (most recent call last):\n  File "/work/run.py", line 20, in <module>\n    fit(x)\n'
+        b'Traceback (most recent call last):\n  File "/srv/run.py", line 20, in <module>\n    fit(x)\n'
         b'  File "mst_wrapper.pyx", line 85, in cugraph.tree.mst_wrapper.mst_float\nValueError: the graph is empty\n'
     )
     found = frame_before(log.split(b"\n"), 4)
