@@ -37,6 +37,7 @@ from cuenv.resolver.asked_cuda import (
     cuda_home,
     cuda_pins,
     nvcc_asked,
+    of_nvidia,
     oldest_cuda,
     release_of_pin,
     toolkit_asked,
@@ -404,7 +405,7 @@ def _nvcc_is_nvidias(spec: EnvironmentSpec) -> bool:
         named = next((pin for name in NVCC_PACKAGES if (pin := spec.pin(name))), None)
         return named is not None and cuda_home(named, spec).startswith("nvidia")
     older = any(item.release.major < _FIRST_NVCC for item in asked)
-    return older and any(short_channel(item).split("/")[0] == "nvidia" for item in spec.channels)
+    return older and any(map(of_nvidia, spec.channels))
 
 
 def _stack(spec: EnvironmentSpec, channel: str) -> str | None:

@@ -53,15 +53,20 @@ def torch_channel(spec: EnvironmentSpec) -> str:
     listed = [short_channel(item) for item in spec.channels]
     if spec.pin("pytorch-cuda") and "pytorch" in listed and not (torch and torch.channel):
         return "pytorch"  # its builds alone depend on that metapackage
-    others = [channel for channel in listed if channel.split("/")[0] != "nvidia"]
+    others = [channel for channel in listed if not of_nvidia(channel)]
     known = (channel for channel in others if channel in STACKS or channel in _DEFAULTS)
     return (torch.channel if torch else "") or next(iter((*known, *others)), "")
+
+
+def of_nvidia(channel: str) -> bool:
+    """Whether a channel is NVIDIA's, or one of its labels."""
+    return short_channel(channel).split("/")[0] == "nvidia"
 
 
 def cuda_home(pin: Pin | None, spec: EnvironmentSpec) -> str:
     """The channel of a package of CUDA: the one that it names, else the first of conda-forge and nvidia in the list."""
     listed = (short_channel(item) for item in spec.channels)
-    first = next((item for item in listed if item == "conda-forge" or item.split("/")[0] == "nvidia"), "")
+    first = next((item for item in listed if item == "conda-forge" or of_nvidia(item)), "")
     return pin.channel if pin and pin.channel else first
 
 

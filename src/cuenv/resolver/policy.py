@@ -16,6 +16,7 @@ from cuenv.knowledge.rows import STACKS, CudaVariant, Discontinued
 from cuenv.resolver.asked_cuda import (
     CPU_PACKAGES,
     asks_for_cpu,
+    of_nvidia,
     release_of_pin,
     torch_channel,
     version_spec,
@@ -369,7 +370,7 @@ def _channel_findings(spec: EnvironmentSpec, knowledge: Knowledge) -> Iterator[F
         message = f"{parts}, and the CUDA libraries of conda-forge's torch from conda-forge"
         yield two_channels_finding(message, ours=spec.ours)
         return
-    sources = [channel for channel in channels if channel == "conda-forge" or channel.split("/")[0] == "nvidia"]
+    sources = [channel for channel in channels if channel == "conda-forge" or of_nvidia(channel)]
     nvidia = [channel for channel in sources if channel.startswith("nvidia")]
     if len(nvidia) > 1:
         yield two_channels_finding(f"{' and '.join(nvidia)} both contain CUDA components", ours=spec.ours)

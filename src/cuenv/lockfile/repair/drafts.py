@@ -14,7 +14,7 @@ from cuenv.core.versions import version
 from cuenv.knowledge.base import Knowledge
 from cuenv.lockfile.repair.intent import further, release_pins
 from cuenv.lockfile.repair.relax import forms_of
-from cuenv.resolver.asked_cuda import CPU_PACKAGES, version_spec_of
+from cuenv.resolver.asked_cuda import CPU_PACKAGES, of_nvidia, version_spec_of
 from cuenv.resolver.asked_torch import CONDA_TORCHES
 from cuenv.resolver.ranking import Assessment
 from cuenv.resolver.requirements import OF_TORCH
@@ -207,11 +207,6 @@ def forge_first(channels: Sequence[str]) -> tuple[str, ...] | None:
     if "pytorch" not in short and any(map(of_nvidia, channels[:forge])):
         return (channels[forge], *channels[:forge], *channels[forge + 1 :])
     return None
-
-
-def of_nvidia(channel: str) -> bool:
-    """Whether a channel is NVIDIA's, or one of its labels."""
-    return short_channel(channel).split("/")[0] == "nvidia"
 
 
 def of_torch(pin: Pin) -> bool:
