@@ -750,7 +750,7 @@ def test_a_repair_says_how_far_it_is_and_ends(
     found = repair(request, shipped_base(), progress=told.append, clock=lambda: float(seconds * len(solves)))
     assert found.spec is not None
     assert {"pytorch", "torchvision", "python"} <= set(pins(found.spec))
-    assert any(text.startswith("looking what can stay beside") for text in told)
+    assert any(text.startswith("looking for what can stay beside") for text in told)
     assert len(told) >= len(solves), "a step of many solves tells nothing"
     assert len(solves) <= (50 if seconds == 0 else 25)
 
@@ -816,7 +816,7 @@ def test_a_terminal_shows_what_a_repair_is_at(channel: Sources, tmp_path: Path) 
     try:
         for step in (
             "choosing what can stay: ",
-            "looking what can stay beside ",
+            "looking for what can stay beside ",
             "finding what of-old-torch conflicts with",
         ):
             terminal.wait_for(re.escape(step))

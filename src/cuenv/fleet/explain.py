@@ -95,9 +95,9 @@ def _price_lines(plan: FleetPlan, knowledge: Knowledge, *, verbose: bool) -> Ite
         if not price.possible:
             continue
         if least and price.number == least.count > 1:
-            few = "k=1     one environment"
-            fewer = few if least.count == 2 else f"k<{least.count}     fewer than {least.count} environments"
-            yield f"{fewer} cannot support all hosts: {' '.join(_proof(plan, 0, knowledge))}"
+            fewer = f"k<{least.count}     fewer than {least.count} environments"
+            lead = "k=1     one environment" if least.count == 2 else fewer
+            yield f"{lead} cannot support all hosts: {' '.join(_proof(plan, 0, knowledge))}"
         yield from _price(price, verbose=verbose)
     if least and plan.limit is not None and plan.limit < least.count:
         yield f"error: {counted(plan.limit, 'environment')} cannot support all hosts; {least.count} are needed"

@@ -231,7 +231,7 @@ class _Repair(KeptEntries, TorchChoice):
     def _kept_beside(self, bases: Sequence[tuple[int, Draft]]) -> list[_Less]:
         """What can stay beside the releases of torch and Python that each draft keeps to, looked at side by side."""
         for _, base in bases:
-            self._say(f"looking what can stay beside {base.near}")
+            self._say(f"looking for what can stay beside {base.near}")
         drafts = run_parallel(lambda item: self._keepable(item[1]), bases, busy=True)
         pairs = zip(bases, drafts, strict=True)
         return [item for (cost, base), draft in pairs for item in self._counted(cost, base, draft)]
